@@ -1,0 +1,87 @@
+# Everything runs in .venv, which is made on first use and refreshed when a requirement file changes.
+
+PYTHON ?= python3
+ROUNDS ?= 2000
+IMAGES ?= 50000
+ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+UV_EXPORT := $(BIN)/uv export --quiet --frozen --no-emit-project --no-annotate --no-header
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help up test check format bench kill-campaign powerloss-campaign lock clean
+
+help:  ## Show this list.
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+up: $(VENV)/.run  ## Install clew into .venv, check that it works, and say what to try.
+	@$(BIN)/clew doctor
+	@echo
+	@echo "clew is ready. Try:"
+	@echo "  $(BIN)/clew open --title 'My first session'"
+	@echo "  $(BIN)/clew --help"
+
+test: $(VENV)/.dev  ## Run the tests, e.g. make test ARGS='-n auto -k lease'.
+	@sh tools/system_packages.sh
+	$(BIN)/python -m pytest $(ARGS)
+
+check: $(VENV)/.dev  ## Lint, check the format, the types, the layers and the file lengths.
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python tools/file_lengths.py
+
+format: $(VENV)/.dev  ## Fix what ruff can fix, and format.
+	$(BIN)/ruff check --fix-only
+	$(BIN)/ruff format
+
+bench: $(VENV)/.dev  ## Measure; ARGS go to bench/run.py.
+	@sh tools/system_packages.sh
+	$(BIN)/python bench/run.py $(ARGS)
+
+kill-campaign: $(VENV)/.dev  ## Kill writers ROUNDS times, and look for a lost event after each.
+	@sh tools/system_packages.sh
+	CLEW_KILL_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest tests/crash -m "campaign or not campaign" $(ARGS)
+
+powerloss-campaign: $(VENV)/.dev  ## Open IMAGES disk images that a power loss could leave, and look for a lost event.
+	@sh tools/system_packages.sh
+	CLEW_POWERLOSS_IMAGES=$(IMAGES) $(BIN)/python -m pytest tests/crash -m "campaign or not campaign" $(ARGS)
+
+lock: $(VENV)/.made  ## Pin the newest versions that fit pyproject.toml, with hashes, in requirements/.
+	@$(PIP) install uv
+	@$(BIN)/uv lock --quiet --upgrade
+	@mkdir -p requirements
+	@$(call pin,build,--only-group build)
+	@$(call pin,run,--no-default-groups --extra postgres)
+	@$(call pin,dev,--all-groups --all-extras)
+	@rm -f uv.lock
+
+# $(1) is the file's name, $(2) what goes into it. A failed export leaves the old file.
+define pin
+{ echo "# Made by: make lock"; $(UV_EXPORT) $(2); } > $(VENV)/$(1).txt && mv $(VENV)/$(1).txt requirements/$(1).txt
+endef
+
+clean:  ## Remove .venv and everything that tools left behind.
+	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find src tests tools bench -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+
+# The environment, in three steps. A step's stamp is written last, so an interrupted step is done again.
+
+$(VENV)/.made:
+	@PYTHON="$(PYTHON)" sh tools/make_venv.sh $(VENV)
+	@touch $@
+
+$(VENV)/.run: requirements/build.txt requirements/run.txt pyproject.toml | $(VENV)/.made
+	@echo "Installing clew into $(VENV)"
+	@$(PIP) install --require-hashes -r requirements/build.txt -r requirements/run.txt
+	@$(PIP) install --no-build-isolation --no-deps --editable .
+	@touch $@
+
+$(VENV)/.dev: requirements/dev.txt $(VENV)/.run
+	@echo "Installing the tools for tests and checks into $(VENV)"
+	@$(PIP) install --require-hashes -r requirements/dev.txt
+	@touch $@

@@ -1,0 +1,161 @@
+"""Composition: settings -> database -> store -> context -> client. The only place that wires."""
+
+import getpass
+import os
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from clew.model.access import owner_of_everything
+from clew.model.errors import ClewError, Unavailable
+
+if TYPE_CHECKING:
+    from clew.client import Plane
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """Where things are and who is asking."""
+
+    home: Path
+    store: str
+    principal: str
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of `clew doctor`: what was looked at, whether it is well, and what to do if not."""
+
+    what: str
+    ok: bool
+    found: str
+    advice: str = ""
+
+
+def settings(
+    *, store: str | None = None, home: str | os.PathLike[str] | None = None, principal: str | None = None
+) -> Settings:
+    """Settings from arguments, then CLEW_HOME, CLEW_STORE and CLEW_PRINCIPAL, then defaults."""
+    place = Path(home or os.environ.get("CLEW_HOME") or Path.home() / ".clew").expanduser().absolute()
+    return Settings(
+        home=place,
+        store=store or os.environ.get("CLEW_STORE") or f"sqlite:///{place / 'clew.db'}",
+        principal=principal or os.environ.get("CLEW_PRINCIPAL") or f"person:{_login()}",
+    )
+
+
+def connect(
+    store: str | None = None, *, home: str | os.PathLike[str] | None = None, principal: str | None = None
+) -> "Plane":
+    """Open the store named by the arguments or the environment and return its sessions."""
+    from clew.client import Local, Plane
+    from clew.service import Context
+    from clew.store import open_store
+
+    chosen = settings(store=store, home=home, principal=principal)
+    context = Context(
+        store=open_store(chosen.store), principal=chosen.principal, grants=(owner_of_everything(chosen.principal),)
+    )
+    return Plane(Local(context))
+
+
+def migrate(chosen: Settings) -> list[str]:
+    """Bring the store to this program's schema; returns the names of the steps taken."""
+    from clew.store import migrate as schema
+    from clew.store import open_database
+
+    database, _ = open_database(chosen.store)
+    try:
+        return schema.migrate(database)
+    finally:
+        database.close()
+
+
+def diagnose(chosen: Settings) -> list[Finding]:
+    """Look at everything clew stands on; never raises for what is wrong with it."""
+    import platform
+
+    import clew
+
+    found = [Finding(what="clew", ok=True, found=f"{clew.__version__} on Python {platform.python_version()}")]
+    found += [_home(chosen.home), _room(chosen.home)] if chosen.store.startswith("sqlite") else []
+    return found + _store(chosen)
+
+
+def _home(home: Path) -> Finding:
+    if not home.exists():
+        return Finding(what="home", ok=True, found=f"{home} (made on first use)")
+    mode = home.stat().st_mode & 0o777
+    if not os.access(home, os.W_OK | os.X_OK):
+        return Finding(
+            what="home", ok=False, found=f"{home} cannot be written", advice="set CLEW_HOME to a folder of yours"
+        )
+    if mode & 0o077:
+        return Finding(
+            what="home", ok=False, found=f"{home} is open to others (mode {mode:o})", advice=f"chmod 700 {home}"
+        )
+    return Finding(what="home", ok=True, found=f"{home} (private)")
+
+
+def _room(home: Path) -> Finding:
+    place = next(folder for folder in (home, *home.parents) if folder.exists())
+    free = shutil.disk_usage(place).free
+    enough = free > 200 * 1024 * 1024
+    return Finding(
+        what="free disk", ok=enough, found=f"{free / 1e9:.1f} GB", advice="" if enough else "free at least 200 MB"
+    )
+
+
+def _store(chosen: Settings) -> list[Finding]:
+    from clew.store import migrate as schema
+    from clew.store import open_store
+    from clew.store.verify import verify_all
+
+    try:
+        store = open_store(chosen.store)
+    except ClewError as error:
+        return [Finding(what="store", ok=False, found=str(error), advice=f"error code {error.code}")]
+    with store:
+        about = store.database.describe()
+        found = [
+            Finding(
+                what="store",
+                ok=True,
+                found=f"{about['database']} {about['version']} ({about['driver']}), {about['place']}",
+            ),
+            Finding(what="schema", ok=True, found=f"version {schema.current()}"),
+        ]
+        try:
+            problems = store.database.check()
+            found.append(
+                Finding(
+                    what="integrity",
+                    ok=not problems,
+                    found="ok" if not problems else "; ".join(problems[:5]),
+                    advice="" if not problems else "keep a copy of the files and restore from a backup",
+                )
+            )
+            sessions = events = 0
+            broken = []
+            for one in verify_all(store):
+                sessions, events = sessions + 1, events + one.events
+                broken += one.problems
+            first = f"; first: session {broken[0].session} seq {broken[0].seq}: {broken[0].what}" if broken else ""
+            found.append(
+                Finding(
+                    what="chains",
+                    ok=not broken,
+                    found=f"{sessions} sessions, {events} events, {len(broken)} problems{first}",
+                    advice="run `clew verify` for all of them" if broken else "",
+                )
+            )
+        except ClewError as error:
+            found.append(Finding(what="integrity", ok=False, found=str(error), advice=f"error code {error.code}"))
+    return found
+
+
+def _login() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError) as error:
+        raise Unavailable("cannot tell who you are; set CLEW_PRINCIPAL, for example to person:ada") from error

@@ -1,0 +1,149 @@
+"""The commands: made from the registry, but for the few where a stream or a person needs more (streams.py)."""
+
+import os
+import sys
+import typing
+from collections.abc import Callable
+from typing import Any
+
+import click
+import msgspec
+from click.shell_completion import CompletionItem
+
+from clew import app
+from clew.cli import streams
+from clew.cli.exits import exit_code
+from clew.cli.output import print_error, print_json
+from clew.model.errors import ClewError, InvalidInput
+from clew.service.registry import Operation, Parameter, load
+
+# Operations that have a command of their own making.
+BY_HAND = {"append", "events", "tail", "show", "erase"}
+GROUPS = {"retention": "How long conversations are kept.", "lease": "The exclusive right to append to a session."}
+
+
+def run() -> int:
+    """Run the command line; returns the exit code."""
+    as_json = "--json" in sys.argv[1:]
+    try:
+        clew.main(prog_name="clew", standalone_mode=False)
+        return 0
+    except ClewError as error:
+        print_error(error, as_json=as_json)
+        return exit_code(error.code)
+    except click.exceptions.Exit as stop:
+        return stop.exit_code
+    except click.Abort:
+        click.echo("stopped", err=True)
+        return 130
+    except click.ClickException as error:
+        if as_json:
+            print_error(InvalidInput(error.format_message()), as_json=True)
+        else:
+            error.show()
+        return 2
+    except BrokenPipeError:
+        # The reader of our output has gone; there is nobody left to tell.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="clew", prog_name="clew", message="%(prog)s %(version)s")
+@click.option("--store", metavar="URL", help="sqlite:///path or postgresql://... [default: CLEW_STORE]")
+@click.option("--home", metavar="DIR", help="Where the embedded store lives. [default: CLEW_HOME or ~/.clew]")
+@click.pass_context
+def clew(context: click.Context, store: str | None, home: str | None) -> None:
+    """Keep the thread of every AI-agent session: durable, searchable, forkable, resumable anywhere."""
+    context.obj = streams.Plane(app.settings(store=store, home=home))
+    context.call_on_close(context.obj.close)
+
+
+def json_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option("--json", "as_json", is_flag=True, help="One JSON object per line.")(function)
+
+
+def complete_id(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Session ids for the shell."""
+    try:
+        plane = app.connect()
+    except ClewError:
+        return []  # A shell that completes is no place for an error message.
+    with plane:
+        return [
+            CompletionItem(one.id, help=one.title) for one in plane.sessions(limit=200) if one.id.startswith(incomplete)
+        ]
+
+
+def command(operation: Operation) -> click.Command:
+    """The command for an operation: sessions and required values are arguments, the rest are options."""
+
+    def invoke(as_json: bool, **values: Any) -> None:
+        plane: streams.Plane = click.get_current_context().obj
+        result = plane.call(operation.name, **{name: value for name, value in values.items() if value is not None})
+        if as_json:
+            print_json(result if result is not None else {"done": operation.name})
+        else:
+            from clew.cli.render import RENDER
+
+            RENDER[operation.name](result)
+        if operation.name == "verify" and any(one.problems for one in result):
+            raise click.exceptions.Exit(exit_code("damaged"))
+
+    name = operation.name.rpartition("_")[2] if operation.name.partition("_")[0] in GROUPS else operation.name
+    return click.Command(
+        name, callback=invoke, help=operation.help, params=[*map(_parameter, operation.parameters), _JSON]
+    )
+
+
+_JSON = click.Option(["--json", "as_json"], is_flag=True, help="One JSON object per line.")
+
+
+def _parameter(parameter: Parameter) -> click.Parameter:
+    if parameter.is_session and parameter.name != "before":
+        label = "ID" if parameter.name == "session" else parameter.name.upper()
+        return click.Argument([parameter.name], required=parameter.required, metavar=label, shell_complete=complete_id)
+    kind = _plain_type(parameter.type)
+    if parameter.required:
+        return click.Argument([parameter.name], type=kind, metavar=parameter.name.upper())
+    flag = f"--{parameter.name.replace('_', '-')}"
+    if kind is bool:
+        return click.Option([flag], is_flag=True, default=None)
+    if kind is dict:
+        return click.Option([flag], type=JsonObject(), metavar="JSON")
+    shown = parameter.default not in (None, "")
+    return click.Option([flag], type=kind, default=None, help=f"[default: {parameter.default}]" if shown else None)
+
+
+class JsonObject(click.ParamType[Any]):
+    name = "json"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            return msgspec.json.decode(value, type=dict[str, Any])
+        except msgspec.DecodeError as error:
+            self.fail(f"not a JSON object: {error}", param, ctx)
+
+
+def _plain_type(kind: Any) -> type:
+    """The bare type behind Annotated and `| None`."""
+    if typing.get_origin(kind) is typing.Annotated:
+        return _plain_type(typing.get_args(kind)[0])
+    arguments = [one for one in typing.get_args(kind) if one is not type(None)]
+    if typing.get_origin(kind) is dict:
+        return dict
+    return _plain_type(arguments[0]) if arguments else kind
+
+
+def _build() -> None:
+    groups = {name: click.Group(name, help=text) for name, text in GROUPS.items()}
+    for group in groups.values():
+        clew.add_command(group)
+    for operation in load().values():
+        if operation.name not in BY_HAND:
+            groups.get(operation.name.partition("_")[0], clew).add_command(command(operation))
+    for made in streams.commands(json_option, complete_id):
+        clew.add_command(made)
+
+
+_build()

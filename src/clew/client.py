@@ -1,0 +1,316 @@
+"""The Python API: `call(name, arguments)` and, on top of it, sessions as objects.
+
+    plane = clew.connect()
+    with plane.session(agent="reviewer", title="Fix the lock error") as s:
+        s.user("why does it lock?")
+        with s.call("shell", {"command": "pytest -x"}) as call:
+            call.output = run_tests()
+        s.decide("use WAL", why="readers never block")
+
+Leaving the block closes the session; an exception in it pauses the session with the reason, so that it can be resumed.
+"""
+
+from collections.abc import Iterable, Iterator, MutableMapping
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+
+from clew.model import events as e
+from clew.model import knowledge
+from clew.model.ids import new_id
+from clew.model.knowledge import Knowledge
+from clew.model.working_set import Touched
+from clew.service import Context, call
+from clew.service.forks import Difference
+from clew.service.sessions import SessionDetail, SessionInfo
+from clew.store.append import Appended
+from clew.store.leases import Lease
+from clew.store.verify import Verified
+
+
+class Local:
+    """Operations on a log that this process opened itself."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    @property
+    def principal(self) -> str:
+        return self._context.principal
+
+    def call(self, name: str, /, **arguments: Any) -> Any:
+        return call(self._context, name, arguments)
+
+    def wait(self, *, after: int, timeout: float) -> bool:
+        """Whether the log has an event after this position, waiting until the time is over."""
+        return self._context.store.wait(after=after, timeout=timeout)
+
+    def last_position(self) -> int:
+        return self._context.store.last_position()
+
+    def close(self) -> None:
+        self._context.store.close()
+
+
+class Plane:
+    """All the sessions of one store."""
+
+    def __init__(self, client: Local) -> None:
+        self.client = client
+
+    def session(
+        self,
+        title: str = "",
+        *,
+        agent: str = "",
+        project: str = "default",
+        metadata: dict[str, Any] | None = None,
+        budget_tokens: int | None = None,
+        budget_usd: float | None = None,
+    ) -> "OpenSession":
+        """Open a new session."""
+        opened = self.client.call(
+            "open", title=title, agent=agent, project=project, metadata=metadata, budget_tokens=budget_tokens,
+            budget_usd=budget_usd,
+        )  # fmt: skip
+        return OpenSession(self.client, opened.id)
+
+    def get(self, id: str) -> "OpenSession":
+        """The session with this id, or with the only id that begins so."""
+        return OpenSession(self.client, self.client.call("show", session=id).session.id)
+
+    def resume(self, id: str, *, reason: str = "", runtime: str = "") -> "OpenSession":
+        """Resume a paused or closed session."""
+        changed = self.client.call("resume", session=id, reason=reason, runtime=runtime)
+        return OpenSession(self.client, changed.id)
+
+    def sessions(self, *, project: str = "", agent: str = "", state: str = "", limit: int = 50) -> list[SessionInfo]:
+        found: list[SessionInfo] = self.client.call("sessions", project=project, agent=agent, state=state, limit=limit)
+        return found
+
+    def diff(self, left: "str | OpenSession", right: "str | OpenSession") -> Difference:
+        """Where two sessions part, and what each has since."""
+        found: Difference = self.client.call("diff", left=_id(left), right=_id(right))
+        return found
+
+    def tail(self, *, after: int = 0, project: str = "") -> list[e.Event]:
+        found: list[e.Event] = self.client.call("tail", after=after, project=project)
+        return found
+
+    def verify(self, id: str | None = None) -> list[Verified]:
+        found: list[Verified] = self.client.call("verify", session=id)
+        return found
+
+    def close(self) -> None:
+        self.client.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class OpenSession:
+    """One session, to be written and read."""
+
+    def __init__(self, client: Local, id: str) -> None:
+        self._client = client
+        self.id = id
+        self.scratch = Scratch(self)
+        self._lease: Lease | None = None
+
+    def __repr__(self) -> str:
+        return f"<session {self.id}>"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        if self.info.state not in ("opened", "active"):
+            return
+        if error is None:
+            self.close()
+        else:
+            self.pause(reason=f"{type(error).__name__}: {error}"[:500])
+
+    # Writing ----------------------------------------------------------------------------------------------------------
+
+    def append(self, *drafts: e.Draft | e.Body | dict[str, Any], expect: int | None = None) -> Appended:
+        """Append what happened, all or none."""
+        values = [e.Draft(body=draft) if isinstance(draft, e.Body) else draft for draft in drafts]
+        return self._call("append", drafts=values, expect=expect, **self._fence())  # type: ignore[no-any-return]
+
+    def message(self, role: str, text: str = "", *, parts: Iterable[e.Part] = (), model: str = "") -> int:
+        """Add a message; returns its seq."""
+        return self._add(e.MessageAdded(role=role, text=text, parts=tuple(parts), model=model))
+
+    def user(self, text: str) -> int:
+        return self.message("user", text)
+
+    def assistant(self, text: str, *, model: str = "") -> int:
+        return self.message("assistant", text, model=model)
+
+    def start_turn(self, *, turn: str = "", model: str = "") -> int:
+        return self._add(e.TurnStarted(turn=turn, model=model))
+
+    def end_turn(self, *, usage: e.Usage | None = None, turn: str = "", stop_reason: str = "", model: str = "") -> int:
+        return self._add(e.TurnEnded(turn=turn, usage=usage, stop_reason=stop_reason, model=model))
+
+    def call(self, tool: str, input: Any = None, *, touched: Iterable[e.Touch] = ()) -> "Call":
+        """Record a tool call; say what it returned with `returned`, or use it as a block."""
+        call = Call(self, new_id())
+        self._add(
+            e.CallMade(call=call.id, tool=tool, input=_raw(input if input is not None else {}), touched=tuple(touched))
+        )
+        return call
+
+    def remember(self, text: str, *, evidence: Iterable[int] = (), scope: str = "session", fact: str = "") -> str:
+        """Learn a fact that outlives the conversation; returns its id."""
+        fact = fact or new_id()
+        self._add(e.FactLearned(fact=fact, text=text, evidence=tuple(evidence), scope=scope))
+        return fact
+
+    def retire(self, fact: str, *, reason: str = "") -> int:
+        return self._add(e.FactRetired(fact=fact, reason=reason))
+
+    def decide(self, choice: str, *, why: str = "", rejected: Iterable[str] = (), decision: str = "") -> str:
+        """Record a decision with its reason; returns its id."""
+        decision = decision or new_id()
+        self._add(e.DecisionMade(decision=decision, choice=choice, why=why, rejected=tuple(rejected)))
+        return decision
+
+    def reverse(self, decision: str, *, reason: str = "") -> int:
+        return self._add(e.DecisionReversed(decision=decision, reason=reason))
+
+    def note_progress(self, done: str = "", *, next: str = "", open: Iterable[str] = ()) -> int:
+        return self._add(e.ProgressNoted(done=done, next=next, open=tuple(open)))
+
+    # Lifecycle --------------------------------------------------------------------------------------------------------
+
+    def pause(self, *, reason: str = "") -> None:
+        self._call("pause", reason=reason, **self._fence())
+
+    def resume(self, *, reason: str = "", runtime: str = "") -> None:
+        self._call("resume", reason=reason, runtime=runtime, **self._fence())
+
+    def close(self, *, outcome: str = "completed", summary: str = "") -> None:
+        self._call("close", outcome=outcome, summary=summary, **self._fence())
+
+    def archive(self, *, reason: str = "") -> None:
+        self._call("archive", reason=reason, **self._fence())
+
+    def fork(self, *, at: int | None = None, title: str | None = None) -> "OpenSession":
+        """A child that shares everything up to and including `at` (default: now)."""
+        return OpenSession(self._client, self._call("fork", at=at, title=title).id)
+
+    def acquire(self, *, seconds: float = 60.0, holder: str = "") -> Lease:
+        """Become the only writer for some seconds; from now on every write of this object is fenced."""
+        self._lease = self._call(
+            "lease_acquire", seconds=seconds, holder=holder or f"{self._client.principal}#{new_id()[:8]}"
+        )
+        return self._lease
+
+    def renew(self, *, seconds: float = 60.0) -> None:
+        self._lease = self._call("lease_renew", seconds=seconds, **self._fence())
+
+    def release(self) -> None:
+        self._call("lease_release", **self._fence())
+        self._lease = None
+
+    # Reading ----------------------------------------------------------------------------------------------------------
+
+    @property
+    def info(self) -> SessionInfo:
+        return self.detail.session
+
+    @property
+    def detail(self) -> SessionDetail:
+        return self._call("show")  # type: ignore[no-any-return]
+
+    @property
+    def head(self) -> int:
+        return self.info.head
+
+    @property
+    def working_set(self) -> list[Touched]:
+        return self.detail.working_set
+
+    def events(self, *, after: int = 0, upto: int | None = None) -> list[e.Event]:
+        return self._call("events", after=after, upto=upto)  # type: ignore[no-any-return]
+
+    def knowledge(self, *, upto: int | None = None) -> Knowledge:
+        """Facts, decisions, progress and scratch as they stand, or stood at an event."""
+        return knowledge.fold(self.events(upto=upto))
+
+    # Parts ------------------------------------------------------------------------------------------------------------
+
+    def _call(self, name: str, /, **arguments: Any) -> Any:
+        return self._client.call(name, session=self.id, **arguments)
+
+    def _add(self, body: e.Body) -> int:
+        return self.append(body).seqs[0]
+
+    def _fence(self) -> dict[str, Any]:
+        return {} if self._lease is None else {"lease": self._lease.epoch}
+
+
+class Call:
+    """A tool call under way. As a block it returns `output`, or fails with the exception."""
+
+    def __init__(self, session: OpenSession, id: str) -> None:
+        self._session = session
+        self.id = id
+        self.output: Any = None
+        self._returned = False
+
+    def returned(self, output: Any = None, *, failed: bool = False) -> int:
+        self._returned = True
+        return self._session._add(e.CallReturned(call=self.id, output=_raw(output), failed=failed))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        if self._returned:
+            return
+        if error is None:
+            self.returned(self.output)
+        else:
+            self.returned(f"{type(error).__name__}: {error}", failed=True)
+
+
+class Scratch(MutableMapping[str, Any]):
+    """Named JSON values of a session. They live in the log, so pause, resume and another machine find them exactly."""
+
+    def __init__(self, session: OpenSession) -> None:
+        self._session = session
+
+    def __getitem__(self, name: str) -> Any:
+        return msgspec.json.decode(self._values()[name])
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self._session.append(e.ScratchSet(name=name, value=_raw(value)))
+
+    def __delitem__(self, name: str) -> None:
+        if name not in self._values():
+            raise KeyError(name)
+        self._session.append(e.ScratchCleared(name=name))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values())
+
+    def __len__(self) -> int:
+        return len(self._values())
+
+    def _values(self) -> dict[str, msgspec.Raw]:
+        return self._session.detail.scratch
+
+
+def _raw(value: Any) -> msgspec.Raw:
+    return value if isinstance(value, msgspec.Raw) else msgspec.Raw(msgspec.json.encode(value))
+
+
+def _id(session: "str | OpenSession") -> str:
+    return session.id if isinstance(session, OpenSession) else session

@@ -1,0 +1,125 @@
+"""Bodies to and from JSON text. The only module that knows the wire names.
+
+Text is encoded once, when a draft is accepted, and kept as it is for ever. A body whose shape changes gets a higher
+`version` and a step in UPCASTS; what this program does not know stays `Opaque`.
+"""
+
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from typing import Any, TypeVar
+
+import msgspec
+
+from clew.model.errors import InvalidInput
+from clew.model.events import KINDS, Body, Draft, Event, Opaque, Removed
+
+# From (kind, version) to the same body one version later, as plain JSON values.
+UPCASTS: dict[tuple[str, int], Callable[[dict[str, Any]], dict[str, Any]]] = {}
+
+T = TypeVar("T")
+
+_encode = msgspec.json.Encoder().encode
+_decoders = {kind: msgspec.json.Decoder(body).decode for kind, body in KINDS.items()}
+_drafted = sorted(kind for kind, body in KINDS.items() if not body.reserved)
+_fields = {kind: frozenset(body.__struct_fields__) for kind, body in KINDS.items()}
+
+
+def encode(body: Body | Opaque) -> bytes:
+    """The body's JSON text."""
+    if isinstance(body, Opaque):
+        return body.raw.encode()
+    try:
+        return _encode(body)
+    except UnicodeEncodeError as error:
+        raise InvalidInput(
+            f"{body.kind}: text with a lone surrogate ({error.reason}) is not Unicode and cannot be kept; "
+            "replace it, for example with text.encode('utf-8', 'replace')"
+        ) from error
+
+
+def decode(kind: str, version: int, text: str) -> Body | Opaque:
+    """The body for stored text; never raises for what it does not know."""
+    decoder = _decoders.get(kind)
+    if decoder is None:
+        return Opaque(kind=kind, raw=text, version=version)
+    current = KINDS[kind].version
+    if version == current:
+        return decoder(text)
+    if version > current:
+        return Opaque(kind=kind, raw=text, version=version)
+    values = msgspec.json.decode(text)
+    for step in range(version, current):
+        values = UPCASTS[kind, step](values)
+    return decoder(msgspec.json.encode(values))
+
+
+def draft(line: str | bytes | Mapping[str, Any]) -> Draft:
+    """A draft from JSON such as `{"kind": "message_added", "role": "user", "text": "hi"}`."""
+    raws = _split(line if isinstance(line, str | bytes) else _encode(line))
+    kind = _value(raws.pop("kind", None), str, "kind")
+    if not kind:
+        raise InvalidInput(f"a draft needs a 'kind'; known kinds: {', '.join(_drafted)}")
+    source = _value(raws.pop("source", None), str, "source")
+    said_at = _value(raws.pop("said_at", None), int, "said_at")
+    return Draft(body=_body(kind, raws), source=source, said_at=said_at)
+
+
+def event_fields(event: Event) -> dict[str, Any]:
+    """An event as one flat JSON object: the envelope, then the body's own fields."""
+    fields: dict[str, Any] = {"session": event.session, "seq": event.seq, "kind": event.kind, "at": event.at}
+    fields["actor"] = event.actor
+    if event.source is not None:
+        fields["source"] = event.source
+    if event.said_at is not None:
+        fields["said_at"] = event.said_at
+    body = event.body
+    if isinstance(body, Removed):
+        fields["removed"] = body.how
+    elif isinstance(body, Opaque):
+        fields["opaque"] = msgspec.Raw(body.raw.encode())
+    else:
+        fields.update(msgspec.json.decode(_encode(body), type=dict[str, msgspec.Raw]))
+    return fields
+
+
+def to_json(value: Any) -> str:
+    """Any value of the model as JSON text."""
+    return _encode(value).decode()
+
+
+def _split(line: str | bytes) -> dict[str, msgspec.Raw]:
+    try:
+        return msgspec.json.decode(line, type=dict[str, msgspec.Raw])
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise InvalidInput(
+            f"not a draft: {error}; expected one JSON object per draft, "
+            'such as {"kind": "message_added", "role": "user", "text": "hi"}'
+        ) from error
+
+
+def _value(raw: msgspec.Raw | None, type: type[T], name: str) -> T | None:
+    if raw is None:
+        return None
+    try:
+        return msgspec.json.decode(raw, type=type | None)
+    except msgspec.ValidationError as error:
+        raise InvalidInput(f"{name!r}: {error}") from error
+
+
+def _body(kind: str, raws: dict[str, msgspec.Raw]) -> Body | Opaque:
+    text = _encode(raws)
+    if "." in kind:
+        return Opaque(kind=kind, raw=text.decode())
+    if kind not in KINDS:
+        close = get_close_matches(kind, KINDS, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"known kinds: {', '.join(_drafted)}"
+        raise InvalidInput(f"unknown kind {kind!r}; {hint} (a kind of your own needs a dot, such as 'myapp.{kind}')")
+    unknown = raws.keys() - _fields[kind]
+    if unknown:
+        raise InvalidInput(
+            f"{kind} has no field {', '.join(sorted(map(repr, unknown)))}; it has {', '.join(sorted(_fields[kind]))}"
+        )
+    try:
+        return _decoders[kind](text)
+    except msgspec.DecodeError as error:
+        raise InvalidInput(f"{kind}: {error}") from error

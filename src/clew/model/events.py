@@ -1,0 +1,499 @@
+"""What can happen in a session. One class per kind, named in the past tense; a body never changes once accepted.
+
+The kind string is what is stored; the class name is not. Our own kinds contain no dot. A kind with a dot belongs to
+somebody else and is carried as `Opaque`, verbatim. `step` says what a body does to the lifecycle (session.py),
+`durable` whether it survives the pruning of the conversation, `reserved` that an operation of its own writes it.
+"""
+
+from typing import Any, ClassVar
+
+import msgspec
+from msgspec import Raw
+
+
+class Body(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    kind: ClassVar[str]
+    version: ClassVar[int] = 1
+    step: ClassVar[str] = "work"
+    durable: ClassVar[bool] = False
+    reserved: ClassVar[bool] = False
+
+
+# Parts of a message ---------------------------------------------------------------------------------------------------
+
+
+class TextPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="text"):
+    text: str
+
+
+class ThinkingPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="thinking"):
+    """A model's reasoning. `signature` is only good for the provider that made it."""
+
+    text: str
+    signature: str = ""
+
+
+class ImagePart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="image"):
+    blob: str
+    media_type: str = ""
+    name: str = ""
+
+
+class FilePart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="file"):
+    blob: str
+    media_type: str = ""
+    name: str = ""
+
+
+Part = TextPart | ThinkingPart | ImagePart | FilePart
+
+
+class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Tokens as the model's provider counts them, and what they cost in millionths of a US dollar."""
+
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    reasoning: int = 0
+    cost_micros: int = 0
+
+    @property
+    def tokens(self) -> int:
+        """What a token budget counts: all that was newly processed, so neither cache reads nor reasoning twice."""
+        return self.input + self.output + self.cache_write
+
+
+class Budget(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How much a session may use; None is no limit."""
+
+    tokens: int | None = None
+    cost_micros: int | None = None
+
+
+class Touch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One thing a call touched: a file, an app or a data source, read or written."""
+
+    what: str
+    how: str = "read"
+    type: str = "file"
+
+
+# Lifecycle ------------------------------------------------------------------------------------------------------------
+
+
+class SessionOpened(Body, frozen=True, kw_only=True):
+    kind = "session_opened"
+    reserved = True
+    step = "opened"
+    durable = True
+    agent: str = ""
+    project: str = ""
+    title: str = ""
+    metadata: Raw = Raw(b"{}")
+    budget: Budget | None = None
+
+
+class SessionForked(Body, frozen=True, kw_only=True):
+    """The first event of a child: it reads `parent` up to and including the event `upto`."""
+
+    kind = "session_forked"
+    reserved = True
+    step = "opened"
+    durable = True
+    parent: str
+    upto: int
+    title: str = ""
+
+
+class SessionPaused(Body, frozen=True, kw_only=True):
+    kind = "session_paused"
+    reserved = True
+    step = "paused"
+    durable = True
+    reason: str = ""
+
+
+class SessionResumed(Body, frozen=True, kw_only=True):
+    kind = "session_resumed"
+    reserved = True
+    step = "resumed"
+    durable = True
+    reason: str = ""
+    runtime: str = ""
+
+
+class SessionClosed(Body, frozen=True, kw_only=True):
+    kind = "session_closed"
+    reserved = True
+    step = "closed"
+    durable = True
+    outcome: str = "completed"
+    summary: str = ""
+
+
+class SessionArchived(Body, frozen=True, kw_only=True):
+    kind = "session_archived"
+    reserved = True
+    step = "archived"
+    durable = True
+    reason: str = ""
+
+
+# Turns ----------------------------------------------------------------------------------------------------------------
+
+
+class TurnStarted(Body, frozen=True, kw_only=True):
+    kind = "turn_started"
+    turn: str = ""
+    model: str = ""
+
+
+class MessageAdded(Body, frozen=True, kw_only=True):
+    """A message of a user, an assistant or the system: plain `text`, or `parts` when it is more than text."""
+
+    kind = "message_added"
+    role: str
+    text: str = ""
+    parts: tuple[Part, ...] = ()
+    message: str = ""
+    model: str = ""
+
+    @property
+    def content(self) -> tuple[Part, ...]:
+        """The parts, whichever way the message was written down."""
+        return (TextPart(text=self.text), *self.parts) if self.text else self.parts
+
+
+class CallMade(Body, frozen=True, kw_only=True):
+    """A tool call. `call` pairs it with its return; `input` is the JSON the agent wrote, verbatim."""
+
+    kind = "call_made"
+    call: str
+    tool: str
+    input: Raw = Raw(b"{}")
+    touched: tuple[Touch, ...] = ()
+
+
+class CallReturned(Body, frozen=True, kw_only=True):
+    """What a tool call gave back: any JSON value, verbatim, or `parts` for images and files."""
+
+    kind = "call_returned"
+    call: str
+    output: Raw = Raw(b"null")
+    parts: tuple[Part, ...] = ()
+    failed: bool = False
+
+
+class TurnEnded(Body, frozen=True, kw_only=True):
+    kind = "turn_ended"
+    turn: str = ""
+    usage: Usage | None = None
+    stop_reason: str = ""
+    model: str = ""
+
+
+# Knowledge: survives compaction and pruning ---------------------------------------------------------------------------
+
+
+class FactLearned(Body, frozen=True, kw_only=True):
+    kind = "fact_learned"
+    step = "knowledge"
+    durable = True
+    fact: str
+    text: str
+    evidence: tuple[int, ...] = ()
+    scope: str = "session"
+
+
+class FactRetired(Body, frozen=True, kw_only=True):
+    kind = "fact_retired"
+    step = "knowledge"
+    durable = True
+    fact: str
+    reason: str = ""
+
+
+class DecisionMade(Body, frozen=True, kw_only=True):
+    kind = "decision_made"
+    step = "knowledge"
+    durable = True
+    decision: str
+    choice: str
+    why: str = ""
+    rejected: tuple[str, ...] = ()
+
+
+class DecisionReversed(Body, frozen=True, kw_only=True):
+    kind = "decision_reversed"
+    step = "knowledge"
+    durable = True
+    decision: str
+    reason: str = ""
+
+
+class ProgressNoted(Body, frozen=True, kw_only=True):
+    kind = "progress_noted"
+    step = "knowledge"
+    durable = True
+    done: str = ""
+    next: str = ""
+    open: tuple[str, ...] = ()
+
+
+class Compacted(Body, frozen=True, kw_only=True):
+    """The conversation from seq `first` to `last` is stood for by `summary` in what a model sees."""
+
+    kind = "compacted"
+    first: int
+    last: int
+    summary: str
+
+
+# Scratch: named JSON values that pause and resume restore exactly -----------------------------------------------------
+
+
+class ScratchSet(Body, frozen=True, kw_only=True):
+    kind = "scratch_set"
+    step = "knowledge"
+    durable = True
+    name: str
+    value: Raw
+
+
+class ScratchCleared(Body, frozen=True, kw_only=True):
+    kind = "scratch_cleared"
+    step = "knowledge"
+    durable = True
+    name: str
+
+
+# Work -----------------------------------------------------------------------------------------------------------------
+
+
+class ArtifactSaved(Body, frozen=True, kw_only=True):
+    kind = "artifact_saved"
+    durable = True
+    name: str
+    blob: str
+    size: int
+    media_type: str = ""
+
+
+class WorkspaceSnapshotted(Body, frozen=True, kw_only=True):
+    kind = "workspace_snapshotted"
+    durable = True
+    snapshot: str
+    blob: str = ""
+    label: str = ""
+
+
+class WorkspaceRestored(Body, frozen=True, kw_only=True):
+    kind = "workspace_restored"
+    durable = True
+    snapshot: str
+
+
+# People ---------------------------------------------------------------------------------------------------------------
+
+
+class LeaseTaken(Body, frozen=True, kw_only=True):
+    kind = "lease_taken"
+    reserved = True
+    step = "people"
+    durable = True
+    holder: str
+    epoch: int
+
+
+class LeaseReleased(Body, frozen=True, kw_only=True):
+    kind = "lease_released"
+    reserved = True
+    step = "people"
+    durable = True
+    holder: str
+    epoch: int
+
+
+class LeaseLost(Body, frozen=True, kw_only=True):
+    """A holder's time ran out and another took over."""
+
+    kind = "lease_lost"
+    reserved = True
+    step = "people"
+    durable = True
+    holder: str
+    epoch: int
+
+
+class HandoffOffered(Body, frozen=True, kw_only=True):
+    kind = "handoff_offered"
+    step = "people"
+    durable = True
+    handoff: str
+    to: str
+    brief: str = ""
+
+
+class HandoffAccepted(Body, frozen=True, kw_only=True):
+    kind = "handoff_accepted"
+    step = "people"
+    durable = True
+    handoff: str
+
+
+class HandoffDeclined(Body, frozen=True, kw_only=True):
+    kind = "handoff_declined"
+    step = "people"
+    durable = True
+    handoff: str
+    reason: str = ""
+
+
+class HandoffReturned(Body, frozen=True, kw_only=True):
+    kind = "handoff_returned"
+    step = "people"
+    durable = True
+    handoff: str
+    brief: str = ""
+
+
+class ApprovalAsked(Body, frozen=True, kw_only=True):
+    kind = "approval_asked"
+    step = "people"
+    durable = True
+    approval: str
+    question: str
+    call: str = ""
+
+
+class ApprovalGiven(Body, frozen=True, kw_only=True):
+    kind = "approval_given"
+    step = "people"
+    durable = True
+    approval: str
+    allowed: bool
+    note: str = ""
+
+
+# Budget ---------------------------------------------------------------------------------------------------------------
+
+
+class BudgetSet(Body, frozen=True, kw_only=True):
+    kind = "budget_set"
+    reserved = True
+    step = "people"
+    durable = True
+    budget: Budget
+
+
+class BudgetWasExceeded(Body, frozen=True, kw_only=True):
+    kind = "budget_exceeded"
+    reserved = True
+    step = "people"
+    durable = True
+    budget: Budget
+    spent_tokens: int
+    spent_cost_micros: int
+
+
+# Keeping and forgetting -----------------------------------------------------------------------------------------------
+
+
+class BodiesPruned(Body, frozen=True, kw_only=True):
+    """Bodies removed by a retention policy, as ranges of seqs. The chain still verifies without them."""
+
+    kind = "bodies_pruned"
+    reserved = True
+    step = "keeping"
+    durable = True
+    ranges: tuple[tuple[int, int], ...]
+    policy: str = ""
+
+
+class SessionErased(Body, frozen=True, kw_only=True):
+    """Everything before this event was erased on request: bodies, sources, actors, title and metadata."""
+
+    kind = "session_erased"
+    reserved = True
+    step = "erased"
+    durable = True
+    events: int
+    reason: str = ""
+
+
+# The control log of a project -----------------------------------------------------------------------------------------
+
+
+class OperationCalled(Body, frozen=True, kw_only=True):
+    """Who asked for what, on what, and the ruling."""
+
+    kind = "operation_called"
+    reserved = True
+    durable = True
+    operation: str
+    target: str = ""
+    allowed: bool = True
+    because: str = ""
+
+
+# Bodies that have no kind of their own --------------------------------------------------------------------------------
+
+
+class Opaque(msgspec.Struct, frozen=True, kw_only=True):
+    """A body this program does not know, kept verbatim: a foreign kind, or a newer version of ours."""
+
+    kind: str
+    raw: str
+    version: int = 1
+    step: ClassVar[str] = "work"
+    durable: ClassVar[bool] = False
+    reserved: ClassVar[bool] = False
+
+
+class Removed(msgspec.Struct, frozen=True, kw_only=True):
+    """What stands where a body was pruned or erased."""
+
+    kind: str
+    how: str
+    version: int = 1
+
+
+AnyBody = Body | Opaque | Removed
+
+
+class Draft(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that happened, not yet accepted. The same `source` twice in a session is stored once."""
+
+    body: Body | Opaque
+    source: str | None = None
+    said_at: int | None = None
+
+
+class Event(msgspec.Struct, frozen=True, gc=False):
+    """Something that happened, accepted: it never changes."""
+
+    session: str
+    seq: int
+    position: int
+    at: int
+    said_at: int | None
+    actor: str
+    source: str | None
+    digest: bytes
+    body: AnyBody
+
+    @property
+    def kind(self) -> str:
+        return self.body.kind
+
+
+KINDS: dict[str, type[Body]] = {body.kind: body for body in Body.__subclasses__()}
+
+
+def blobs_of(body: Any) -> list[str]:
+    """The digests of the blobs a body points to."""
+    found = [part.blob for part in getattr(body, "parts", ()) if isinstance(part, ImagePart | FilePart)]
+    if isinstance(body, ArtifactSaved | WorkspaceSnapshotted) and body.blob:
+        found.append(body.blob)
+    return found

@@ -1,0 +1,29 @@
+"""Ids. Random from the first character on, so that a few characters name one session of many."""
+
+import secrets
+from typing import NewType
+
+from clew.model.errors import InvalidInput
+
+SessionId = NewType("SessionId", str)
+
+# Lower-case Crockford base 32: no i, l, o, u, so an id can be read aloud and never spells a word.
+ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+LENGTH = 20
+
+
+def new_id() -> str:
+    """A fresh id of 100 random bits."""
+    number = secrets.randbits(5 * LENGTH)
+    return "".join(ALPHABET[number >> shift & 31] for shift in range(0, 5 * LENGTH, 5))
+
+
+def check_prefix(text: str) -> str:
+    """The text as an id prefix, or a clear refusal before any query is made from it."""
+    text = text.strip().lower()
+    if not text or len(text) > LENGTH or any(char not in ALPHABET for char in text):
+        raise InvalidInput(
+            f"{text[:40]!r} is not a session id; an id, or a unique beginning of one, is up to {LENGTH} "
+            "letters and digits as `clew sessions` prints them"
+        )
+    return text

@@ -1,0 +1,147 @@
+"""A session's identity, where it stands, and the lifecycle: one table and one pure function.
+
+    opened ──work──▶ active ◀──resumed── paused
+       │               │  └───paused────▶  │
+       └────closed────▶ closed ◀───────────┘      closed ──resumed──▶ active
+                        closed ──archived──▶ archived                archived: read, fork, forget; nothing else
+
+Every accepted event passes through `apply`, so no path around the table exists.
+"""
+
+import enum
+
+import msgspec
+
+from clew.model.errors import WrongState
+from clew.model.events import Body, Budget, BudgetSet, Opaque, SessionOpened, TurnEnded
+
+
+class State(enum.StrEnum):
+    OPENED = "opened"
+    ACTIVE = "active"
+    PAUSED = "paused"
+    CLOSED = "closed"
+    ARCHIVED = "archived"
+    ERASED = "erased"
+
+
+class Session(msgspec.Struct, frozen=True, kw_only=True):
+    """Who a session is. Only erasure changes it."""
+
+    id: str
+    key: int
+    project: str
+    project_key: int
+    agent: str = ""
+    title: str = ""
+    metadata: str = "{}"
+    parent: str | None = None
+    upto: int = 0
+    opened_at: int = 0
+
+
+class Head(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a session stands: what the next append is checked against."""
+
+    state: str
+    head: int
+    digest: bytes
+    at: int = 0
+    epoch: int = 0
+    holder: str | None = None
+    lease_until: int = 0
+    budget_tokens: int | None = None
+    budget_cost_micros: int | None = None
+    spent_tokens: int = 0
+    spent_cost_micros: int = 0
+
+    @property
+    def budget(self) -> Budget:
+        return Budget(tokens=self.budget_tokens, cost_micros=self.budget_cost_micros)
+
+    @property
+    def over_budget(self) -> bool:
+        return (self.budget_tokens is not None and self.spent_tokens > self.budget_tokens) or (
+            self.budget_cost_micros is not None and self.spent_cost_micros > self.budget_cost_micros
+        )
+
+
+# What each step leads to from each state; a pair that is absent is refused.
+LIFECYCLE: dict[str, dict[str, str]] = {
+    State.OPENED: {
+        "opened": State.OPENED,
+        "work": State.ACTIVE,
+        "knowledge": State.ACTIVE,
+        "people": State.OPENED,
+        "keeping": State.OPENED,
+        "paused": State.PAUSED,
+        "closed": State.CLOSED,
+        "erased": State.ERASED,
+    },
+    State.ACTIVE: {
+        "work": State.ACTIVE,
+        "knowledge": State.ACTIVE,
+        "people": State.ACTIVE,
+        "keeping": State.ACTIVE,
+        "paused": State.PAUSED,
+        "closed": State.CLOSED,
+        "erased": State.ERASED,
+    },
+    State.PAUSED: {
+        "people": State.PAUSED,
+        "keeping": State.PAUSED,
+        "resumed": State.ACTIVE,
+        "closed": State.CLOSED,
+        "erased": State.ERASED,
+    },
+    State.CLOSED: {
+        "people": State.CLOSED,
+        "keeping": State.CLOSED,
+        "resumed": State.ACTIVE,
+        "archived": State.ARCHIVED,
+        "erased": State.ERASED,
+    },
+    State.ARCHIVED: {
+        "keeping": State.ARCHIVED,
+        "erased": State.ERASED,
+    },
+    State.ERASED: {},
+}
+
+_WAY_OUT = {
+    State.OPENED: "append something first, or close it",
+    State.ACTIVE: "pause or close it first",
+    State.PAUSED: "resume it first (`clew resume ID`)",
+    State.CLOSED: "resume it first (`clew resume ID`), or fork it",
+    State.ARCHIVED: "an archived session is read-only; fork it to go on (`clew fork ID`)",
+    State.ERASED: "its content was erased on request; open a new session",
+}
+
+
+def apply(head: Head, body: Body | Opaque, session: str) -> Head:
+    """The head after this body, or WrongState. Counts what was spent; never looks at a clock."""
+    state = LIFECYCLE[head.state].get(body.step)
+    if state is None:
+        raise WrongState(
+            f"session {session} is {head.state} and takes no {body.kind}; {_WAY_OUT[State(head.state)]}",
+            session=session,
+            state=str(head.state),
+            kind=body.kind,
+        )
+    if isinstance(body, TurnEnded) and body.usage is not None:
+        return msgspec.structs.replace(
+            head,
+            state=state,
+            spent_tokens=head.spent_tokens + body.usage.tokens,
+            spent_cost_micros=head.spent_cost_micros + body.usage.cost_micros,
+        )
+    if isinstance(body, BudgetSet):
+        return with_budget(head, body.budget)
+    if isinstance(body, SessionOpened) and body.budget is not None:
+        return with_budget(head, body.budget)
+    return head if state == head.state else msgspec.structs.replace(head, state=state)
+
+
+def with_budget(head: Head, budget: Budget) -> Head:
+    """The head under another budget; what was spent stays."""
+    return msgspec.structs.replace(head, budget_tokens=budget.tokens, budget_cost_micros=budget.cost_micros)

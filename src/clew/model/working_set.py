@@ -1,0 +1,79 @@
+"""The files, apps and data sources a session touched, derived from its calls.
+
+A call may say itself what it touched (`touched`, set by adapters that know better). Otherwise the well-known tool names
+below are read: the field that names a file, and whether the tool reads or writes it.
+"""
+
+from collections.abc import Iterable
+from urllib.parse import urlsplit
+
+import msgspec
+
+from clew.model.events import CallMade, Event, Touch
+
+_PATHS = ("file_path", "path", "filename", "file", "notebook_path", "absolute_path", "filePath", "target_file")
+_READS = {"read", "read_file", "readfile", "view", "cat", "open_file", "read_many_files", "notebookread"}
+_WRITES = {"write", "write_file", "writefile", "edit", "edit_file", "multiedit", "replace", "create", "create_file"}
+_WRITES |= {"str_replace", "str_replace_editor", "str_replace_based_edit_tool", "insert", "notebookedit", "patch"}
+_FETCHES = {"webfetch", "web_fetch", "fetch", "browse", "http_get"}
+_PATCH_MARKS = ("*** Update File: ", "*** Add File: ", "*** Delete File: ")
+
+
+class Touched(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of the working set: what, of which type, how often read and written, and the last call's seq."""
+
+    what: str
+    type: str
+    read: int
+    written: int
+    last_seq: int
+
+
+def touches(call: CallMade) -> tuple[Touch, ...]:
+    """What one call touched."""
+    if call.touched:
+        return call.touched
+    tool = call.tool.rsplit("__", 1)[-1].lower()
+    values = _inputs(call)
+    if tool in _FETCHES and isinstance(url := values.get("url"), str):
+        return (Touch(what=urlsplit(url).netloc or url, how="read", type="source"),)
+    if tool == "apply_patch":
+        return tuple(Touch(what=path, how="written") for path in _patched(values))
+    how = "written" if tool in _WRITES else "read" if tool in _READS else None
+    if how is None:
+        app = call.tool.split("__")
+        return (Touch(what=app[1], how="read", type="app"),) if len(app) > 2 and app[0] == "mcp" else ()
+    if values.get("command") == "view":
+        how = "read"
+    paths = [value for name in _PATHS if isinstance(value := values.get(name), str) and value]
+    return tuple(Touch(what=path, how=how) for path in paths[:1])
+
+
+def working_set(events: Iterable[Event]) -> list[Touched]:
+    """The working set after these events, last touched first."""
+    found: dict[tuple[str, str], Touched] = {}
+    for event in events:
+        if not isinstance(event.body, CallMade):
+            continue
+        for touch in touches(event.body):
+            key = (touch.type, touch.what)
+            was = found.pop(key, None) or Touched(what=touch.what, type=touch.type, read=0, written=0, last_seq=0)
+            found[key] = Touched(
+                what=was.what,
+                type=was.type,
+                read=was.read + (touch.how == "read"),
+                written=was.written + (touch.how == "written"),
+                last_seq=event.seq,
+            )
+    return list(found.values())[::-1]
+
+
+def _inputs(call: CallMade) -> dict[str, object]:
+    values = msgspec.json.decode(call.input)
+    return values if isinstance(values, dict) else {}
+
+
+def _patched(values: dict[str, object]) -> list[str]:
+    text = values.get("input") or values.get("patch") or values.get("patchText") or ""
+    lines = text.splitlines() if isinstance(text, str) else []
+    return [line[len(mark) :].strip() for line in lines for mark in _PATCH_MARKS if line.startswith(mark)]

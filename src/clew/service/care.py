@@ -1,0 +1,31 @@
+"""Care for the log: verify the chains, collect what nothing names any more."""
+
+import msgspec
+
+from clew.model.access import Right
+from clew.model.session import Session
+from clew.service.registry import Context, operation
+from clew.store import verify as chains
+from clew.store.verify import Verified
+
+
+class Collected(msgspec.Struct, frozen=True, kw_only=True):
+    """What garbage collection freed."""
+
+    blobs: int
+    bytes: int
+
+
+@operation(right=Right.AUDIT)
+def verify(context: Context, session: Session | None = None) -> list[Verified]:
+    """Recompute the digest chain of one session, or of all, and report what does not hold."""
+    if session is not None:
+        return [chains.verify(context.store, session)]
+    return list(chains.verify_all(context.store))
+
+
+@operation(right=Right.ADMINISTER, audited=True)
+def collect(context: Context) -> Collected:
+    """Delete blobs that no event names any more."""
+    blobs, size = context.store.collect_blobs()
+    return Collected(blobs=blobs, bytes=size)

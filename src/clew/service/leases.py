@@ -1,0 +1,37 @@
+"""Leases: the exclusive right to append."""
+
+from typing import Annotated
+
+import msgspec
+
+from clew.model.access import Right
+from clew.model.session import Session
+from clew.service.registry import Context, operation
+from clew.store import leases
+from clew.store.leases import Lease
+
+Seconds = Annotated[float, msgspec.Meta(gt=0, le=86400)]
+
+
+@operation(right=Right.APPEND)
+def lease_acquire(context: Context, session: Session, *, holder: str = "", seconds: Seconds = 60.0) -> Lease:
+    """Take the exclusive right to append for some seconds."""
+    return leases.acquire(
+        context.store,
+        session,
+        holder=holder or context.principal,
+        ttl_us=round(seconds * 1_000_000),
+        actor=context.principal,
+    )
+
+
+@operation(right=Right.APPEND)
+def lease_renew(context: Context, session: Session, *, lease: int, seconds: Seconds = 60.0) -> Lease:
+    """Hold a lease for some seconds from now."""
+    return leases.renew(context.store, session, epoch=lease, ttl_us=round(seconds * 1_000_000))
+
+
+@operation(right=Right.APPEND)
+def lease_release(context: Context, session: Session, *, lease: int) -> None:
+    """Give a lease back."""
+    leases.release(context.store, session, epoch=lease, actor=context.principal)

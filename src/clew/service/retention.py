@@ -1,0 +1,54 @@
+"""Retention: how long conversations are kept, and erasure on request."""
+
+from typing import Annotated
+
+import msgspec
+
+from clew.model.access import Right
+from clew.model.errors import NotFound
+from clew.model.retention import Policy
+from clew.model.session import Session
+from clew.service.registry import Context, operation
+from clew.store import forget
+from clew.store.forget import Erased, Pruned
+
+Days = Annotated[int, msgspec.Meta(ge=0, le=36_500)]
+
+
+@operation(right=Right.ADMINISTER, audited=True)
+def retention_set(
+    context: Context, project: str, *, agent: str = "", keep_days: Days | None = None, hold: bool = False
+) -> Policy:
+    """Set how long a project, or one agent of it, keeps its conversations; without days they are kept for ever."""
+    policy = Policy(project=project, agent=agent, keep_days=keep_days, hold=hold)
+    forget.set_policy(context.store, policy)
+    return policy
+
+
+@operation(right=Right.ADMINISTER, audited=True)
+def retention_remove(context: Context, project: str, *, agent: str = "") -> None:
+    """Remove a retention policy."""
+    if not forget.remove_policy(context.store, project, agent):
+        raise NotFound(
+            f"no retention policy for {project}{f'/{agent}' if agent else ''}; `clew retention list` shows all"
+        )
+
+
+@operation(right=Right.SEE)
+def retention_list(context: Context) -> list[Policy]:
+    """List the retention policies."""
+    return forget.policies(context.store)
+
+
+@operation(right=Right.ADMINISTER, audited=True)
+def retention_apply(context: Context) -> list[Pruned]:
+    """Prune the conversations whose time is over; knowledge stays, and so does what a fork still reads."""
+    pruned = forget.apply_policies(context.store, actor=context.principal)
+    context.store.collect_blobs()
+    return pruned
+
+
+@operation(right=Right.ADMINISTER, audited=True)
+def erase(context: Context, session: Session, *, with_forks: bool = False, reason: str = "") -> list[Erased]:
+    """Erase a session's content for good; the record that it existed and was erased stays."""
+    return forget.erase(context.store, session, actor=context.principal, with_forks=with_forks, reason=reason)

@@ -1,0 +1,210 @@
+"""Sessions: open, list, show, and their lifecycle."""
+
+from typing import Annotated, Any
+
+import msgspec
+
+from clew.model import knowledge
+from clew.model.access import Right
+from clew.model.errors import WrongState
+from clew.model.events import (
+    Body,
+    Budget,
+    BudgetSet,
+    CallMade,
+    DecisionMade,
+    Draft,
+    FactLearned,
+    ProgressNoted,
+    SessionArchived,
+    SessionClosed,
+    SessionPaused,
+    SessionResumed,
+)
+from clew.model.lineage import Segment
+from clew.model.session import Head, Session
+from clew.model.working_set import Touched, working_set
+from clew.service.registry import Context, operation
+
+Positive = Annotated[int, msgspec.Meta(ge=1)]
+NotNegative = Annotated[float, msgspec.Meta(ge=0)]
+
+
+class SessionInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A session and where it stands."""
+
+    id: str
+    project: str
+    agent: str
+    title: str
+    state: str
+    head: int
+    opened_at: int
+    last_at: int
+    parent: str | None = None
+    upto: int = 0
+    holder: str | None = None
+    lease_until: int = 0
+    spent_tokens: int = 0
+    spent_cost_micros: int = 0
+    budget: Budget | None = None
+    metadata: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class SessionDetail(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A session with what it knows and what it touched."""
+
+    session: SessionInfo
+    lineage: list[Segment]
+    forks: list[tuple[str, int]]
+    facts: list[FactLearned]
+    decisions: list[DecisionMade]
+    progress: ProgressNoted | None
+    scratch: dict[str, msgspec.Raw]
+    working_set: list[Touched]
+
+
+class Changed(msgspec.Struct, frozen=True, kw_only=True):
+    """A session after a change of state."""
+
+    id: str
+    state: str
+    seq: int
+
+
+def info(session: Session, head: Head) -> SessionInfo:
+    budget = head.budget
+    return SessionInfo(
+        id=session.id,
+        project=session.project,
+        agent=session.agent,
+        title=session.title,
+        state=str(head.state),
+        head=head.head,
+        opened_at=session.opened_at,
+        last_at=head.at,
+        parent=session.parent,
+        upto=session.upto,
+        holder=head.holder,
+        lease_until=head.lease_until,
+        spent_tokens=head.spent_tokens,
+        spent_cost_micros=head.spent_cost_micros,
+        budget=budget if budget != Budget() else None,
+        metadata=msgspec.Raw((session.metadata or "{}").encode()),
+    )
+
+
+def budget_of(tokens: int | None, usd: float | None) -> Budget | None:
+    if tokens is None and usd is None:
+        return None
+    return Budget(tokens=tokens, cost_micros=None if usd is None else round(usd * 1_000_000))
+
+
+@operation(right=Right.APPEND, name="open")
+def open_session(
+    context: Context,
+    *,
+    title: str = "",
+    agent: str = "",
+    project: str = "default",
+    metadata: dict[str, Any] | None = None,
+    budget_tokens: Positive | None = None,
+    budget_usd: NotNegative | None = None,
+) -> SessionInfo:
+    """Open a session."""
+    opened = context.store.open_session(
+        project=project,
+        agent=agent,
+        title=title,
+        metadata=msgspec.json.encode(metadata or {}).decode(),
+        budget=budget_of(budget_tokens, budget_usd),
+        actor=context.principal,
+    )
+    return info(opened.session, context.store.head(opened.session))
+
+
+@operation(right=Right.SEE)
+def sessions(
+    context: Context,
+    *,
+    project: str = "",
+    agent: str = "",
+    state: str = "",
+    limit: Positive = 50,
+    before: Session | None = None,
+) -> list[SessionInfo]:
+    """List sessions, newest first."""
+    found = context.store.sessions(project=project, agent=agent, state=state, before=before, limit=limit)
+    return [info(one.session, one.head) for one in found]
+
+
+@operation(right=Right.READ)
+def show(context: Context, session: Session) -> SessionDetail:
+    """Show a session: its state, lineage, knowledge and working set."""
+    store = context.store
+    known = knowledge.fold(store.read_kinds(session, knowledge.KINDS))
+    return SessionDetail(
+        session=info(session, store.head(session)),
+        lineage=[
+            msgspec.structs.replace(part, last=min(part.last, store.head(session).head))
+            for part in store.lineage(session)
+        ],
+        forks=store.children(session),
+        facts=list(known.facts.values()),
+        decisions=list(known.decisions.values()),
+        progress=known.progress,
+        scratch=known.scratch,
+        working_set=working_set(store.read_kinds(session, (CallMade.kind,))),
+    )
+
+
+@operation(right=Right.APPEND)
+def pause(context: Context, session: Session, *, reason: str = "", lease: int | None = None) -> Changed:
+    """Pause a session; it takes nothing more until it is resumed."""
+    return _change(context, session, SessionPaused(reason=reason), lease)
+
+
+@operation(right=Right.APPEND)
+def resume(
+    context: Context, session: Session, *, reason: str = "", runtime: str = "", lease: int | None = None
+) -> Changed:
+    """Resume a paused or closed session, exactly as it was left."""
+    head = context.store.head(session)
+    if head.over_budget:
+        raise WrongState(
+            f"session {session.id} is over its budget ({head.spent_tokens:,} tokens, "
+            f"${head.spent_cost_micros / 1e6:.2f} used); raise it first (`clew budget ID --tokens N --usd X`)",
+            session=session.id,
+            state=str(head.state),
+        )
+    return _change(context, session, SessionResumed(reason=reason, runtime=runtime), lease)
+
+
+@operation(right=Right.APPEND)
+def close(
+    context: Context, session: Session, *, outcome: str = "completed", summary: str = "", lease: int | None = None
+) -> Changed:
+    """Close a session with an outcome."""
+    return _change(context, session, SessionClosed(outcome=outcome, summary=summary), lease)
+
+
+@operation(right=Right.APPEND)
+def archive(context: Context, session: Session, *, reason: str = "", lease: int | None = None) -> Changed:
+    """Archive a closed session: from then on it is read-only."""
+    return _change(context, session, SessionArchived(reason=reason), lease)
+
+
+@operation(right=Right.ADMINISTER)
+def budget(
+    context: Context, session: Session, *, tokens: Positive | None = None, usd: NotNegative | None = None
+) -> SessionInfo:
+    """Set what a session may use, in tokens and US dollars; without either there is no limit."""
+    context.store.append(
+        session, [Draft(body=BudgetSet(budget=budget_of(tokens, usd) or Budget()))], actor=context.principal
+    )
+    return info(session, context.store.head(session))
+
+
+def _change(context: Context, session: Session, body: Body, lease: int | None) -> Changed:
+    appended = context.store.append(session, [Draft(body=body)], actor=context.principal, lease=lease)
+    return Changed(id=session.id, state=str(context.store.head(session).state), seq=appended.seqs[0])

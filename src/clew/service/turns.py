@@ -1,0 +1,53 @@
+"""Turns: append what happened, read it back, follow it live."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import msgspec
+
+from clew.model import codec
+from clew.model.access import Right
+from clew.model.errors import InvalidInput
+from clew.model.events import Draft, Event
+from clew.model.session import Session
+from clew.service.registry import Context, operation
+from clew.store.append import Appended
+
+Seq = Annotated[int, msgspec.Meta(ge=0)]
+Limit = Annotated[int, msgspec.Meta(ge=1, le=100_000)]
+
+
+@operation(right=Right.APPEND)
+def append(
+    context: Context, session: Session, *, drafts: list[Any], expect: Seq | None = None, lease: int | None = None
+) -> Appended:
+    """Append drafts to a session, all or none; returns once they are durable."""
+    return context.store.append(
+        session, [_draft(value) for value in drafts], actor=context.principal, expect=expect, lease=lease
+    )
+
+
+@operation(right=Right.READ)
+def events(
+    context: Context, session: Session, *, after: Seq = 0, upto: Seq | None = None, limit: Limit = 100_000
+) -> list[Event]:
+    """Read a session's events in order, through all its ancestors."""
+    return context.store.read(session, after=after, upto=upto, limit=limit)
+
+
+@operation(right=Right.READ)
+def tail(context: Context, *, after: Seq = 0, project: str = "", limit: Limit = 1000) -> list[Event]:
+    """Read the events of all sessions in the order they became visible."""
+    return context.store.tail(after=after, project=project, limit=limit)
+
+
+def _draft(value: Any) -> Draft:
+    if not isinstance(value, Draft | str | bytes | Mapping):
+        raise InvalidInput(f"a draft is a JSON object, not {type(value).__name__}")
+    found = value if isinstance(value, Draft) else codec.draft(value)
+    if found.body.reserved:
+        raise InvalidInput(
+            f"{found.body.kind} is written by an operation of its own (open, fork, pause, resume, close, archive, "
+            "budget, lease, retention, erase), not by append"
+        )
+    return found

@@ -1,0 +1,47 @@
+"""The log, leases, cursors and blobs: one contract, one SQL text, two databases."""
+
+from pathlib import Path
+from typing import Any
+
+from clew.model.errors import InvalidInput
+from clew.store.contract import Blobs, Database
+from clew.store.log import Store
+
+__all__ = ["Store", "open_database", "open_store"]
+
+
+def open_store(url: str, *, upgrade: bool | None = None, **options: Any) -> Store:
+    """Open the log at `sqlite:///path` or `postgresql://...`, made on first use.
+
+    An embedded database of an older schema is migrated at once; one that a team shares only by `clew migrate`.
+    """
+    from clew.store import migrate
+
+    database, blobs = open_database(url, **options)
+    try:
+        migrate.prepare(database, upgrade=database.dialect == "lite" if upgrade is None else upgrade)
+    except BaseException:
+        database.close()
+        raise
+    return Store(database, blobs)
+
+
+def open_database(url: str, **options: Any) -> tuple[Database, Blobs]:
+    """The database and its place for blobs, whatever its schema."""
+    from clew.store.blobs import Folder, Rows
+
+    if url.startswith("sqlite:///"):
+        from clew.store.sqlite import SQLite
+
+        path = Path(url.removeprefix("sqlite:///")).expanduser()
+        return SQLite(path, **options), Folder(path.parent / "blobs")
+    if url.startswith(("postgresql://", "postgres://")):
+        try:
+            from clew.store.postgres import Postgres
+        except ModuleNotFoundError as error:
+            raise InvalidInput("PostgreSQL needs psycopg: install it with `pip install 'clew[postgres]'`") from error
+        return Postgres(url), Rows()
+    # Whatever stands before an @ could be a password.
+    raise InvalidInput(
+        f"{url.rpartition('@')[2]!r} names no store; use sqlite:///path/to/clew.db or postgresql://host/name"
+    )

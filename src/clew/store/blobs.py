@@ -1,0 +1,140 @@
+"""Blobs: bytes named by their BLAKE3 digest, packed with zstd, stored once.
+
+Two homes: a `Folder` beside an embedded database, and `Rows` in the database itself, where every machine of a team
+finds them. Another home (an object store) is one more class with these methods.
+
+A blob row counts how many events point to it. Events and counts change in one transaction, so a blob is collected only
+when nothing names it; a file is deleted while the row's lock is held, and a writer who meets a deleted one writes it
+again under the same lock (`settle`).
+"""
+
+import os
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+
+import zstandard
+from blake3 import blake3
+
+from clew.model.errors import Damaged, DiskFull, NotFound, StoreError
+from clew.store.contract import Row
+
+LEVEL = 3
+
+
+def address(data: bytes) -> bytes:
+    """The name of these bytes."""
+    return blake3(data).digest()
+
+
+def pack(data: bytes) -> bytes:
+    return zstandard.compress(data, LEVEL)
+
+
+def unpack(digest: bytes, packed: bytes) -> bytes:
+    """The bytes, checked against their name."""
+    try:
+        data = zstandard.decompress(packed)
+    except zstandard.ZstdError as error:
+        raise Damaged(f"blob {digest.hex()} cannot be unpacked ({error}); restore it from a backup") from error
+    if address(data) != digest:
+        raise Damaged(f"blob {digest.hex()} holds other bytes than its name says; restore it from a backup")
+    return data
+
+
+class Folder:
+    """Blobs as files, two letters of the digest deep."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def prepare(self, digest: bytes, packed: bytes) -> None:
+        path = self._path(digest)
+        if not path.exists():
+            self._store(path, packed)
+
+    def row_data(self, packed: bytes) -> bytes | None:
+        return None
+
+    def settle(self, digest: bytes, packed: bytes) -> None:
+        self.prepare(digest, packed)
+
+    def fetch(self, digest: bytes, row: Row | None) -> bytes:
+        try:
+            return self._path(digest).read_bytes()
+        except FileNotFoundError:
+            raise NotFound(f"blob {digest.hex()} is not in {self.path}") from None
+
+    def remove(self, digests: Iterable[bytes]) -> None:
+        for digest in digests:
+            self._path(digest).unlink(missing_ok=True)
+
+    def sweep(self, known: set[bytes], grace_us: int) -> int:
+        before = time.time() - grace_us / 1_000_000
+        found = 0
+        for path in self._files():
+            digest = bytes.fromhex(path.name) if len(path.name) == 64 else None
+            if digest not in known and path.stat().st_mtime <= before:
+                path.unlink(missing_ok=True)
+                found += 1
+        return found
+
+    def _files(self) -> Iterator[Path]:
+        yield from self.path.glob("??/*") if self.path.exists() else ()
+
+    def _path(self, digest: bytes) -> Path:
+        name = digest.hex()
+        return self.path / name[:2] / name
+
+    def _store(self, path: Path, packed: bytes) -> None:
+        """Written whole and durable under its name, or not at all."""
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with NamedTemporaryFile(dir=path.parent, prefix="new-", delete=False) as file:
+                try:
+                    file.write(packed)
+                    file.flush()
+                    os.fsync(file.fileno())
+                    os.replace(file.name, path)
+                except BaseException:
+                    os.unlink(file.name)
+                    raise
+            for directory in (path.parent, self.path):
+                _sync(directory)
+        except OSError as error:
+            if error.errno in (28, 122):  # ENOSPC, EDQUOT
+                raise DiskFull(f"no room left for a blob in {self.path}; free some space and try again") from error
+            raise StoreError(f"cannot write a blob to {self.path}: {error.strerror}; check its permissions") from error
+
+
+class Rows:
+    """Blobs in the database, in the row that counts them."""
+
+    def prepare(self, digest: bytes, packed: bytes) -> None:
+        """Nothing: the row itself is written in the transaction."""
+
+    def row_data(self, packed: bytes) -> bytes | None:
+        return packed
+
+    def settle(self, digest: bytes, packed: bytes) -> None:
+        """Nothing: row and bytes are one."""
+
+    def fetch(self, digest: bytes, row: Row | None) -> bytes:
+        if row is None or row[0] is None:
+            raise NotFound(f"blob {digest.hex()} is not in the database")
+        return bytes(row[0])
+
+    def remove(self, digests: Iterable[bytes]) -> None:
+        """Nothing: the rows are gone already."""
+
+    def sweep(self, known: set[bytes], grace_us: int) -> int:
+        return 0
+
+
+def _sync(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,99 @@
+"""What the log asks of a database and of a place for blobs. Everything else is written once, above these.
+
+Statements are named (queries.sql); parameters are plain values; rows are tuples. Driver exceptions stop here: what
+comes out are errors of the model.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+Row = tuple[Any, ...]
+Parameters = Mapping[str, Any]
+Statement = tuple[str, Parameters]
+
+
+class Transaction(Protocol):
+    """Statements that see one state of the database."""
+
+    def run(self, name: str, /, **parameters: Any) -> list[Row]:
+        """The rows of one statement."""
+        ...
+
+    def batch(self, statements: Sequence[Statement]) -> list[list[Row]]:
+        """The rows of several statements that do not wait for each other: one round trip where there is a network."""
+        ...
+
+
+class Database(Protocol):
+    """SQLite or PostgreSQL."""
+
+    dialect: str
+    remote: bool
+    """Whether the connection can be lost while a commit is under way, which leaves its outcome unknown."""
+
+    def read(self) -> AbstractContextManager[Transaction]:
+        """A connection for reading. Never waits for a writer."""
+        ...
+
+    def write(self) -> AbstractContextManager[Transaction]:
+        """The process's one writing transaction: committed and on disk when the block ends, undone if it raises.
+
+        A second caller waits. When the connection is lost during the commit the error carries `ambiguous=True`: the
+        outcome is unknown, and only the sources of the drafts can tell.
+        """
+        ...
+
+    def wait(self, timeout: float) -> None:
+        """Return once something may have been committed, at the latest after the time; may return early."""
+        ...
+
+    def define(self, text: str, version: int) -> None:
+        """Run a schema script, all or nothing, unless another process has brought the database there already."""
+        ...
+
+    def schema_version(self) -> int:
+        """The version recorded in the database; 0 when it is empty."""
+        ...
+
+    def scrub(self) -> list[str]:
+        """Overwrite what was removed, so that no trace is left in free space; returns what is beyond reach."""
+        ...
+
+    def check(self) -> list[str]:
+        """Problems found by the database's own integrity check."""
+        ...
+
+    def describe(self) -> dict[str, str]:
+        """Versions and places, for `doctor`. No secrets."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Blobs(Protocol):
+    """Where the bytes of blobs live. Counting references is the log's work, in the same transaction as the events."""
+
+    def prepare(self, digest: bytes, packed: bytes) -> None:
+        """Make the bytes durable before the transaction that names them, where that is possible."""
+        ...
+
+    def row_data(self, packed: bytes) -> bytes | None:
+        """What goes into the blob's row: the bytes themselves, or nothing when they live elsewhere."""
+        ...
+
+    def settle(self, digest: bytes, packed: bytes) -> None:
+        """Inside the transaction that names the blob: make sure that a collector has not just taken it away."""
+        ...
+
+    def fetch(self, digest: bytes, row: Row | None) -> bytes:
+        """The packed bytes, given the blob's row."""
+        ...
+
+    def remove(self, digests: Iterable[bytes]) -> None:
+        """Inside the collecting transaction: delete the bytes."""
+        ...
+
+    def sweep(self, known: set[bytes], grace_us: int) -> int:
+        """Delete bytes that no row names and that are older than the grace; returns how many."""
+        ...

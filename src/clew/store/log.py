@@ -1,0 +1,419 @@
+"""The store: one log of events for every session, the only truth. This file is the contract; every promise is here.
+
+The promises hold on SQLite and PostgreSQL alike and are tested literally on both:
+
+* What `append` returned is on disk. It survives the death of any process, and power loss if the disk honours fsync.
+* Seqs are 1, 2, 3 ... in a session, without gap or repetition, and never change.
+* The same source in a session is stored once, for ever, however often and by whomever it is sent.
+* A batch is stored whole or not at all.
+* Only the holder of the current lease writes while a lease is held; the check is part of the write.
+* `tail` shows events in the order they became visible and never skips one.
+"""
+
+import time
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from clew.model import codec
+from clew.model.errors import AmbiguousId, BudgetExceeded, ClewError, InvalidInput, NotFound, StoreError, Unavailable
+from clew.model.events import AnyBody, Body, Budget, Draft, Event, Removed, SessionForked, SessionOpened
+from clew.model.ids import check_prefix, new_id
+from clew.model.lineage import Segment, clip, segments
+from clew.model.session import Head, Session, State
+from clew.store import blobs as blob
+from clew.store.append import HEAD_FIELDS, Appended, Plan, Request, append_all, prepare, write
+from clew.store.contract import Blobs, Database, Row, Transaction
+from clew.store.group import Group
+
+EVERYTHING = 2**62
+PAGE = 1000
+PATIENCE_SECONDS = 10.0
+
+
+class Opened(msgspec.Struct, frozen=True, kw_only=True):
+    session: Session
+    head: int
+
+
+class Listed(msgspec.Struct, frozen=True, kw_only=True):
+    session: Session
+    head: Head
+
+
+class Store:
+    """The log over one database and one place for blobs. Safe to share between threads."""
+
+    def __init__(self, database: Database, blobs: Blobs) -> None:
+        self.database = database
+        self.blobs = blobs
+        self._group: Group[Request] = Group(self._commit)
+        self._projects: dict[str, int] = {}
+
+    def close(self) -> None:
+        self.database.close()
+
+    def __enter__(self) -> "Store":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # Sessions ---------------------------------------------------------------------------------------------------------
+
+    def open_session(
+        self,
+        *,
+        project: str,
+        actor: str,
+        agent: str = "",
+        title: str = "",
+        metadata: str = "{}",
+        budget: Budget | None = None,
+        id: str | None = None,
+        control: bool = False,
+    ) -> Opened:
+        """Open a session with its first event."""
+        body = SessionOpened(
+            agent=agent, project=project, title=title, metadata=msgspec.Raw(metadata.encode()), budget=budget
+        )
+        with self.database.write() as tx:
+            session = Session(
+                id=id or new_id(), key=0, project=project, project_key=self._project(tx, project), agent=agent,
+                title=title, metadata=metadata, opened_at=tx.run("now")[0][0],
+            )  # fmt: skip
+            session = self._add(tx, session, parent=None, head=0, digest=bytes(32), control=control)
+            head = self._first(tx, session, body, actor)
+        return Opened(session=session, head=head)
+
+    def fork(self, session: Session, *, actor: str, at: int | None = None, title: str | None = None) -> Session:
+        """Open a child that reads this session up to and including `at`. Costs the same at any depth.
+
+        The child hangs on whichever ancestor wrote that event, so a chain of forks is never longer than it must be.
+        """
+        with self.database.write() as tx:
+            head = self._locked(tx, session)
+            at = head.head if at is None else at
+            owner = self._owner(tx, session, at, head.head)
+            digest = tx.run("event_digest", project=session.project_key, session=owner.key, seq=at)[0][0]
+            title = session.title if title is None else title
+            child = Session(
+                id=new_id(), key=0, project=session.project, project_key=session.project_key, agent=session.agent,
+                title=title, metadata=session.metadata, parent=owner.id, upto=at, opened_at=tx.run("now")[0][0],
+            )  # fmt: skip
+            child = self._add(tx, child, parent=owner.key, head=at, digest=bytes(digest), budget=head.budget)
+            self._first(tx, child, SessionForked(parent=session.id, upto=at, title=title), actor)
+        return child
+
+    def session(self, prefix: str) -> Session:
+        """The session with this id, or with the only id that begins so."""
+        prefix = check_prefix(prefix)
+        with self.database.read() as tx:
+            rows = tx.run("session_by_prefix", prefix=prefix, beyond=prefix + "~")
+        if not rows:
+            raise NotFound(f"no session {prefix!r} in this store; `clew sessions` lists what there is", session=prefix)
+        if len(rows) > 1 and rows[0][0] != prefix:
+            ids = [row[0] for row in rows]
+            raise AmbiguousId(
+                f"{prefix!r} is the beginning of several sessions ({', '.join(ids[:5])}"
+                f"{' ...' if len(ids) > 5 else ''}); give a few more characters",
+                session=prefix,
+                candidates=ids,
+            )
+        return session_from(rows[0])
+
+    def sessions(
+        self, *, project: str = "", agent: str = "", state: str = "", before: Session | None = None, limit: int = 50
+    ) -> list[Listed]:
+        """Sessions, newest first."""
+        key = before.key if before else EVERYTHING
+        with self.database.read() as tx:
+            rows = tx.run("session_list", project=project, agent=agent, state=state, before=key, limit=limit)
+        return [Listed(session=session_from(row[:10]), head=head_from(row[10:])) for row in rows]
+
+    def control_session(self, project: str, actor: str) -> Session:
+        """The session that keeps a project's own record: who asked for what. Not listed among the others."""
+        with self.database.read() as tx:
+            rows = tx.run("control_session", project=project)
+        if rows:
+            return session_from(rows[0])
+        return self.open_session(project=project, actor=actor, title=f"control log of {project}", control=True).session
+
+    def head(self, session: Session) -> Head:
+        """Where the session stands now."""
+        with self.database.read() as tx:
+            return self.head_in(tx, session)
+
+    # Appending --------------------------------------------------------------------------------------------------------
+
+    def append(
+        self,
+        session: Session,
+        drafts: Iterable[Draft],
+        *,
+        actor: str = "",
+        expect: int | None = None,
+        lease: int | None = None,
+    ) -> Appended:
+        """Store the drafts as the next events, all or none, and return once they are on disk.
+
+        A draft whose source is already in the session is not stored again; its seq is returned. `expect` is the head
+        the caller has seen, `lease` the epoch of the lease it holds. Callers that append at the same time share one
+        commit. A lost connection is tried again for a while; what was committed unseen is found by its source and not
+        repeated.
+        When a budget is exceeded everything is stored, the session is paused, and BudgetExceeded says so.
+        """
+        request = Request(session, [prepare(draft, self.blobs) for draft in drafts], actor, expect, lease)
+        if not request.drafts:
+            return Appended(seqs=[], deduplicated=[], head=self.head(session).head)
+        appended = self._until_known(request) if self.database.remote else self._try(request)
+        if appended.exceeded:
+            head = self.head(session)
+            raise BudgetExceeded(
+                f"session {session.id} has used {head.spent_tokens:,} tokens and ${head.spent_cost_micros / 1e6:.2f}, "
+                "more than its budget; everything was stored and the session is paused: raise the budget "
+                "(`clew budget ID`), then resume it",
+                session=session.id,
+                seqs=appended.seqs,
+                head=appended.head,
+                spent_tokens=head.spent_tokens,
+                spent_cost_micros=head.spent_cost_micros,
+            )
+        return appended
+
+    def _try(self, request: Request) -> Appended:
+        self._group.submit(request)
+        return request.outcome()
+
+    def _until_known(self, request: Request) -> Appended:
+        """Append over a connection that can break during the commit: a source on every draft makes a retry safe."""
+        made = [draft if draft.source else msgspec.structs.replace(draft, source=new_id()) for draft in request.drafts]
+        own = {draft.source for draft in request.drafts}
+        request.unseen = frozenset(draft.source for draft in made if draft.source not in own)
+        request.drafts = made
+        end = time.monotonic() + PATIENCE_SECONDS
+        pause = 0.05
+        while True:
+            try:
+                return self._try(request)
+            except Unavailable:
+                if time.monotonic() + pause > end:
+                    raise
+            time.sleep(pause)  # Nothing tells when a server is back; connecting again is the only way to know.
+            pause = min(pause * 2, 0.5)
+            request.unseen = frozenset()
+            request.error = request.result = None
+
+    def _commit(self, requests: Sequence[Request]) -> None:
+        try:
+            with self.database.write() as tx:
+                append_all(tx, requests, self.blobs)
+        except StoreError as error:
+            for request in requests:
+                request.error = error
+        except ClewError as error:
+            # One request was refused after writing had begun: all was undone, so each is tried on its own.
+            if len(requests) == 1:
+                requests[0].error = error
+            else:
+                for request in requests:
+                    request.error = request.result = None
+                    self._commit([request])
+        except BaseException as error:
+            for request in requests:
+                request.error = error
+            if not isinstance(error, Exception):
+                raise
+
+    # Reading ----------------------------------------------------------------------------------------------------------
+
+    def read(
+        self, session: Session, *, after: int = 0, upto: int | None = None, limit: int = EVERYTHING
+    ) -> list[Event]:
+        """The events after one seq, up to and including another, through all ancestors, oldest first."""
+        with self.database.read() as tx:
+            found: list[Event] = []
+            for part in clip(self._segments(tx, session), after + 1, EVERYTHING if upto is None else upto):
+                rows = tx.run(
+                    "events", project=session.project_key, session=part.key, first=part.first, last=part.last,
+                    limit=limit - len(found),
+                )  # fmt: skip
+                found += self.events_in(tx, part.id, rows)
+                if len(found) >= limit:
+                    break
+            return found
+
+    def read_kinds(self, session: Session, kinds: Iterable[str], *, upto: int | None = None) -> list[Event]:
+        """Only the events of these kinds, in order."""
+        with self.database.read() as tx:
+            found: list[Event] = []
+            for part in clip(self._segments(tx, session), 1, EVERYTHING if upto is None else upto):
+                within = {
+                    "project": session.project_key, "session": part.key, "first": part.first, "last": part.last
+                }  # fmt: skip
+                answers = tx.batch([("events_of_kind", {**within, "kind": kind}) for kind in kinds])
+                rows = sorted((row for answer in answers for row in answer), key=lambda row: row[0])
+                found += self.events_in(tx, part.id, rows)
+            return found
+
+    def tail(self, *, after: int = 0, project: str = "", limit: int = PAGE) -> list[Event]:
+        """Events of all sessions after a position, in the order they became visible."""
+        with self.database.read() as tx:
+            rows = (
+                tx.run("tail_project", after=after, limit=limit, project=project)
+                if project
+                else tx.run("tail", after=after, limit=limit)
+            )
+            return [event for row in rows for event in self.events_in(tx, row[12], [row[:12]])]
+
+    def last_position(self) -> int:
+        """The position of the newest event."""
+        with self.database.read() as tx:
+            return int(tx.run("last_position")[0][0])
+
+    def wait(self, *, after: int, timeout: float) -> bool:
+        """Whether there is an event after this position, waiting for one until the time is over."""
+        end = time.monotonic() + timeout
+        while self.last_position() <= after:
+            left = end - time.monotonic()
+            if left <= 0:
+                return False
+            self.database.wait(left)
+        return True
+
+    def lineage(self, session: Session) -> list[Segment]:
+        """Which ancestor wrote which part of this session's history, oldest first."""
+        with self.database.read() as tx:
+            return self._segments(tx, session)
+
+    def children(self, session: Session) -> list[tuple[str, int]]:
+        """The direct forks of this session's own events, with the seq each was forked at."""
+        with self.database.read() as tx:
+            return [(row[1], row[2]) for row in tx.run("children", key=session.key)]
+
+    # Cursors ----------------------------------------------------------------------------------------------------------
+
+    def cursor(self, name: str) -> int:
+        """The position a reader of this name has come to; 0 for a new one."""
+        with self.database.read() as tx:
+            rows = tx.run("cursor_read", name=name)
+            return int(rows[0][0]) if rows else 0
+
+    def move_cursor(self, name: str, position: int) -> None:
+        """Remember how far a reader has come."""
+        with self.database.write() as tx:
+            tx.run("cursor_move", name=name, position=position)
+
+    # Blobs ------------------------------------------------------------------------------------------------------------
+
+    def save_blob(self, data: bytes) -> str:
+        """Store bytes once and return their digest. Collected again unless an event names them within the grace."""
+        digest, packed = blob.address(data), blob.pack(data)
+        self.blobs.prepare(digest, packed)
+        with self.database.write() as tx:
+            tx.run("blob_add", digest=digest, size=len(data), refs=0, data=self.blobs.row_data(packed))
+            self.blobs.settle(digest, packed)
+        return digest.hex()
+
+    def load_blob(self, digest: str) -> bytes:
+        """The bytes with this digest, checked."""
+        with self.database.read() as tx:
+            return self.blob_in(tx, bytes.fromhex(digest))
+
+    def collect_blobs(self, *, grace_us: int = 3_600_000_000) -> tuple[int, int]:
+        """Delete blobs that nothing names; returns how many and their bytes. The grace protects what is on its way."""
+        with self.database.write() as tx:
+            rows = tx.run("blob_collect", grace=grace_us)
+            self.blobs.remove(bytes(row[0]) for row in rows)
+            known = {bytes(row[0]) for row in tx.run("blob_digests")}
+            swept = self.blobs.sweep(known, grace_us)
+        return len(rows) + swept, sum(row[1] for row in rows)
+
+    # Parts ------------------------------------------------------------------------------------------------------------
+
+    def _project(self, tx: Transaction, name: str) -> int:
+        if name not in self._projects:
+            if not name or len(name) > 200:
+                raise InvalidInput("a project needs a name of 1 to 200 characters")
+            tx.run("project_add", name=name)
+            return int(tx.run("project_key", name=name)[0][0])
+        return self._projects[name]
+
+    def _add(
+        self, tx: Transaction, session: Session, *, parent: int | None, head: int, digest: bytes,
+        budget: Budget | None = None, control: bool = False,
+    ) -> Session:  # fmt: skip
+        rows = tx.run(
+            "session_add", project=session.project_key, id=session.id, agent=session.agent, title=session.title,
+            metadata=session.metadata, parent=parent, upto=session.upto, at=session.opened_at, control=int(control),
+        )  # fmt: skip
+        budget = budget or Budget()
+        tx.run(
+            "head_add", project=session.project_key, session=rows[0][0], state=str(State.OPENED), head=head,
+            digest=digest, at=session.opened_at, epoch=0, budget_tokens=budget.tokens,
+            budget_cost_micros=budget.cost_micros,
+        )  # fmt: skip
+        return msgspec.structs.replace(session, key=rows[0][0])
+
+    def _first(self, tx: Transaction, session: Session, body: Body, actor: str) -> int:
+        plan = self.plan(tx, session)
+        seq = plan.note(body, actor)
+        write(tx, [plan], self.blobs)
+        return seq
+
+    def plan(self, tx: Transaction, session: Session) -> Plan:
+        rows = tx.run("head_lock", project=session.project_key, session=session.key)
+        return Plan(session, rows, {})
+
+    def _locked(self, tx: Transaction, session: Session) -> Head:
+        return self.plan(tx, session).head
+
+    def head_in(self, tx: Transaction, session: Session) -> Head:
+        rows = tx.run("head_read", project=session.project_key, session=session.key)
+        if not rows:
+            raise NotFound(f"session {session.id} is not in this store")
+        return head_from(rows[0][:-1])
+
+    def _segments(self, tx: Transaction, session: Session) -> list[Segment]:
+        if session.parent is None:
+            return [Segment(session.key, session.id, 1, EVERYTHING)]
+        return segments(tx.run("lineage", key=session.key), EVERYTHING)
+
+    def _owner(self, tx: Transaction, session: Session, at: int, head: int) -> Segment:
+        if not 1 <= at <= head:
+            raise InvalidInput(
+                f"session {session.id} has events 1 to {head}; it cannot be forked at {at}", head=head, at=at
+            )
+        return next(part for part in self._segments(tx, session) if part.first <= at <= part.last)
+
+    def events_in(self, tx: Transaction, session: str, rows: Iterable[Row]) -> list[Event]:
+        decode = codec.decode
+        found = []
+        for seq, position, at, said_at, actor, source, digest, kind, version, body, blob_digest, _ in rows:
+            value: AnyBody
+            if body is not None:
+                value = decode(kind, version, body)
+            elif blob_digest is not None:
+                value = decode(kind, version, self.blob_in(tx, bytes(blob_digest)).decode())
+            else:
+                value = Removed(kind=kind, how="erased" if kind == "erased" else "pruned", version=version)
+            found.append(Event(session, seq, position, at, said_at, actor, source, digest, value))
+        return found
+
+    def blob_in(self, tx: Transaction, digest: bytes) -> bytes:
+        rows = tx.run("blob_read", digest=digest)
+        if not rows:
+            raise NotFound(f"no blob {digest.hex()} in this store")
+        return blob.unpack(digest, self.blobs.fetch(digest, rows[0]))
+
+
+def session_from(row: Row) -> Session:
+    id, key, project, project_key, agent, title, metadata, parent, upto, opened_at = row
+    return Session(
+        id=id, key=key, project=project, project_key=project_key, agent=agent, title=title, metadata=metadata,
+        parent=parent, upto=upto, opened_at=opened_at,
+    )  # fmt: skip
+
+
+def head_from(row: Row) -> Head:
+    return Head(**dict(zip(HEAD_FIELDS, row, strict=True)))

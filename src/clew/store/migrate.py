@@ -1,0 +1,83 @@
+"""The schema and its history. schema.sql is the sum of migrations/*.sql; a test compares the two on both databases.
+
+An empty database gets the schema whole. An older one is migrated step by step, each step all or nothing. A newer one is
+refused: this program does not know what it would break.
+"""
+
+import re
+from importlib.resources import files
+from typing import NamedTuple
+
+from clew.model.errors import SchemaNewer, SchemaOutdated
+from clew.store.contract import Database
+from clew.store.queries import in_words
+
+RECORD = """
+CREATE TABLE IF NOT EXISTS clew_schema (version BIGINT PRIMARY KEY, at BIGINT NOT NULL);
+INSERT INTO clew_schema (version, at) VALUES (VERSION, {now});
+"""
+
+
+class Migration(NamedTuple):
+    version: int
+    name: str
+    text: str
+
+
+def migrations() -> list[Migration]:
+    """Every step, oldest first."""
+    folder = files("clew.store") / "migrations"
+    names = sorted(item.name for item in folder.iterdir() if re.fullmatch(r"\d{4}_\w+\.sql", item.name))
+    return [Migration(int(name[:4]), name[5:-4], (folder / name).read_text("utf-8")) for name in names]
+
+
+def schema() -> str:
+    return (files("clew.store") / "schema.sql").read_text("utf-8")
+
+
+def current() -> int:
+    """The version this program writes."""
+    return migrations()[-1].version
+
+
+def prepare(database: Database, *, upgrade: bool) -> None:
+    """Bring the database to this program's schema, or say why not."""
+    found, wanted = database.schema_version(), current()
+    if found == wanted:
+        return
+    if found > wanted:
+        raise SchemaNewer(
+            f"this database has schema {found}, made by a newer clew; this program knows schemas up to {wanted}: "
+            "upgrade clew (`pip install -U clew`); nothing was changed",
+            found=found,
+            expected=wanted,
+        )
+    if found == 0:
+        _create(database, wanted)
+    elif upgrade:
+        migrate(database)
+    else:
+        raise SchemaOutdated(
+            f"this database has schema {found} and this program needs {wanted}; run `clew migrate` once, when no older "
+            "clew uses it any more",
+            found=found,
+            expected=wanted,
+        )
+
+
+def migrate(database: Database) -> list[str]:
+    """Apply the missing steps; returns their names."""
+    done = []
+    for step in migrations():
+        if step.version > database.schema_version():
+            _apply(database, step.text, step.version)
+            done.append(step.name)
+    return done
+
+
+def _create(database: Database, version: int) -> None:
+    _apply(database, schema(), version)
+
+
+def _apply(database: Database, text: str, version: int) -> None:
+    database.define(in_words(text + RECORD.replace("VERSION", str(version)), database.dialect), version)

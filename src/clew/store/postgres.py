@@ -1,0 +1,225 @@
+"""PostgreSQL through psycopg 3. The only import of psycopg.
+
+One writing connection per process carries the shared commits; readers take a connection each and give it back.
+"""
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+import psycopg
+from psycopg import errors, sql
+
+from clew.model.errors import Busy, ClewError, Damaged, DiskFull, StoreError, Unavailable
+from clew.store.contract import Row, Statement
+from clew.store.queries import queries
+
+CONNECT_SECONDS = 10
+SCHEMA_LOCK = 0x636C6577
+# The statements that give rows; in a pipeline a cursor cannot be asked before its turn.
+ROWS = {name for name, text in queries("pg").items() if text.startswith(("SELECT", "WITH")) or "RETURNING" in text}
+TABLES = ("event", "session", "head", "blob")
+
+
+class Postgres:
+    """A log in a PostgreSQL database."""
+
+    dialect = "pg"
+    remote = True
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self.place = _without_secrets(url)
+        self._lock = threading.Lock()
+        self._readers: list[psycopg.Connection] = []
+        self._listener: psycopg.Connection | None = None
+        self._listening = threading.Lock()
+        self._writer = self._open()
+
+    # Connections ------------------------------------------------------------------------------------------------------
+
+    def _open(self) -> psycopg.Connection:
+        try:
+            connection = psycopg.connect(
+                self._url,
+                autocommit=True,
+                connect_timeout=CONNECT_SECONDS,
+                application_name="clew",
+                prepare_threshold=1,
+            )
+            # An acknowledged event is on disk, whatever the server's default says.
+            connection.execute("SET synchronous_commit = on")
+            return connection
+        except psycopg.Error as error:
+            raise self._translated(error) from error
+
+    @contextmanager
+    def read(self) -> Iterator["_Transaction"]:
+        try:
+            connection = self._readers.pop()
+        except IndexError:
+            connection = self._open()
+        try:
+            yield _Transaction(connection, self)
+        finally:
+            if not connection.closed:
+                self._readers.append(connection)
+
+    @contextmanager
+    def write(self) -> Iterator["_Transaction"]:
+        with self._lock:
+            if self._writer.closed:
+                self._writer = self._open()
+            writer = self._writer
+            committing = False
+            try:
+                with writer.pipeline():
+                    writer.execute("BEGIN")
+                    yield _Transaction(writer, self)
+                    committing = True
+                    writer.execute("COMMIT")
+            except BaseException as error:
+                self._undo()
+                if isinstance(error, psycopg.Error):
+                    raise self._translated(error, ambiguous=committing) from error
+                raise
+
+    def _undo(self) -> None:
+        try:
+            self._writer.execute("ROLLBACK")
+        except psycopg.Error:
+            self._writer.close()
+
+    # Waiting ----------------------------------------------------------------------------------------------------------
+
+    def wait(self, timeout: float) -> None:
+        with self._listening, self._translating():
+            if self._listener is None or self._listener.closed:
+                self._listener = self._open()
+                self._listener.execute("LISTEN clew")
+                return  # What was committed before LISTEN took hold is found by the caller's next look.
+            for _ in self._listener.notifies(timeout=timeout, stop_after=1):
+                pass
+
+    # Schema and care --------------------------------------------------------------------------------------------------
+
+    def define(self, text: str, version: int) -> None:
+        with self._lock, self._translating(), self._writer.transaction():
+            self._writer.execute("SELECT pg_advisory_xact_lock(%s)", [SCHEMA_LOCK])
+            if self._version(self._writer) < version:
+                self._writer.execute(text.encode())
+
+    def schema_version(self) -> int:
+        with self.read() as tx, self._translating():
+            return self._version(tx.connection)
+
+    def _version(self, connection: psycopg.Connection) -> int:
+        if connection.execute("SELECT to_regclass('clew_schema')").fetchone() == (None,):
+            return 0
+        row = connection.execute("SELECT max(version) FROM clew_schema").fetchone()
+        return int(row[0]) if row else 0
+
+    @contextmanager
+    def _translating(self) -> Iterator[None]:
+        try:
+            yield
+        except psycopg.Error as error:
+            raise self._translated(error) from error
+
+    def scrub(self) -> list[str]:
+        with self._lock, self._translating():
+            for table in TABLES:
+                self._writer.execute(sql.SQL("VACUUM FULL {}").format(sql.Identifier(table)))
+        return [
+            "the server's write-ahead log: it keeps old segments until it recycles them; see docs/erasure.md",
+            "replicas and backups of the server",
+        ]
+
+    def check(self) -> list[str]:
+        problems = []
+        with self.read() as tx:
+            for table in TABLES:
+                try:
+                    tx.connection.execute(sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(table)))
+                except psycopg.Error as error:
+                    problems.append(f"{table}: {str(error).strip()}")
+        return problems
+
+    def describe(self) -> dict[str, str]:
+        with self.read() as tx:
+            version = tx.connection.info.server_version
+        return {
+            "database": "PostgreSQL",
+            "version": f"{version // 10000}.{version % 10000}",
+            "driver": f"psycopg {psycopg.__version__}",
+            "place": self.place,
+        }
+
+    def close(self) -> None:
+        with self._lock:
+            while self._readers:
+                self._readers.pop().close()
+            if self._listener is not None:
+                self._listener.close()
+            self._writer.close()
+
+    def _translated(self, error: psycopg.Error, *, ambiguous: bool = False) -> ClewError:
+        match error:
+            case errors.DiskFull():
+                return DiskFull(f"the disk of {self.place} is full; nothing of this was written; free some space there")
+            case errors.LockNotAvailable() | errors.QueryCanceled() | errors.DeadlockDetected():
+                return Busy(f"{self.place} did not get to it in time ({_first_line(error)}); try again")
+            case errors.DataCorrupted() | errors.IndexCorrupted():
+                return Damaged(f"{self.place} reports damaged data: {_first_line(error)}; restore from a backup")
+            case psycopg.OperationalError() | psycopg.InterfaceError():
+                outcome = (
+                    "; the connection was lost during the commit, so the outcome is unknown: append again with the "
+                    "same sources, what is already there is stored once"
+                    if ambiguous
+                    else ""
+                )
+                return Unavailable(
+                    f"cannot reach PostgreSQL at {self.place} ({_first_line(error)}); check that the server runs and "
+                    f"that CLEW_STORE names it{outcome}",
+                    ambiguous=ambiguous,
+                )
+            case _:
+                return StoreError(f"PostgreSQL at {self.place} could not carry this out: {_first_line(error)}")
+
+
+class _Transaction:
+    __slots__ = ("_database", "_queries", "connection")
+
+    def __init__(self, connection: psycopg.Connection, database: Postgres) -> None:
+        self.connection = connection
+        self._database = database
+        self._queries = queries("pg")
+
+    def run(self, name: str, /, **parameters: Any) -> list[Row]:
+        return self.batch([(name, parameters)])[0]
+
+    def batch(self, statements: Sequence[Statement]) -> list[list[Row]]:
+        texts = self._queries
+        try:
+            cursors = []
+            for name, parameters in statements:
+                cursor = self.connection.cursor(binary=True)
+                cursor.execute(texts[name].encode(), parameters)
+                cursors.append(cursor)
+            return [
+                cursor.fetchall() if name in ROWS else [] for (name, _), cursor in zip(statements, cursors, strict=True)
+            ]
+        except psycopg.Error as error:
+            raise self._database._translated(error) from error
+
+
+def _first_line(error: psycopg.Error) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def _without_secrets(url: str) -> str:
+    parts = urlsplit(url)
+    host = parts.hostname or "local socket"
+    return f"postgresql://{host}{f':{parts.port}' if parts.port else ''}{parts.path}"

@@ -1,0 +1,205 @@
+-- Every statement of the log, by name, one text for both databases.
+--
+-- Lock order, the same everywhere, so that two writers can wait but never deadlock:
+--   1. head rows, by (project, session) ascending   2. blob rows, by digest ascending   3. the clock row
+-- SQLite takes one write lock instead of all three.
+
+-- name: now
+SELECT {now}
+
+-- Projects and sessions ------------------------------------------------------------------------------------------------
+
+-- name: project_add
+INSERT INTO project (name) VALUES (:name) ON CONFLICT (name) DO NOTHING
+
+-- name: project_key
+SELECT key FROM project WHERE name = :name
+
+-- name: session_add
+INSERT INTO session (project, id, agent, title, metadata, parent, upto, opened_at, control)
+VALUES (:project, :id, :agent, :title, :metadata, :parent, :upto, :at, :control)
+RETURNING key
+
+-- name: head_add
+INSERT INTO head (project, session, state, head, digest, at, epoch, holder, lease_until,
+    budget_tokens, budget_cost_micros, spent_tokens, spent_cost_micros)
+VALUES (:project, :session, :state, :head, :digest, :at, :epoch, NULL, 0,
+    :budget_tokens, :budget_cost_micros, 0, 0)
+
+-- name: session_by_prefix
+SELECT s.id, s.key, p.name, s.project, s.agent, s.title, s.metadata, q.id, s.upto, s.opened_at
+FROM session s JOIN project p ON p.key = s.project LEFT JOIN session q ON q.key = s.parent
+WHERE s.id >= :prefix AND s.id < :beyond AND s.control = 0
+ORDER BY s.id LIMIT 6
+
+-- name: session_by_key
+SELECT s.id, s.key, p.name, s.project, s.agent, s.title, s.metadata, q.id, s.upto, s.opened_at
+FROM session s JOIN project p ON p.key = s.project LEFT JOIN session q ON q.key = s.parent
+WHERE s.key = :key
+
+-- name: control_session
+SELECT s.id, s.key, p.name, s.project, s.agent, s.title, s.metadata, NULL, s.upto, s.opened_at
+FROM session s JOIN project p ON p.key = s.project
+WHERE p.name = :project AND s.control = 1
+ORDER BY s.key LIMIT 1
+
+-- name: session_list
+SELECT s.id, s.key, p.name, s.project, s.agent, s.title, s.metadata, q.id, s.upto, s.opened_at,
+    h.state, h.head, h.digest, h.at, h.epoch, h.holder, h.lease_until,
+    h.budget_tokens, h.budget_cost_micros, h.spent_tokens, h.spent_cost_micros
+FROM session s JOIN project p ON p.key = s.project LEFT JOIN session q ON q.key = s.parent
+    JOIN head h ON h.project = s.project AND h.session = s.key
+WHERE s.control = 0
+    AND (:project = '' OR p.name = :project)
+    AND (:agent = '' OR s.agent = :agent)
+    AND (:state = '' OR h.state = :state)
+    AND s.key < :before
+ORDER BY s.key DESC LIMIT :limit
+
+-- name: session_keys
+SELECT key FROM session WHERE key > :after ORDER BY key LIMIT :limit
+
+-- name: lineage
+WITH RECURSIVE line (key, id, parent, upto, depth) AS (
+    SELECT key, id, parent, upto, 0 FROM session WHERE key = :key
+    UNION ALL
+    SELECT s.key, s.id, s.parent, s.upto, line.depth + 1 FROM session s JOIN line ON s.key = line.parent
+)
+SELECT key, id, upto FROM line ORDER BY depth
+
+-- name: children
+SELECT key, id, upto FROM session WHERE parent = :key ORDER BY key
+
+-- Where sessions stand -------------------------------------------------------------------------------------------------
+
+-- name: head_lock
+SELECT state, head, digest, at, epoch, holder, lease_until, budget_tokens, budget_cost_micros,
+    spent_tokens, spent_cost_micros, {now}
+FROM head WHERE project = :project AND session = :session {for_update}
+
+-- name: head_read
+SELECT state, head, digest, at, epoch, holder, lease_until, budget_tokens, budget_cost_micros,
+    spent_tokens, spent_cost_micros, {now}
+FROM head WHERE project = :project AND session = :session
+
+-- name: head_move
+-- The fence: only the head and the epoch that were checked are ever moved on.
+UPDATE head SET state = :state, head = :head, digest = :digest, at = :at,
+    budget_tokens = :budget_tokens, budget_cost_micros = :budget_cost_micros,
+    spent_tokens = :spent_tokens, spent_cost_micros = :spent_cost_micros
+WHERE project = :project AND session = :session AND head = :from_head AND epoch = :epoch
+RETURNING head
+
+-- name: lease_set
+UPDATE head SET epoch = :epoch, holder = :holder, lease_until = :until
+WHERE project = :project AND session = :session AND epoch = :from_epoch
+RETURNING epoch
+
+-- Events ---------------------------------------------------------------------------------------------------------------
+
+-- name: tick
+--pg UPDATE clock SET position = position + :count WHERE one = 1 RETURNING pg_notify('clew', '')
+--lite SELECT 1
+
+-- name: event_add
+INSERT INTO event (position, project, session, seq, kind, version, at, said_at, actor, source, digest, body, blob)
+VALUES ({next_position}, :project, :session, :seq, :kind, :version, :at, :said_at, :actor, :source, :digest,
+    :body, :blob)
+
+-- name: event_by_source
+SELECT seq, kind, body, blob, seal FROM event WHERE project = :project AND session = :session AND source = :source
+
+-- name: event_digest
+SELECT digest FROM event WHERE project = :project AND session = :session AND seq = :seq
+
+-- name: events
+SELECT seq, position, at, said_at, actor, source, digest, kind, version, body, blob, seal
+FROM event WHERE project = :project AND session = :session AND seq >= :first AND seq <= :last
+ORDER BY seq LIMIT :limit
+
+-- name: events_of_kind
+SELECT seq, position, at, said_at, actor, source, digest, kind, version, body, blob, seal
+FROM event WHERE project = :project AND session = :session AND seq >= :first AND seq <= :last AND kind = :kind
+ORDER BY seq
+
+-- name: tail
+SELECT e.seq, e.position, e.at, e.said_at, e.actor, e.source, e.digest, e.kind, e.version, e.body, e.blob, e.seal, s.id
+FROM event e JOIN session s ON s.key = e.session AND s.project = e.project
+WHERE e.position > :after AND s.control = 0
+ORDER BY e.position LIMIT :limit
+
+-- name: tail_project
+SELECT e.seq, e.position, e.at, e.said_at, e.actor, e.source, e.digest, e.kind, e.version, e.body, e.blob, e.seal, s.id
+FROM event e JOIN session s ON s.key = e.session AND s.project = e.project
+WHERE e.position > :after AND s.control = 0
+    AND e.project = (SELECT key FROM project WHERE name = :project)
+ORDER BY e.position LIMIT :limit
+
+-- name: last_position
+SELECT coalesce(max(position), 0) FROM event
+
+-- Cursors --------------------------------------------------------------------------------------------------------------
+
+-- name: cursor_read
+SELECT position FROM cursor WHERE name = :name
+
+-- name: cursor_move
+INSERT INTO cursor (name, position, at) VALUES (:name, :position, {now})
+ON CONFLICT (name) DO UPDATE SET position = excluded.position, at = excluded.at
+RETURNING position
+
+-- Blobs ----------------------------------------------------------------------------------------------------------------
+
+-- name: blob_add
+INSERT INTO blob (digest, size, refs, at, data) VALUES (:digest, :size, :refs, {now}, :data)
+ON CONFLICT (digest) DO UPDATE SET refs = blob.refs + :refs, at = excluded.at
+RETURNING size
+
+-- name: blob_ref
+UPDATE blob SET refs = refs + :refs, at = {now} WHERE digest = :digest RETURNING size
+
+-- name: blob_read
+SELECT data FROM blob WHERE digest = :digest
+
+-- name: blob_known
+SELECT size FROM blob WHERE digest = :digest
+
+-- name: blob_collect
+DELETE FROM blob WHERE refs <= 0 AND at <= {now} - :grace RETURNING digest, size
+
+-- name: blob_digests
+SELECT digest FROM blob
+
+-- Retention ------------------------------------------------------------------------------------------------------------
+
+-- name: policy_set
+INSERT INTO policy (project, agent, keep_days, hold, at) VALUES (:project, :agent, :keep_days, :hold, {now})
+ON CONFLICT (project, agent) DO UPDATE SET keep_days = excluded.keep_days, hold = excluded.hold, at = excluded.at
+
+-- name: policy_remove
+DELETE FROM policy WHERE project = :project AND agent = :agent RETURNING project
+
+-- name: policy_list
+SELECT project, agent, keep_days, hold FROM policy ORDER BY project, agent
+
+-- name: expired_sessions
+SELECT s.key FROM session s JOIN head h ON h.project = s.project AND h.session = s.key
+    JOIN project p ON p.key = s.project
+WHERE s.control = 0 AND h.state <> 'erased' AND p.name = :project AND s.agent = coalesce(:agent, s.agent)
+    AND h.at < :before
+ORDER BY s.key
+
+-- name: event_remove
+UPDATE event SET body = NULL, blob = NULL, seal = :seal
+WHERE project = :project AND session = :session AND seq = :seq
+
+-- name: event_erase
+UPDATE event SET body = NULL, blob = NULL, seal = :seal, kind = 'erased', source = NULL, actor = '', said_at = NULL
+WHERE project = :project AND session = :session AND seq = :seq
+
+-- name: session_erase
+UPDATE session SET agent = '', title = '', metadata = '' WHERE project = :project AND key = :session
+
+-- name: head_erase
+UPDATE head SET holder = NULL, lease_until = 0, epoch = epoch + 1 WHERE project = :project AND session = :session
+RETURNING epoch

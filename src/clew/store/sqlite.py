@@ -1,0 +1,249 @@
+"""SQLite through apsw: WAL, synchronous=FULL, one writing connection per process. The only import of apsw.
+
+apsw ships its own SQLite. From 3.51.3 on it is free of the WAL-reset race that several writing processes can meet, and
+older libraries are refused. `mmap_size` is never set, and one file is never opened with two libraries.
+"""
+
+import os
+import random
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from clew.model.errors import Busy, ClewError, Damaged, DiskFull, StoreError, Unavailable
+from clew.store.contract import Row, Statement
+from clew.store.queries import queries
+
+SAFE_VERSION = 3_051_003
+BUSY_SECONDS = 60.0
+POLL_SECONDS = 0.02
+
+
+class SQLite:
+    """A log in one file."""
+
+    dialect = "lite"
+    remote = False
+
+    def __init__(self, path: Path, *, synchronous: str = "FULL") -> None:
+        if apsw.SQLITE_VERSION_NUMBER < SAFE_VERSION:
+            raise StoreError(
+                f"SQLite {apsw.sqlite_lib_version()} can corrupt a database that several programs write; "
+                "3.51.3 or newer is needed: upgrade apsw (`pip install -U apsw`)"
+            )
+        self.path = path
+        self._synchronous = synchronous
+        self._lock = threading.Lock()
+        self._readers: list[apsw.Connection] = []
+        self._commits = threading.Condition()
+        self._writer = self._open()
+
+    # Connections ------------------------------------------------------------------------------------------------------
+
+    def _open(self) -> apsw.Connection:
+        try:
+            new = not self.path.exists()
+            if new:
+                self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
+            connection = apsw.Connection(str(self.path), flags=apsw.SQLITE_OPEN_READWRITE)
+            connection.set_busy_handler(_Patience())
+            connection.execute("PRAGMA journal_mode=WAL")
+            connection.execute(f"PRAGMA synchronous={self._synchronous}")
+            connection.execute("PRAGMA secure_delete=ON")
+            if new:
+                _sync_directory(self.path.parent)
+            return connection
+        except apsw.Error as error:
+            raise self._translated(error) from error
+        except OSError as error:
+            raise Unavailable(
+                f"cannot open {self.path}: {error.strerror}; check the path and its permissions"
+            ) from error
+
+    @contextmanager
+    def read(self) -> Iterator["_Transaction"]:
+        # One connection per concurrent reader, reused; pop and append are atomic.
+        try:
+            connection = self._readers.pop()
+        except IndexError:
+            connection = self._open()
+        try:
+            yield _Transaction(connection, self)
+        finally:
+            self._readers.append(connection)
+
+    @contextmanager
+    def write(self) -> Iterator["_Transaction"]:
+        with self._lock:
+            writer = self._writer
+            try:
+                writer.execute("BEGIN IMMEDIATE")
+            except apsw.Error as error:
+                raise self._translated(error) from error
+            try:
+                yield _Transaction(writer, self)
+                try:
+                    writer.execute("COMMIT")
+                except apsw.Error as error:
+                    raise self._translated(error) from error
+            except BaseException:
+                self._undo()
+                raise
+        with self._commits:
+            self._commits.notify_all()
+
+    def _undo(self) -> None:
+        # After a failed write or fsync the connection's view of the file cannot be trusted: start from the file again.
+        try:
+            if self._writer.in_transaction:
+                self._writer.execute("ROLLBACK")
+            else:
+                self._reopen()
+        except apsw.Error:
+            self._reopen()
+
+    def _reopen(self) -> None:
+        self._writer.close(True)
+        self._writer = self._open()
+
+    # Waiting ----------------------------------------------------------------------------------------------------------
+
+    def wait(self, timeout: float) -> None:
+        # Commits of this process wake at once; those of others are found by the caller's next look.
+        with self._commits:
+            self._commits.wait(min(timeout, POLL_SECONDS))
+
+    # Schema and care --------------------------------------------------------------------------------------------------
+
+    def define(self, text: str, version: int) -> None:
+        with self.write() as tx:
+            if self._version(tx.connection) < version:
+                try:
+                    tx.connection.execute(text)
+                except apsw.Error as error:
+                    raise self._translated(error) from error
+
+    def schema_version(self) -> int:
+        with self.read() as tx:
+            return self._version(tx.connection)
+
+    def _version(self, connection: apsw.Connection) -> int:
+        try:
+            found = connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'clew_schema'").fetchall()
+            if not found:
+                return 0
+            [(version,)] = connection.execute("SELECT coalesce(max(version), 0) FROM clew_schema").fetchall()
+            return version if isinstance(version, int) else 0
+        except apsw.Error as error:
+            raise self._translated(error) from error
+
+    def scrub(self) -> list[str]:
+        with self._lock:
+            try:
+                while self._readers:
+                    self._readers.pop().close()
+                self._writer.execute("VACUUM")
+                [(busy, _, _)] = self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            except apsw.Error as error:
+                raise self._translated(error) from error
+        return (
+            [f"{self.path}-wal: another program reads the log; run the command again when it is done"] if busy else []
+        )
+
+    def check(self) -> list[str]:
+        with self.read() as tx:
+            try:
+                found = [row[0] for row in tx.connection.execute("PRAGMA integrity_check")]
+            except apsw.Error as error:
+                return [str(error)]
+        return [line for line in found if line != "ok"]
+
+    def describe(self) -> dict[str, str]:
+        return {
+            "database": "SQLite",
+            "version": apsw.sqlite_lib_version(),
+            "driver": f"apsw {apsw.apsw_version()}",
+            "place": str(self.path),
+        }
+
+    def close(self) -> None:
+        with self._lock:
+            while self._readers:
+                self._readers.pop().close()
+            self._writer.close()
+
+    def _translated(self, error: apsw.Error) -> ClewError:
+        match error:
+            case apsw.FullError():
+                return DiskFull(
+                    f"no room left on the disk of {self.path}; nothing of this was written, all that was "
+                    "acknowledged before is safe; free some space and try again"
+                )
+            case apsw.CorruptError() | apsw.NotADBError():
+                return Damaged(
+                    f"{self.path} is damaged or is not a clew database ({error}); keep a copy of the file and of its "
+                    "-wal beside it, then run `clew doctor`"
+                )
+            case apsw.BusyError() | apsw.LockedError():
+                return Busy(
+                    f"another program has been writing to {self.path} for over {BUSY_SECONDS:.0f} s; find it with "
+                    "`fuser`, or try again"
+                )
+            case apsw.CantOpenError() | apsw.PermissionsError() | apsw.ReadOnlyError() | apsw.AuthError():
+                return Unavailable(f"cannot open or write {self.path} ({error}); check the path and its permissions")
+            case _:
+                return StoreError(f"SQLite could not carry this out on {self.path}: {error}")
+
+
+class _Transaction:
+    __slots__ = ("_database", "_queries", "connection")
+
+    def __init__(self, connection: apsw.Connection, database: SQLite) -> None:
+        self.connection = connection
+        self._database = database
+        self._queries = queries("lite")
+
+    def run(self, name: str, /, **parameters: Any) -> list[Row]:
+        try:
+            return self.connection.execute(self._queries[name], parameters).fetchall()
+        except apsw.Error as error:
+            raise self._database._translated(error) from error
+
+    def batch(self, statements: Sequence[Statement]) -> list[list[Row]]:
+        texts = self._queries
+        execute = self.connection.execute
+        try:
+            return [execute(texts[name], parameters).fetchall() for name, parameters in statements]
+        except apsw.Error as error:
+            raise self._database._translated(error) from error
+
+
+class _Patience:
+    """Waits for another process's write lock in short, uneven steps, so that many writers take turns."""
+
+    def __init__(self) -> None:
+        self._since = 0.0
+
+    def __call__(self, tries: int) -> bool:
+        now = time.monotonic()
+        if tries == 0:
+            self._since = now
+        if now - self._since > BUSY_SECONDS:
+            return False
+        time.sleep(random.uniform(0.0002, 0.002) * min(tries + 1, 5))  # noqa: S311  # jitter, not a secret
+        return True
+
+
+def _sync_directory(path: Path) -> None:
+    # A new file's name is only durable once its directory is.
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

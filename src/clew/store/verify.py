@@ -1,0 +1,158 @@
+"""Verification: recompute the chain of a session from what is stored and say where it breaks.
+
+A removed body is accepted only when the log itself says that it was removed: an event `bodies_pruned` names its seq, or
+`session_erased` ends the session. An emptied row without such a record is reported like any other change.
+"""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from clew.model import chain
+from clew.model.errors import ClewError
+from clew.model.events import BodiesPruned, SessionErased
+from clew.model.session import Session
+from clew.store import blobs as blob
+from clew.store.contract import Row, Transaction
+from clew.store.log import EVERYTHING, PAGE, Store, session_from
+
+
+class Problem(msgspec.Struct, frozen=True, kw_only=True):
+    session: str
+    seq: int
+    what: str
+
+
+class Verified(msgspec.Struct, frozen=True, kw_only=True):
+    """What was checked and what does not hold."""
+
+    session: str
+    events: int
+    removed: int
+    digest: str
+    problems: list[Problem]
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems
+
+
+def verify(store: Store, session: Session) -> Verified:
+    """Check every event this session wrote itself, from where it starts to its head."""
+    with store.database.read() as tx:
+        return _Check(store, tx, session).run()
+
+
+def verify_all(store: Store) -> Iterator[Verified]:
+    """Check every session of the store, control logs included, oldest first."""
+    after = 0
+    while True:
+        with store.database.read() as tx:
+            keys = [row[0] for row in tx.run("session_keys", after=after, limit=PAGE)]
+            sessions = [session_from(tx.run("session_by_key", key=key)[0]) for key in keys]
+        for session in sessions:
+            yield verify(store, session)
+        if len(keys) < PAGE:
+            return
+        after = keys[-1]
+
+
+class _Check:
+    def __init__(self, store: Store, tx: Transaction, session: Session) -> None:
+        self._store = store
+        self._tx = tx
+        self._session = session
+        self._problems: list[Problem] = []
+        self._emptied: list[int] = []
+        self._removals: list[tuple[int, int]] = []
+
+    def run(self) -> Verified:
+        session = self._session
+        previous = self._start()
+        seq = session.upto
+        while rows := self._page(seq):
+            for row in rows:
+                if row[0] != seq + 1:
+                    self._report(seq + 1, f"missing: the next event stored is {row[0]}")
+                    previous = None
+                previous = self._event(row, previous)
+                seq = row[0]
+        self._end(seq, previous)
+        covered = [seq for seq in self._emptied if not any(first <= seq <= last for first, last in self._removals)]
+        for seq in covered:
+            self._report(seq, "its body is gone and no event of the session records that it was removed")
+        return Verified(
+            session=session.id,
+            events=seq - session.upto,
+            removed=len(self._emptied),
+            digest=previous.hex() if previous else "",
+            problems=sorted(self._problems, key=lambda problem: problem.seq),
+        )
+
+    def _page(self, after: int) -> list[Row]:
+        session = self._session
+        return self._tx.run(
+            "events", project=session.project_key, session=session.key, first=after + 1, last=EVERYTHING, limit=PAGE
+        )
+
+    def _start(self) -> bytes | None:
+        """The digest the first event continues: the parent's, or none."""
+        if self._session.parent is None:
+            return chain.GENESIS
+        parent = self._store.session(self._session.parent)
+        rows = self._tx.run("event_digest", project=parent.project_key, session=parent.key, seq=self._session.upto)
+        if not rows:
+            self._report(self._session.upto, f"the event it was forked at is missing from its parent {parent.id}")
+            return None
+        return bytes(rows[0][0])
+
+    def _event(self, row: Row, previous: bytes | None) -> bytes:
+        seq, _, at, said_at, actor, source, digest, kind, version, body, blob_digest, seal = row
+        header = chain.header_hash(self._session.id, seq, kind, version, at, said_at, actor, source)
+        if body is not None:
+            hashed = chain.body_hash(body.encode())
+            self._removal(seq, kind, body)
+        elif blob_digest is not None:
+            hashed = self._blob_hash(seq, bytes(blob_digest))
+        else:
+            header, hashed = self._sealed(seq, header, bytes(seal or b""), erased=kind == "erased")
+        # Without a previous digest this event's link cannot be judged; the gap itself was reported.
+        if previous is not None and chain.link(previous, header, hashed) != bytes(digest):
+            self._report(seq, "its digest does not follow from its content and the event before it: it was changed")
+        return bytes(digest)
+
+    def _removal(self, seq: int, kind: str, body: str) -> None:
+        if kind == BodiesPruned.kind:
+            self._removals += msgspec.json.decode(body, type=BodiesPruned).ranges
+        elif kind == SessionErased.kind:
+            self._removals.append((1, seq - 1))
+
+    def _sealed(self, seq: int, header: bytes, seal: bytes, *, erased: bool) -> tuple[bytes, bytes]:
+        self._emptied.append(seq)
+        if len(seal) != 64:
+            self._report(seq, "its body is gone without a seal")
+            return header, b""
+        if not erased and seal[:32] != header:
+            self._report(seq, "its header was changed after its body was pruned")
+        return seal[:32], seal[32:]
+
+    def _blob_hash(self, seq: int, digest: bytes) -> bytes:
+        rows = self._tx.run("blob_read", digest=digest)
+        try:
+            return chain.body_hash(blob.unpack(digest, self._store.blobs.fetch(digest, rows[0] if rows else None)))
+        except ClewError as error:
+            self._report(seq, str(error))
+            return b""
+
+    def _end(self, seq: int, digest: bytes | None) -> None:
+        head = self._store.head(self._session)
+        # Events appended while the check ran are simply not part of it.
+        if head.head < seq:
+            self._report(seq, f"the head says {head.head}, but there are events beyond it")
+        elif head.head > seq and not self._page(seq):
+            self._report(head.head, f"the head says {head.head}, but the last event stored is {seq}")
+        elif head.head == seq and digest is not None and head.digest != digest:
+            self._report(seq, "the head's digest is not that of the last event")
+
+    def _report(self, seq: int, what: str) -> None:
+        self._problems.append(Problem(session=self._session.id, seq=seq, what=what))
