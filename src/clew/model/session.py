@@ -40,8 +40,8 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     opened_at: int = 0
 
 
-class Head(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a session stands: what the next append is checked against."""
+class Head(msgspec.Struct, frozen=True):
+    """Where a session stands: what the next append is checked against. Fields in the order of its row."""
 
     state: str
     head: int
@@ -67,7 +67,7 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
 
 
 # What each step leads to from each state; a pair that is absent is refused.
-LIFECYCLE: dict[str, dict[str, str]] = {
+_TABLE: dict[State, dict[str, State]] = {
     State.OPENED: {
         "opened": State.OPENED,
         "work": State.ACTIVE,
@@ -107,6 +107,8 @@ LIFECYCLE: dict[str, dict[str, str]] = {
     },
     State.ERASED: {},
 }
+# Plain strings inside, as they are stored.
+LIFECYCLE = {str(state): {step: str(after) for step, after in steps.items()} for state, steps in _TABLE.items()}
 
 _WAY_OUT = {
     State.OPENED: "append something first, or close it",

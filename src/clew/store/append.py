@@ -5,7 +5,7 @@ request in memory against the model's rules, and writes everything in a second o
 nothing and does not disturb the others.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -15,7 +15,7 @@ from clew.model.errors import ClewError, Damaged, LeaseHeld, LeaseLost, NotFound
 from clew.model.events import Body, BudgetWasExceeded, Draft, Opaque, SessionPaused, blobs_of
 from clew.model.session import Head, Session, apply
 from clew.store import blobs as blob
-from clew.store.contract import Blobs, Row, Statement, Transaction
+from clew.store.contract import Blobs, Database, Row, Statement, Transaction
 
 # A body up to here lies in its row; a larger one is a blob.
 INLINE_BYTES = 32 * 1024
@@ -68,6 +68,13 @@ class Request:
         self.result: Appended | None = None
         self.error: BaseException | None = None
 
+    def needs_lookup(self) -> bool:
+        """Whether a draft's source may be in the session already, or a blob has to be counted."""
+        return any(
+            (draft.source and draft.source not in self.unseen) or draft.blob is not None or draft.names
+            for draft in self.drafts
+        )
+
     def outcome(self) -> Appended:
         if self.error is not None:
             raise self.error
@@ -98,10 +105,77 @@ def prepare(draft: Draft, blobs: Blobs) -> Prepared:
     )
 
 
-def append_all(tx: Transaction, requests: Sequence[Request], blobs: Blobs) -> None:
-    """Plan and write the requests; each ends with a result or an error."""
+class Heads:
+    """The heads this store left behind, by session key: what the next append can be planned against without reading.
+
+    A head is remembered once it was found unchanged since this store's own last write, so that a session which several
+    processes write is read anew each time. A wrong memory costs a second try and nothing else: the write itself checks.
+    """
+
+    MOST = 10_000
+
+    def __init__(self) -> None:
+        self._heads: dict[int, tuple[Head, bool]] = {}
+
+    def recall(self, key: int) -> Head | None:
+        found = self._heads.get(key)
+        return found[0] if found is not None and found[1] else None
+
+    def keep(self, plan: "Plan") -> None:
+        key = plan.session.key
+        last = self._heads.get(key)
+        if last is None and len(self._heads) >= self.MOST:
+            self._heads.clear()
+        self._heads[key] = (plan.reached(), last is None or last[0].head == plan.start.head)
+
+    def forget(self, key: int) -> None:
+        found = self._heads.get(key)
+        if found is not None:
+            self._heads[key] = (found[0], False)
+
+
+def append_from_memory(database: Database, requests: Sequence[Request], heads: Heads) -> list[Request]:
+    """Carry out the requests whose sessions' heads are remembered, without reading first; returns all others.
+
+    Only a success counts here. Whatever speaks against a request is left for `append_all` to find out under a lock.
+    """
+    plans: dict[int, Plan] = {}
+    planned: list[Request] = []
+    left: list[Request] = []
+    now = database.now()
+    for request in requests:
+        key = request.session.key
+        plan = plans.get(key)
+        if plan is None and (head := heads.recall(key)) is not None and not request.needs_lookup():
+            plan = plans[key] = Plan(request.session, head, now, {})
+        if plan is None or request.needs_lookup():
+            left.append(request)
+            continue
+        try:
+            request.result = plan.add(request)
+            planned.append(request)
+        except ClewError:
+            left.append(request)
+    written = [plan for plan in plans.values() if plan.rows]
+    if not written:
+        return left
+    moved = database.append([plan.move() for plan in written], [row for plan in written for row in plan.rows])
+    for plan in written:
+        if plan.session.key in moved:
+            heads.keep(plan)
+        else:
+            heads.forget(plan.session.key)
+    for request in planned:
+        if request.session.key not in moved:
+            request.result = None
+            left.append(request)
+    return left
+
+
+def append_all(tx: Transaction, requests: Sequence[Request], blobs: Blobs) -> list["Plan"]:
+    """Lock the heads, plan and write the requests; each ends with a result or an error. Returns the plans written."""
     sessions = {request.session.key: request.session for request in requests}
-    ordered = sorted(sessions.values(), key=lambda session: (session.project_key, session.key))
+    ordered = sorted(sessions.values(), key=_lock_order)
     reads: list[Statement] = [
         ("head_lock", {"project": session.project_key, "session": session.key}) for session in ordered
     ]
@@ -116,115 +190,136 @@ def append_all(tx: Transaction, requests: Sequence[Request], blobs: Blobs) -> No
         for session, source in sourced
     ]
     answers = tx.batch(reads)
-    heads = dict(zip((session.key for session in ordered), answers, strict=False))
     known = {
         (session.key, source): rows[0]
         for (session, source), rows in zip(sourced, answers[len(ordered) :], strict=True)
         if rows
     }
-    plans = {session.key: Plan(session, heads[session.key], known) for session in ordered}
+    plans: dict[int, Plan] = {}
+    for session, rows in zip(ordered, answers[: len(ordered)], strict=True):
+        plans[session.key] = plan_from(session, rows, known)
     for request in requests:
         try:
             request.result = plans[request.session.key].add(request)
         except ClewError as error:
             request.error = error
-    write(tx, [plan for plan in plans.values() if plan.rows], blobs)
+    written = [plan for plan in plans.values() if plan.rows]
+    write(tx, written, blobs)
+    return written
+
+
+def plan_from(session: Session, rows: list[Row], known: dict[tuple[int, str], Row]) -> "Plan":
+    """A plan that begins at the head just read."""
+    if not rows:
+        raise NotFound(f"session {session.id} is not in this store")
+    *fields, now = rows[0]
+    return Plan(session, Head(*fields), now, known)
 
 
 class Plan:
     """What a transaction will write for one session: its head in memory, moved on event by event."""
 
-    __slots__ = ("_known", "blobs", "head", "now", "rows", "session", "start")
+    __slots__ = (
+        "_known", "active_at", "at", "blobs", "digest", "fenced", "head", "lease", "now", "rows", "seq", "session",
+        "start",
+    )  # fmt: skip
 
-    def __init__(self, session: Session, head_rows: list[Row], known: dict[tuple[int, str], Row]) -> None:
-        if not head_rows:
-            raise NotFound(f"session {session.id} is not in this store")
-        *fields, self.now = head_rows[0]
+    def __init__(self, session: Session, head: Head, now: int, known: dict[tuple[int, str], Row]) -> None:
         self.session = session
-        self.start = self.head = Head(**dict(zip(HEAD_FIELDS, fields, strict=True)))
+        self.start = self.head = head
+        self.now = now
+        # Time never runs backwards inside a session, whatever the clock does.
+        self.at = self.active_at = max(now, head.at)
+        self.seq = head.head
+        self.digest = head.digest
+        self.fenced = False
+        self.lease: int | None = None
         self.rows: list[dict[str, Any]] = []
         self.blobs: list[Prepared] = []
         self._known = known
 
     def add(self, request: Request) -> Appended:
         """Accept every draft of a request or none."""
-        head = self.head
-        rows: list[dict[str, Any]] = []
-        used: list[Prepared] = []
+        before = self.head, self.seq, self.digest, len(self.rows), len(self.blobs)
+        try:
+            return self._add(request)
+        except ClewError:
+            self.head, self.seq, self.digest, rows, blobs = before
+            del self.rows[rows:], self.blobs[blobs:]
+            raise
+
+    def _add(self, request: Request) -> Appended:
         seqs: list[int] = []
         repeated: list[int] = []
         fresh: dict[tuple[int, str], Row] = {}
+        start = self.seq
         for draft in request.drafts:
             key = (self.session.key, draft.source) if draft.source else None
             if key is not None and (there := fresh.get(key) or self._known.get(key)):
                 seqs.append(self._same(draft, there))
                 repeated.append(seqs[-1])
                 continue
-            if not rows:
+            if self.seq == start:
                 self._check(request)
-            head, row = self._event(apply(head, draft.body, self.session.id), draft, request.actor)
-            rows.append(row)
-            seqs.append(row["seq"])
+            self._event(draft, request.actor)
+            seqs.append(self.seq)
             if draft.blob is not None or draft.names:
-                used.append(draft)
+                self.blobs.append(draft)
             if key is not None:
-                fresh[key] = (row["seq"], row["kind"], draft.text, draft.blob, None)
-        exceeded = bool(rows) and head.over_budget and head.state == "active"
+                fresh[key] = (self.seq, draft.body.kind, draft.text, draft.blob, None)
+        exceeded = self.seq > start and self.head.over_budget and self.head.state == "active"
         if exceeded:
-            head = self._pause(head, rows)
-        self.head = head
-        self.rows += rows
-        self.blobs += used
+            self._pause()
         self._known.update(fresh)
-        return Appended(seqs=seqs, deduplicated=repeated, head=head.head, exceeded=exceeded)
+        return Appended(seqs=seqs, deduplicated=repeated, head=self.seq, exceeded=exceeded)
 
     def note(self, body: Body, actor: str) -> int:
         """Accept one body of the store's own making, past leases and expectations; returns its seq."""
-        draft = _inline(body)
-        self.head, row = self._event(apply(self.head, body, self.session.id), draft, actor)
-        self.rows.append(row)
-        return self.head.head
+        encoded = codec.encode(body)
+        self._event(Prepared(body, encoded.decode(), chain.body_hash(encoded), None, None), actor)
+        return self.seq
 
-    def _pause(self, head: Head, rows: list[dict[str, Any]]) -> Head:
+    def _pause(self) -> None:
         """Over budget: what was spent is stored, then the session is paused in the same commit."""
-        report = BudgetWasExceeded(
-            budget=head.budget, spent_tokens=head.spent_tokens, spent_cost_micros=head.spent_cost_micros
-        )
-        for body in (report, SessionPaused(reason="budget exceeded")):
-            head, row = self._event(apply(head, body, self.session.id), _inline(body), "clew")
-            rows.append(row)
-        return head
+        head = self.head
+        spent = {"spent_tokens": head.spent_tokens, "spent_cost_micros": head.spent_cost_micros}
+        self.note(BudgetWasExceeded(budget=head.budget, **spent), "clew")
+        self.note(SessionPaused(reason="budget exceeded"), "clew")
 
-    def _event(self, head: Head, draft: Prepared, actor: str) -> tuple[Head, dict[str, Any]]:
-        session, body, seq = self.session, draft.body, head.head + 1
+    def _event(self, draft: Prepared, actor: str) -> None:
+        session, body = self.session, draft.body
+        self.head = apply(self.head, body, session.id)
+        self.seq = seq = self.seq + 1
         header = chain.header_hash(
-            session.id, seq, body.kind, body.version, self.now, draft.said_at, actor, draft.source
+            session.id, seq, body.kind, body.version, self.at, draft.said_at, actor, draft.source
         )
-        digest = chain.link(head.digest, header, draft.hash)
-        row = {
-            "project": session.project_key,
-            "session": session.key,
-            "seq": seq,
-            "kind": body.kind,
-            "version": body.version,
-            "at": self.now,
-            "said_at": draft.said_at,
-            "actor": actor,
-            "source": draft.source,
-            "digest": digest,
-            "body": draft.text,
-            "blob": draft.blob,
-        }
-        return msgspec.structs.replace(head, head=seq, digest=digest, at=self.now), row
+        self.digest = digest = chain.link(self.digest, header, draft.hash)
+        self.rows.append(
+            {
+                "project": session.project_key,
+                "session": session.key,
+                "seq": seq,
+                "kind": body.kind,
+                "version": body.version,
+                "at": self.at,
+                "said_at": draft.said_at,
+                "actor": actor,
+                "source": draft.source,
+                "digest": digest,
+                "body": draft.text,
+                "blob": draft.blob,
+            }
+        )
 
     def _check(self, request: Request) -> None:
-        head, id = self.head, self.session.id
-        check_lease(head, self.now, request.lease, id)
-        if request.expect is not None and request.expect != head.head:
+        check_lease(self.head, self.now, request.lease, self.session.id)
+        self.fenced, self.lease = True, request.lease
+        if request.expect is not None and request.expect != self.seq:
             raise StaleHead(
-                f"session {id} is at seq {head.head}, not {request.expect}; read what was added and try again",
-                session=id,
-                head=head.head,
+                f"session {self.session.id} is at seq {self.seq}, not {request.expect}; read what was added and try "
+                "again",
+                session=self.session.id,
+                head=self.seq,
                 expect=request.expect,
             )
 
@@ -245,6 +340,30 @@ class Plan:
             source=draft.source,
         )
 
+    def move(self) -> dict[str, Any]:
+        """The parameters that move the session's head on."""
+        head = self.head
+        return {
+            "project": self.session.project_key,
+            "session": self.session.key,
+            "state": head.state,
+            "head": self.seq,
+            "digest": self.digest,
+            "at": self.active_at,
+            "budget_tokens": head.budget_tokens,
+            "budget_cost_micros": head.budget_cost_micros,
+            "spent_tokens": head.spent_tokens,
+            "spent_cost_micros": head.spent_cost_micros,
+            "from_head": self.start.head,
+            "epoch": self.start.epoch,
+            "fenced": int(self.fenced),
+            "lease": self.lease,
+        }
+
+    def reached(self) -> Head:
+        """The head once this plan is written."""
+        return msgspec.structs.replace(self.head, head=self.seq, digest=self.digest, at=self.active_at)
+
 
 def check_lease(head: Head, now: int, lease: int | None, session: str) -> None:
     """Refuse whoever may not write now, by the database's clock."""
@@ -259,34 +378,34 @@ def check_lease(head: Head, now: int, lease: int | None, session: str) -> None:
                 until=head.lease_until,
             )
         return
-    if lease != head.epoch or not held:
-        what = f"was taken over by {head.holder or 'nobody yet'}" if lease != head.epoch else "expired or was released"
-        raise LeaseLost(
-            f"the lease with epoch {lease} on session {session} {what} (epoch now {head.epoch}); nothing was written: "
-            "acquire it again and re-read before you go on",
-            session=session,
-            lease=lease,
-            epoch=head.epoch,
-        )
+    if lease != head.epoch:
+        raise _lost(session, lease, f"was taken over by {head.holder}" if held else "was given up", head.epoch)
+    if not held:
+        raise _lost(session, lease, "expired", head.epoch)
 
 
-def write(tx: Transaction, plans: Iterable[Plan], blobs: Blobs) -> None:
-    """Write what was planned: blobs, clock, events, heads, in the order of the locks."""
-    plans = list(plans)
+def _lost(session: str, lease: int, what: str, epoch: int) -> LeaseLost:
+    return LeaseLost(
+        f"the lease with epoch {lease} on session {session} {what} (epoch now {epoch}); nothing was written: acquire "
+        "it again and re-read before you go on",
+        session=session,
+        lease=lease,
+        epoch=epoch,
+    )
+
+
+def write(tx: Transaction, plans: Sequence[Plan], blobs: Blobs) -> None:
+    """Write what was planned, in the order of the locks: the heads are held already, then blobs, then the clock."""
     if not plans:
         return
-    rows = [row for plan in plans for row in plan.rows]
     keep_blobs(tx, [draft for plan in plans for draft in plan.blobs], blobs)
-    count = len(rows)
-    statements: list[Statement] = [("tick", {"count": count})]
-    for number, row in enumerate(rows, 1):
-        row["behind"] = count - number
-        statements.append(("event_add", row))
-    statements += [("head_move", _move(plan)) for plan in plans]
-    answers = tx.batch(statements)
-    for plan, moved in zip(plans, answers[-len(plans) :], strict=True):
-        if not moved:
-            raise Damaged(f"the head of session {plan.session.id} moved while it was locked; run `clew verify`")
+    moved = tx.append([plan.move() for plan in plans], [row for plan in plans for row in plan.rows])
+    for plan in plans:
+        if plan.session.key in moved:
+            continue
+        if plan.lease is not None:
+            raise _lost(plan.session.id, plan.lease, "expired while this was being written", plan.start.epoch)
+        raise Damaged(f"the head of session {plan.session.id} moved while it was locked; run `clew verify`")
 
 
 def keep_blobs(tx: Transaction, drafts: list[Prepared], blobs: Blobs) -> None:
@@ -308,30 +427,8 @@ def keep_blobs(tx: Transaction, drafts: list[Prepared], blobs: Blobs) -> None:
             raise NotFound(f"no blob {digest.hex()} in this store; save its bytes before an event names it")
 
 
-HEAD_FIELDS = Head.__struct_fields__
-
-
-def _move(plan: Plan) -> dict[str, Any]:
-    head = plan.head
-    return {
-        "project": plan.session.project_key,
-        "session": plan.session.key,
-        "state": str(head.state),
-        "head": head.head,
-        "digest": head.digest,
-        "at": head.at,
-        "budget_tokens": head.budget_tokens,
-        "budget_cost_micros": head.budget_cost_micros,
-        "spent_tokens": head.spent_tokens,
-        "spent_cost_micros": head.spent_cost_micros,
-        "from_head": plan.start.head,
-        "epoch": plan.start.epoch,
-    }
-
-
-def _inline(body: Body) -> Prepared:
-    encoded = codec.encode(body)
-    return Prepared(body, encoded.decode(), chain.body_hash(encoded), None, None)
+def _lock_order(session: Session) -> tuple[int, int]:
+    return (session.project_key, session.key)
 
 
 def _digest(name: str) -> bytes:

@@ -24,6 +24,14 @@ class Transaction(Protocol):
         """The rows of several statements that do not wait for each other: one round trip where there is a network."""
         ...
 
+    def append(self, moves: Sequence[dict[str, Any]], events: Sequence[dict[str, Any]]) -> set[int]:
+        """Move heads on and add their events; returns the sessions that were moved.
+
+        A head that is not where its plan began, or whose fence does not hold by the database's clock, stays, and none
+        of its events is added.
+        """
+        ...
+
 
 class Database(Protocol):
     """SQLite or PostgreSQL."""
@@ -42,6 +50,14 @@ class Database(Protocol):
         A second caller waits. When the connection is lost during the commit the error carries `ambiguous=True`: the
         outcome is unknown, and only the sources of the drafts can tell.
         """
+        ...
+
+    def append(self, moves: Sequence[dict[str, Any]], events: Sequence[dict[str, Any]]) -> set[int]:
+        """`Transaction.append` as a transaction of its own, in as few steps as the database allows."""
+        ...
+
+    def now(self) -> int:
+        """About what the database's clock shows, in microseconds, without asking it. No lease is decided by this."""
         ...
 
     def wait(self, timeout: float) -> None:

@@ -104,7 +104,7 @@ def _prune(store: Store, session: Session, policy: Policy, found: list[Policy], 
             _empty(store, tx, session, rows, "event_remove")
             plan.note(BodiesPruned(ranges=ranges([row[0] for row in rows]), policy=str(policy)), actor)
             # The note is no activity of the session: its age still counts from its last real event.
-            plan.head = msgspec.structs.replace(plan.head, at=plan.start.at)
+            plan.active_at = plan.start.at
             write(tx, [plan], store.blobs)
     return Pruned(session=session.id, events=len(rows), kept_for_forks=kept, policy=str(policy))
 

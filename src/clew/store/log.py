@@ -11,7 +11,7 @@ The promises hold on SQLite and PostgreSQL alike and are tested literally on bot
 """
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 import msgspec
 
@@ -22,7 +22,17 @@ from clew.model.ids import check_prefix, new_id
 from clew.model.lineage import Segment, clip, segments
 from clew.model.session import Head, Session, State
 from clew.store import blobs as blob
-from clew.store.append import HEAD_FIELDS, Appended, Plan, Request, append_all, prepare, write
+from clew.store.append import (
+    Appended,
+    Heads,
+    Plan,
+    Request,
+    append_all,
+    append_from_memory,
+    plan_from,
+    prepare,
+    write,
+)
 from clew.store.contract import Blobs, Database, Row, Transaction
 from clew.store.group import Group
 
@@ -48,6 +58,7 @@ class Store:
         self.database = database
         self.blobs = blobs
         self._group: Group[Request] = Group(self._commit)
+        self._heads = Heads()
         self._projects: dict[str, int] = {}
 
     def close(self) -> None:
@@ -204,26 +215,31 @@ class Store:
             request.unseen = frozenset()
             request.error = request.result = None
 
-    def _commit(self, requests: Sequence[Request]) -> None:
+    def _commit(self, round: Callable[[], list[Request]]) -> None:
+        """Carry out one round of the group: every request ends with a result or an error."""
+        requests = round()
         try:
-            with self.database.write() as tx:
-                append_all(tx, requests, self.blobs)
+            left = append_from_memory(self.database, requests, self._heads)
+            if left:
+                with self.database.write() as tx:
+                    written = append_all(tx, left, self.blobs)
+                for plan in written:
+                    self._heads.keep(plan)
         except StoreError as error:
             for request in requests:
                 request.error = error
         except ClewError as error:
             # One request was refused after writing had begun: all was undone, so each is tried on its own.
-            if len(requests) == 1:
-                requests[0].error = error
-            else:
-                for request in requests:
-                    request.error = request.result = None
-                    self._commit([request])
+            if len(left) == 1:
+                left[0].error = error
+                return
+            for request in left:
+                request.error = request.result = None
+                self._commit(lambda request=request: [request])  # type: ignore[misc]
         except BaseException as error:
             for request in requests:
                 request.error = error
-            if not isinstance(error, Exception):
-                raise
+            raise
 
     # Reading ----------------------------------------------------------------------------------------------------------
 
@@ -362,8 +378,7 @@ class Store:
         return seq
 
     def plan(self, tx: Transaction, session: Session) -> Plan:
-        rows = tx.run("head_lock", project=session.project_key, session=session.key)
-        return Plan(session, rows, {})
+        return plan_from(session, tx.run("head_lock", project=session.project_key, session=session.key), {})
 
     def _locked(self, tx: Transaction, session: Session) -> Head:
         return self.plan(tx, session).head
@@ -416,4 +431,4 @@ def session_from(row: Row) -> Session:
 
 
 def head_from(row: Row) -> Head:
-    return Head(**dict(zip(HEAD_FIELDS, row, strict=True)))
+    return Head(*row)

@@ -4,11 +4,13 @@ One writing connection per process carries the shared commits; readers take a co
 """
 
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
+import msgspec
 import psycopg
 from psycopg import errors, sql
 
@@ -51,6 +53,8 @@ class Postgres:
             )
             # An acknowledged event is on disk, whatever the server's default says.
             connection.execute("SET synchronous_commit = on")
+            [(now,)] = connection.execute(queries("pg")["now"].encode()).fetchall()
+            self._clock = (int(now), time.monotonic())
             return connection
         except psycopg.Error as error:
             raise self._translated(error) from error
@@ -91,6 +95,21 @@ class Postgres:
             self._writer.execute("ROLLBACK")
         except psycopg.Error:
             self._writer.close()
+
+    def append(self, moves: Sequence[dict[str, Any]], events: Sequence[dict[str, Any]]) -> set[int]:
+        with self._lock:
+            if self._writer.closed:
+                self._writer = self._open()
+            try:
+                return _append(self._writer, moves, events)
+            except errors.DeadlockDetected:
+                return set()  # Undone. Another process wrote the same sessions; the caller takes the locks in order.
+            except psycopg.Error as error:
+                raise self._translated(error, ambiguous=True) from error
+
+    def now(self) -> int:
+        then, read_at = self._clock
+        return then + round((time.monotonic() - read_at) * 1_000_000)
 
     # Waiting ----------------------------------------------------------------------------------------------------------
 
@@ -213,6 +232,27 @@ class _Transaction:
             ]
         except psycopg.Error as error:
             raise self._database._translated(error) from error
+
+    def append(self, moves: Sequence[dict[str, Any]], events: Sequence[dict[str, Any]]) -> set[int]:
+        try:
+            return _append(self.connection, moves, events)
+        except psycopg.Error as error:
+            raise self._database._translated(error) from error
+
+
+def _append(
+    connection: psycopg.Connection, moves: Sequence[dict[str, Any]], events: Sequence[dict[str, Any]]
+) -> set[int]:
+    count = len(events)
+    for number, event in enumerate(events, 1):
+        event["behind"] = count - number
+    values = {"moves": _json(moves), "events": _json(events), "count": count}
+    cursor = connection.cursor(binary=True).execute(queries("pg")["append"].encode(), values)
+    return {row[0] for row in cursor.fetchall()}
+
+
+def _json(rows: Sequence[dict[str, Any]]) -> str:
+    return msgspec.json.encode(rows).decode()
 
 
 def _first_line(error: psycopg.Error) -> str:

@@ -15,7 +15,6 @@ SQLITE_WORDS = {
     "plain": "COLLATE BINARY",
     "clustered": " WITHOUT ROWID",
     "for_update": "",
-    "next_position": "NULL",
     "now": "CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000",
 }
 POSTGRES_WORDS = {
@@ -25,7 +24,6 @@ POSTGRES_WORDS = {
     "plain": 'COLLATE "C"',
     "clustered": "",
     "for_update": "FOR UPDATE",
-    "next_position": "(SELECT position FROM clock WHERE one = 1) - :behind",
     "now": "CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT)",
 }
 WORDS = {"lite": SQLITE_WORDS, "pg": POSTGRES_WORDS}

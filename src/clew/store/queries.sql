@@ -83,12 +83,14 @@ SELECT state, head, digest, at, epoch, holder, lease_until, budget_tokens, budge
 FROM head WHERE project = :project AND session = :session
 
 -- name: head_move
--- The fence: only the head and the epoch that were checked are ever moved on.
-UPDATE head SET state = :state, head = :head, digest = :digest, at = :at,
-    budget_tokens = :budget_tokens, budget_cost_micros = :budget_cost_micros,
-    spent_tokens = :spent_tokens, spent_cost_micros = :spent_cost_micros
-WHERE project = :project AND session = :session AND head = :from_head AND epoch = :epoch
-RETURNING head
+-- The fence. Only the head and the epoch that were planned against are moved on, and by the database's clock either
+-- nobody holds a lease or the writer does.
+--lite UPDATE head SET state = :state, head = :head, digest = :digest, at = :at,
+--lite     budget_tokens = :budget_tokens, budget_cost_micros = :budget_cost_micros,
+--lite     spent_tokens = :spent_tokens, spent_cost_micros = :spent_cost_micros
+--lite WHERE project = :project AND session = :session AND head = :from_head AND epoch = :epoch
+--lite     AND (:fenced = 0 OR (:lease IS NULL AND lease_until <= {now}) OR (epoch = :lease AND lease_until > {now}))
+--lite RETURNING session
 
 -- name: lease_set
 UPDATE head SET epoch = :epoch, holder = :holder, lease_until = :until
@@ -97,14 +99,42 @@ RETURNING epoch
 
 -- Events ---------------------------------------------------------------------------------------------------------------
 
--- name: tick
---pg UPDATE clock SET position = position + :count WHERE one = 1 RETURNING pg_notify('clew', '')
---lite SELECT 1
-
 -- name: event_add
-INSERT INTO event (position, project, session, seq, kind, version, at, said_at, actor, source, digest, body, blob)
-VALUES ({next_position}, :project, :session, :seq, :kind, :version, :at, :said_at, :actor, :source, :digest,
-    :body, :blob)
+--lite INSERT INTO event (project, session, seq, kind, version, at, said_at, actor, source, digest, body, blob)
+--lite VALUES (:project, :session, :seq, :kind, :version, :at, :said_at, :actor, :source, :digest, :body, :blob)
+
+-- name: append
+-- head_move and event_add for any number of sessions in one statement: one round trip and, outside a transaction, one
+-- commit. A head that cannot be moved takes its events with it and leaves the others alone. The clock row comes last and
+-- stays locked until the commit, so positions become visible in the order they are given out.
+--pg WITH move AS (
+--pg     SELECT * FROM json_to_recordset(CAST(:moves AS json)) AS m (
+--pg         project BIGINT, session BIGINT, state TEXT, head BIGINT, digest TEXT, at BIGINT, budget_tokens BIGINT,
+--pg         budget_cost_micros BIGINT, spent_tokens BIGINT, spent_cost_micros BIGINT, from_head BIGINT, epoch BIGINT,
+--pg         fenced BIGINT, lease BIGINT)
+--pg ), moved AS (
+--pg     UPDATE head h SET state = m.state, head = m.head, digest = decode(m.digest, 'base64'), at = m.at,
+--pg         budget_tokens = m.budget_tokens, budget_cost_micros = m.budget_cost_micros,
+--pg         spent_tokens = m.spent_tokens, spent_cost_micros = m.spent_cost_micros
+--pg     FROM move m
+--pg     WHERE h.project = m.project AND h.session = m.session AND h.head = m.from_head AND h.epoch = m.epoch
+--pg         AND (m.fenced = 0 OR (m.lease IS NULL AND h.lease_until <= {now})
+--pg             OR (h.epoch = m.lease AND h.lease_until > {now}))
+--pg     RETURNING h.session
+--pg ), tick AS (
+--pg     UPDATE clock SET position = position + :count
+--pg     WHERE one = 1 AND (SELECT count(*) FROM moved) > 0
+--pg     RETURNING position, pg_notify('clew', '')
+--pg ), added AS (
+--pg     INSERT INTO event (position, project, session, seq, kind, version, at, said_at, actor, source, digest, body,
+--pg         blob)
+--pg     SELECT tick.position - e.behind, e.project, e.session, e.seq, e.kind, e.version, e.at, e.said_at, e.actor,
+--pg         e.source, decode(e.digest, 'base64'), e.body, decode(e.blob, 'base64')
+--pg     FROM tick, json_to_recordset(CAST(:events AS json)) AS e (
+--pg         behind BIGINT, project BIGINT, session BIGINT, seq BIGINT, kind TEXT, version BIGINT, at BIGINT,
+--pg         said_at BIGINT, actor TEXT, source TEXT, digest TEXT, body TEXT, blob TEXT) JOIN moved USING (session)
+--pg )
+--pg SELECT session FROM moved
 
 -- name: event_by_source
 SELECT seq, kind, body, blob, seal FROM event WHERE project = :project AND session = :session AND source = :source

@@ -112,6 +112,13 @@ class SQLite:
         self._writer.close(True)
         self._writer = self._open()
 
+    def append(self, moves: Sequence[dict[str, Any]], events: Sequence[dict[str, Any]]) -> set[int]:
+        with self.write() as tx:
+            return tx.append(moves, events)
+
+    def now(self) -> int:
+        return time.time_ns() // 1_000_000 * 1000
+
     # Waiting ----------------------------------------------------------------------------------------------------------
 
     def wait(self, timeout: float) -> None:
@@ -222,6 +229,18 @@ class _Transaction:
             return [execute(texts[name], parameters).fetchall() for name, parameters in statements]
         except apsw.Error as error:
             raise self._database._translated(error) from error
+
+    def append(self, moves: Sequence[dict[str, Any]], events: Sequence[dict[str, Any]]) -> set[int]:
+        execute = self.connection.execute
+        move, add = self._queries["head_move"], self._queries["event_add"]
+        try:
+            moved = {row[0] for values in moves for row in execute(move, values)}
+            for event in events:
+                if event["session"] in moved:
+                    execute(add, event)
+        except apsw.Error as error:
+            raise self._database._translated(error) from error
+        return moved
 
 
 class _Patience:
