@@ -6,7 +6,6 @@ nothing and does not disturb the others.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 
@@ -68,12 +67,12 @@ class Request:
         self.result: Appended | None = None
         self.error: BaseException | None = None
 
-    def needs_lookup(self) -> bool:
+    def needs_reading(self) -> bool:
         """Whether a draft's source may be in the session already, or a blob has to be counted."""
-        return any(
-            (draft.source and draft.source not in self.unseen) or draft.blob is not None or draft.names
-            for draft in self.drafts
-        )
+        for draft in self.drafts:
+            if (draft.source and draft.source not in self.unseen) or draft.blob is not None or draft.names:
+                return True
+        return False
 
     def outcome(self) -> Appended:
         if self.error is not None:
@@ -146,9 +145,9 @@ def append_from_memory(database: Database, requests: Sequence[Request], heads: H
     for request in requests:
         key = request.session.key
         plan = plans.get(key)
-        if plan is None and (head := heads.recall(key)) is not None and not request.needs_lookup():
+        if plan is None and (head := heads.recall(key)) is not None:
             plan = plans[key] = Plan(request.session, head, now, {})
-        if plan is None or request.needs_lookup():
+        if plan is None or request.needs_reading():
             left.append(request)
             continue
         try:
@@ -234,7 +233,7 @@ class Plan:
         self.digest = head.digest
         self.fenced = False
         self.lease: int | None = None
-        self.rows: list[dict[str, Any]] = []
+        self.rows: list[Row] = []
         self.blobs: list[Prepared] = []
         self._known = known
 
@@ -295,21 +294,9 @@ class Plan:
         )
         self.digest = digest = chain.link(self.digest, header, draft.hash)
         self.rows.append(
-            {
-                "project": session.project_key,
-                "session": session.key,
-                "seq": seq,
-                "kind": body.kind,
-                "version": body.version,
-                "at": self.at,
-                "said_at": draft.said_at,
-                "actor": actor,
-                "source": draft.source,
-                "digest": digest,
-                "body": draft.text,
-                "blob": draft.blob,
-            }
-        )
+            (session.project_key, session.key, seq, body.kind, body.version, self.at, draft.said_at, actor,
+             draft.source, digest, draft.text, draft.blob)
+        )  # fmt: skip
 
     def _check(self, request: Request) -> None:
         check_lease(self.head, self.now, request.lease, self.session.id)
@@ -340,25 +327,14 @@ class Plan:
             source=draft.source,
         )
 
-    def move(self) -> dict[str, Any]:
-        """The parameters that move the session's head on."""
-        head = self.head
-        return {
-            "project": self.session.project_key,
-            "session": self.session.key,
-            "state": head.state,
-            "head": self.seq,
-            "digest": self.digest,
-            "at": self.active_at,
-            "budget_tokens": head.budget_tokens,
-            "budget_cost_micros": head.budget_cost_micros,
-            "spent_tokens": head.spent_tokens,
-            "spent_cost_micros": head.spent_cost_micros,
-            "from_head": self.start.head,
-            "epoch": self.start.epoch,
-            "fenced": int(self.fenced),
-            "lease": self.lease,
-        }
+    def move(self) -> Row:
+        """The values that move the session's head on, in the order of contract.MOVE."""
+        head, start = self.head, self.start
+        return (
+            head.state, self.seq, self.digest, self.active_at, head.budget_tokens, head.budget_cost_micros,
+            head.spent_tokens, head.spent_cost_micros, self.session.project_key, self.session.key, start.head,
+            start.epoch, int(self.fenced), self.lease,
+        )  # fmt: skip
 
     def reached(self) -> Head:
         """The head once this plan is written."""

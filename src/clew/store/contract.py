@@ -12,6 +12,15 @@ Row = tuple[Any, ...]
 Parameters = Mapping[str, Any]
 Statement = tuple[str, Parameters]
 
+# What one event, and one head on the move, is made of; the order is that of the parameters in queries.sql.
+EVENT = (
+    "project", "session", "seq", "kind", "version", "at", "said_at", "actor", "source", "digest", "body", "blob",
+)  # fmt: skip
+MOVE = (
+    "state", "head", "digest", "at", "budget_tokens", "budget_cost_micros", "spent_tokens", "spent_cost_micros",
+    "project", "session", "from_head", "epoch", "fenced", "lease",
+)  # fmt: skip
+
 
 class Transaction(Protocol):
     """Statements that see one state of the database."""
@@ -24,7 +33,7 @@ class Transaction(Protocol):
         """The rows of several statements that do not wait for each other: one round trip where there is a network."""
         ...
 
-    def append(self, moves: Sequence[dict[str, Any]], events: Sequence[dict[str, Any]]) -> set[int]:
+    def append(self, moves: Sequence[Row], events: Sequence[Row]) -> set[int]:
         """Move heads on and add their events; returns the sessions that were moved.
 
         A head that is not where its plan began, or whose fence does not hold by the database's clock, stays, and none
@@ -52,7 +61,7 @@ class Database(Protocol):
         """
         ...
 
-    def append(self, moves: Sequence[dict[str, Any]], events: Sequence[dict[str, Any]]) -> set[int]:
+    def append(self, moves: Sequence[Row], events: Sequence[Row]) -> set[int]:
         """`Transaction.append` as a transaction of its own, in as few steps as the database allows."""
         ...
 

@@ -11,46 +11,57 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 MOST = 256
+GATHER_SECONDS = 0.0003
 
 
 class Group(Generic[T]):
     """Runs `commit` on the requests of concurrent callers, in the order of their arrival."""
 
-    def __init__(self, commit: Callable[[Callable[[], list[T]]], None]) -> None:
-        """`commit` calls what it is given once it holds the write lock: that is the round it carries out."""
+    def __init__(self, commit: Callable[[list[T]], None]) -> None:
         self._commit = commit
         self._mutex = threading.Lock()
+        self._gathered = threading.Condition(self._mutex)
         self._waiting: deque[_Place[T]] = deque()
+        self._expected = 0
         self._led = False
 
     def submit(self, request: T) -> None:
         """Return once the request was carried out; `commit` keeps each outcome in its request."""
         with self._mutex:
-            place = None if not self._led else _Place(request)
-            self._led = True
-            if place is not None:
+            alone = not self._led
+            if alone:
+                self._led = True
+                places = self._take() if self._expected > 1 else []
+            else:
+                place = _Place(request)
                 self._waiting.append(place)
-        if place is None or not place.wait():
-            self._lead(request)
-
-    def _lead(self, request: T) -> None:
-        places: list[_Place[T]] = []
-
-        def round() -> list[T]:
-            # Taken as late as possible: whoever came while the write lock was awaited shares this commit.
+                if len(self._waiting) == self._expected:
+                    self._gathered.notify()
+        if not alone:
+            if place.wait():
+                return
             with self._mutex:
-                while self._waiting and len(places) < MOST:
-                    places.append(self._waiting.popleft())
-            return [request, *(place.request for place in places)]
+                places = self._take()
+        self._lead(request, places)
 
+    def _take(self) -> "list[_Place[T]]":
+        """Everybody who waits. Those of the last round get a moment to come back, or rounds of one and many take turns."""
+        if len(self._waiting) < self._expected - 1:
+            self._expected -= 1
+            self._gathered.wait(GATHER_SECONDS)
+        places = [self._waiting.popleft() for _ in range(min(len(self._waiting), MOST))]
+        self._expected = len(places) + 1
+        return places
+
+    def _lead(self, request: T, places: "list[_Place[T]]") -> None:
         try:
-            self._commit(round)
+            self._commit([request, *[place.request for place in places]])
         finally:
-            for place in places:
-                place.call(done=True)
             with self._mutex:
                 following = self._waiting.popleft() if self._waiting else None
                 self._led = following is not None
+            for place in places:
+                place.call(done=True)
             if following is not None:
                 following.call(done=False)
 

@@ -11,7 +11,7 @@ The promises hold on SQLite and PostgreSQL alike and are tested literally on bot
 """
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import msgspec
 
@@ -215,9 +215,8 @@ class Store:
             request.unseen = frozenset()
             request.error = request.result = None
 
-    def _commit(self, round: Callable[[], list[Request]]) -> None:
+    def _commit(self, requests: list[Request]) -> None:
         """Carry out one round of the group: every request ends with a result or an error."""
-        requests = round()
         try:
             left = append_from_memory(self.database, requests, self._heads)
             if left:
@@ -235,7 +234,7 @@ class Store:
                 return
             for request in left:
                 request.error = request.result = None
-                self._commit(lambda request=request: [request])  # type: ignore[misc]
+                self._commit([request])
         except BaseException as error:
             for request in requests:
                 request.error = error

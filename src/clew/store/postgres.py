@@ -15,7 +15,7 @@ import psycopg
 from psycopg import errors, sql
 
 from clew.model.errors import Busy, ClewError, Damaged, DiskFull, StoreError, Unavailable
-from clew.store.contract import Row, Statement
+from clew.store.contract import EVENT, MOVE, Row, Statement
 from clew.store.queries import queries
 
 CONNECT_SECONDS = 10
@@ -96,7 +96,7 @@ class Postgres:
         except psycopg.Error:
             self._writer.close()
 
-    def append(self, moves: Sequence[dict[str, Any]], events: Sequence[dict[str, Any]]) -> set[int]:
+    def append(self, moves: Sequence[Row], events: Sequence[Row]) -> set[int]:
         with self._lock:
             if self._writer.closed:
                 self._writer = self._open()
@@ -233,26 +233,29 @@ class _Transaction:
         except psycopg.Error as error:
             raise self._database._translated(error) from error
 
-    def append(self, moves: Sequence[dict[str, Any]], events: Sequence[dict[str, Any]]) -> set[int]:
+    def append(self, moves: Sequence[Row], events: Sequence[Row]) -> set[int]:
         try:
             return _append(self.connection, moves, events)
         except psycopg.Error as error:
             raise self._database._translated(error) from error
 
 
-def _append(
-    connection: psycopg.Connection, moves: Sequence[dict[str, Any]], events: Sequence[dict[str, Any]]
-) -> set[int]:
+def _append(connection: psycopg.Connection, moves: Sequence[Row], events: Sequence[Row]) -> set[int]:
     count = len(events)
-    for number, event in enumerate(events, 1):
-        event["behind"] = count - number
-    values = {"moves": _json(moves), "events": _json(events), "count": count}
+    last_first = range(count - 1, -1, -1)
+    values = {
+        "moves": _json(MOVE, moves),
+        "events": _json(
+            (*EVENT, "behind"), [(*event, behind) for event, behind in zip(events, last_first, strict=True)]
+        ),
+        "count": count,
+    }
     cursor = connection.cursor(binary=True).execute(queries("pg")["append"].encode(), values)
     return {row[0] for row in cursor.fetchall()}
 
 
-def _json(rows: Sequence[dict[str, Any]]) -> str:
-    return msgspec.json.encode(rows).decode()
+def _json(columns: tuple[str, ...], rows: Sequence[Row]) -> str:
+    return msgspec.json.encode([dict(zip(columns, row, strict=True)) for row in rows]).decode()
 
 
 def _first_line(error: psycopg.Error) -> str:

@@ -37,7 +37,9 @@ _PARAMETER = re.compile(r"(?<![:\w]):(\w+)")
 def queries(dialect: str) -> dict[str, str]:
     """Every named statement in the words of one database."""
     parts = _NAME.split(sql("queries.sql", dialect))[1:]
-    found = {name: text.strip() for name, text in zip(parts[::2], map(_uncommented, parts[1::2]), strict=True)}
+    found = {
+        name: " ".join(text.split()) for name, text in zip(parts[::2], map(_uncommented, parts[1::2]), strict=True)
+    }
     if dialect == "pg":
         # psycopg's own parameter style; a literal % would need doubling and none is used.
         found = {name: _PARAMETER.sub(r"%(\1)s", text) for name, text in found.items()}

@@ -16,12 +16,13 @@ from typing import Any
 import apsw
 
 from clew.model.errors import Busy, ClewError, Damaged, DiskFull, StoreError, Unavailable
-from clew.store.contract import Row, Statement
+from clew.store.contract import EVENT, Row, Statement
 from clew.store.queries import queries
 
 SAFE_VERSION = 3_051_003
 BUSY_SECONDS = 60.0
 POLL_SECONDS = 0.02
+SESSION = EVENT.index("session")
 
 
 class SQLite:
@@ -39,9 +40,10 @@ class SQLite:
         self.path = path
         self._synchronous = synchronous
         self._lock = threading.Lock()
-        self._readers: list[apsw.Connection] = []
+        self._readers: list[_Transaction] = []
         self._commits = threading.Condition()
-        self._writer = self._open()
+        self._waiting = 0
+        self._writer = _Transaction(self._open(), self)
 
     # Connections ------------------------------------------------------------------------------------------------------
 
@@ -70,13 +72,13 @@ class SQLite:
     def read(self) -> Iterator["_Transaction"]:
         # One connection per concurrent reader, reused; pop and append are atomic.
         try:
-            connection = self._readers.pop()
+            reader = self._readers.pop()
         except IndexError:
-            connection = self._open()
+            reader = _Transaction(self._open(), self)
         try:
-            yield _Transaction(connection, self)
+            yield reader
         finally:
-            self._readers.append(connection)
+            self._readers.append(reader)
 
     @contextmanager
     def write(self) -> Iterator["_Transaction"]:
@@ -87,34 +89,32 @@ class SQLite:
             except apsw.Error as error:
                 raise self._translated(error) from error
             try:
-                yield _Transaction(writer, self)
-                try:
-                    writer.execute("COMMIT")
-                except apsw.Error as error:
+                yield writer
+                writer.execute("COMMIT")
+            except BaseException as error:
+                self._undo(error)
+                if isinstance(error, apsw.Error):
                     raise self._translated(error) from error
-            except BaseException:
-                self._undo()
                 raise
-        with self._commits:
-            self._commits.notify_all()
+        if self._waiting:
+            with self._commits:
+                self._commits.notify_all()
 
-    def _undo(self) -> None:
-        # After a failed write or fsync the connection's view of the file cannot be trusted: start from the file again.
-        try:
-            if self._writer.in_transaction:
-                self._writer.execute("ROLLBACK")
-            else:
-                self._reopen()
-        except apsw.Error:
-            self._reopen()
-
-    def _reopen(self) -> None:
-        self._writer.close(True)
-        self._writer = self._open()
-
-    def append(self, moves: Sequence[dict[str, Any]], events: Sequence[dict[str, Any]]) -> set[int]:
+    def append(self, moves: Sequence[Row], events: Sequence[Row]) -> set[int]:
         with self.write() as tx:
             return tx.append(moves, events)
+
+    def _undo(self, error: BaseException) -> None:
+        # After a failed fsync nothing the connection holds in memory can be trusted: start from the file again.
+        cause = error.__cause__ or error
+        try:
+            if self._writer.connection.in_transaction and not isinstance(cause, apsw.IOError):
+                self._writer.execute("ROLLBACK")
+                return
+        except apsw.Error as failed:
+            error.add_note(f"and the rollback failed: {failed}")
+        self._writer.connection.close(True)
+        self._writer = _Transaction(self._open(), self)
 
     def now(self) -> int:
         return time.time_ns() // 1_000_000 * 1000
@@ -124,7 +124,9 @@ class SQLite:
     def wait(self, timeout: float) -> None:
         # Commits of this process wake at once; those of others are found by the caller's next look.
         with self._commits:
+            self._waiting += 1
             self._commits.wait(min(timeout, POLL_SECONDS))
+            self._waiting -= 1
 
     # Schema and care --------------------------------------------------------------------------------------------------
 
@@ -154,7 +156,7 @@ class SQLite:
         with self._lock:
             try:
                 while self._readers:
-                    self._readers.pop().close()
+                    self._readers.pop().connection.close()
                 self._writer.execute("VACUUM")
                 [(busy, _, _)] = self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
             except apsw.Error as error:
@@ -182,8 +184,8 @@ class SQLite:
     def close(self) -> None:
         with self._lock:
             while self._readers:
-                self._readers.pop().close()
-            self._writer.close()
+                self._readers.pop().connection.close()
+            self._writer.connection.close()
 
     def _translated(self, error: apsw.Error) -> ClewError:
         match error:
@@ -209,35 +211,36 @@ class SQLite:
 
 
 class _Transaction:
-    __slots__ = ("_database", "_queries", "connection")
+    """A connection and its one cursor; making a new cursor for each statement would cost as much as a small one."""
+
+    __slots__ = ("_cursor", "_database", "_queries", "connection", "execute")
 
     def __init__(self, connection: apsw.Connection, database: SQLite) -> None:
         self.connection = connection
+        self._cursor = connection.cursor()
+        self.execute = self._cursor.execute
         self._database = database
         self._queries = queries("lite")
 
     def run(self, name: str, /, **parameters: Any) -> list[Row]:
         try:
-            return self.connection.execute(self._queries[name], parameters).fetchall()
+            return self.execute(self._queries[name], parameters).fetchall()
         except apsw.Error as error:
             raise self._database._translated(error) from error
 
     def batch(self, statements: Sequence[Statement]) -> list[list[Row]]:
-        texts = self._queries
-        execute = self.connection.execute
+        texts, execute = self._queries, self.execute
         try:
             return [execute(texts[name], parameters).fetchall() for name, parameters in statements]
         except apsw.Error as error:
             raise self._database._translated(error) from error
 
-    def append(self, moves: Sequence[dict[str, Any]], events: Sequence[dict[str, Any]]) -> set[int]:
-        execute = self.connection.execute
-        move, add = self._queries["head_move"], self._queries["event_add"]
+    def append(self, moves: Sequence[Row], events: Sequence[Row]) -> set[int]:
         try:
-            moved = {row[0] for values in moves for row in execute(move, values)}
-            for event in events:
-                if event["session"] in moved:
-                    execute(add, event)
+            moved: set[Any] = {row[0] for row in self._cursor.executemany(self._queries["head_move"], moves)}
+            if len(moved) < len(moves):
+                events = [event for event in events if event[SESSION] in moved]
+            self._cursor.executemany(self._queries["event_add"], events)
         except apsw.Error as error:
             raise self._database._translated(error) from error
         return moved
