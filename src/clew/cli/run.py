@@ -26,13 +26,12 @@ def run() -> int:
     """Run the command line; returns the exit code."""
     as_json = "--json" in sys.argv[1:]
     try:
-        clew.main(prog_name="clew", standalone_mode=False)
-        return 0
+        # Commands return nothing; what comes back is the code of a command that asked to exit.
+        code = clew.main(prog_name="clew", standalone_mode=False)
+        return code if isinstance(code, int) else 0
     except ClewError as error:
         print_error(error, as_json=as_json)
         return exit_code(error.code)
-    except click.exceptions.Exit as stop:
-        return stop.exit_code
     except click.Abort:
         click.echo("stopped", err=True)
         return 130

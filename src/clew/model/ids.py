@@ -18,6 +18,19 @@ def new_id() -> str:
     return "".join(ALPHABET[number >> shift & 31] for shift in range(0, 5 * LENGTH, 5))
 
 
+def check_name(text: str, what: str, *, longest: int = 1000) -> str:
+    """The text as a name that every database can hold, or a clear refusal."""
+    if "\0" in text:
+        raise InvalidInput(f"{what} contains a NUL character, which cannot be stored; remove it")
+    if len(text) > longest:
+        raise InvalidInput(f"{what} of {len(text):,} characters is too long; the limit is {longest:,}")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidInput(f"{what} contains a lone surrogate, which is not Unicode; replace it") from error
+    return text
+
+
 def check_prefix(text: str) -> str:
     """The text as an id prefix, or a clear refusal before any query is made from it."""
     text = text.strip().lower()

@@ -80,7 +80,7 @@ def operation(*, right: Right, audited: bool = False, name: str = "") -> Callabl
 
 
 def _parameters(function: Callable[..., Any]) -> tuple[Parameter, ...]:
-    hints = typing.get_type_hints(function)
+    hints = typing.get_type_hints(function, include_extras=True)
     found = []
     for name, parameter in list(inspect.signature(function).parameters.items())[1:]:
         is_session = hints[name] in (Session, Session | None)

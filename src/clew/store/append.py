@@ -12,6 +12,7 @@ import msgspec
 from clew.model import chain, codec
 from clew.model.errors import ClewError, Damaged, LeaseHeld, LeaseLost, NotFound, SourceReused, StaleHead, TooLarge
 from clew.model.events import Body, BudgetWasExceeded, Draft, Opaque, SessionPaused, blobs_of
+from clew.model.ids import check_name
 from clew.model.session import Head, Session, apply
 from clew.store import blobs as blob
 from clew.store.contract import Blobs, Database, Row, Statement, Transaction
@@ -85,6 +86,8 @@ class Request:
 def prepare(draft: Draft, blobs: Blobs) -> Prepared:
     """Encode and hash a draft; the bytes of a large body are durable before any event names them."""
     encoded = codec.encode(draft.body)
+    if draft.source is not None:
+        check_name(draft.source, "a source")
     hash = chain.body_hash(encoded)
     named = blobs_of(draft.body)
     names = tuple(_digest(name) for name in named) if named else ()

@@ -45,7 +45,10 @@ class Group(Generic[T]):
         self._lead(request, places)
 
     def _take(self) -> "list[_Place[T]]":
-        """Everybody who waits. Those of the last round get a moment to come back, or rounds of one and many take turns."""
+        """Everybody who waits, after a moment for those of the last round to come back.
+
+        Without that moment rounds of one and of many alternate, and half of the commits are not shared.
+        """
         if len(self._waiting) < self._expected - 1:
             self._expected -= 1
             self._gathered.wait(GATHER_SECONDS)

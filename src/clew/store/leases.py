@@ -8,6 +8,7 @@ import msgspec
 
 from clew.model.errors import InvalidInput, LeaseHeld
 from clew.model.events import LeaseLost, LeaseReleased, LeaseTaken
+from clew.model.ids import check_name
 from clew.model.session import Session
 from clew.store.append import Plan, check_lease, write
 from clew.store.contract import Transaction
@@ -29,6 +30,7 @@ def acquire(store: Store, session: Session, *, holder: str, ttl_us: int, actor: 
     """Take the lease if it is free, expired or already the holder's own; a new epoch each time."""
     if not 0 < ttl_us <= LONGEST_US:
         raise InvalidInput(f"a lease lasts between 1 microsecond and 24 hours, not {ttl_us} microseconds")
+    check_name(holder, "the holder of a lease")
     if not holder:
         raise InvalidInput("a lease needs a holder: a name that tells this writer from all others")
     with store.database.write() as tx:

@@ -18,7 +18,7 @@ import msgspec
 from clew.model import codec
 from clew.model.errors import AmbiguousId, BudgetExceeded, ClewError, InvalidInput, NotFound, StoreError, Unavailable
 from clew.model.events import AnyBody, Body, Budget, Draft, Event, Removed, SessionForked, SessionOpened
-from clew.model.ids import check_prefix, new_id
+from clew.model.ids import check_name, check_prefix, new_id
 from clew.model.lineage import Segment, clip, segments
 from clew.model.session import Head, Session, State
 from clew.store import blobs as blob
@@ -59,7 +59,6 @@ class Store:
         self.blobs = blobs
         self._group: Group[Request] = Group(self._commit)
         self._heads = Heads()
-        self._projects: dict[str, int] = {}
 
     def close(self) -> None:
         self.database.close()
@@ -85,6 +84,10 @@ class Store:
         control: bool = False,
     ) -> Opened:
         """Open a session with its first event."""
+        for text, what in ((project, "the project"), (agent, "the agent"), (title, "the title"), (actor, "the actor")):
+            check_name(text, what)
+        if not project:
+            raise InvalidInput("a session needs a project; leave it out for 'default'")
         body = SessionOpened(
             agent=agent, project=project, title=title, metadata=msgspec.Raw(metadata.encode()), budget=budget
         )
@@ -102,6 +105,7 @@ class Store:
 
         The child hangs on whichever ancestor wrote that event, so a chain of forks is never longer than it must be.
         """
+        check_name(title or "", "the title")
         with self.database.write() as tx:
             head = self._locked(tx, session)
             at = head.head if at is None else at
@@ -347,12 +351,11 @@ class Store:
     # Parts ------------------------------------------------------------------------------------------------------------
 
     def _project(self, tx: Transaction, name: str) -> int:
-        if name not in self._projects:
-            if not name or len(name) > 200:
-                raise InvalidInput("a project needs a name of 1 to 200 characters")
+        rows = tx.run("project_key", name=name)
+        if not rows:
             tx.run("project_add", name=name)
-            return int(tx.run("project_key", name=name)[0][0])
-        return self._projects[name]
+            rows = tx.run("project_key", name=name)
+        return int(rows[0][0])
 
     def _add(
         self, tx: Transaction, session: Session, *, parent: int | None, head: int, digest: bytes,
