@@ -1,6 +1,5 @@
 """The commands: made from the registry, but for the few where a stream or a person needs more (streams.py)."""
 
-import os
 import sys
 import typing
 from collections.abc import Callable
@@ -41,10 +40,6 @@ def run() -> int:
         else:
             error.show()
         return 2
-    except BrokenPipeError:
-        # The reader of our output has gone; there is nobody left to tell.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
