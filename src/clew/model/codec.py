@@ -12,6 +12,7 @@ import msgspec
 
 from clew.model.errors import InvalidInput
 from clew.model.events import KINDS, Body, Draft, Event, Opaque, Removed
+from clew.model.ids import check_name
 
 # From (kind, version) to the same body one version later, as plain JSON values.
 UPCASTS: dict[tuple[str, int], Callable[[dict[str, Any]], dict[str, Any]]] = {}
@@ -21,20 +22,38 @@ T = TypeVar("T")
 _encode = msgspec.json.Encoder().encode
 _decoders = {kind: msgspec.json.Decoder(body).decode for kind, body in KINDS.items()}
 _drafted = sorted(kind for kind, body in KINDS.items() if not body.reserved)
+# Kinds with a field that is kept verbatim, and so may hold anything.
+_verbatim = {kind for kind, body in KINDS.items() if any("Raw" in str(hint) for hint in body.__annotations__.values())}
 _fields = {kind: frozenset(body.__struct_fields__) for kind, body in KINDS.items()}
 
 
 def encode(body: Body | Opaque) -> bytes:
-    """The body's JSON text."""
+    """The body's JSON text. What could not be read back is refused: it would take its whole session with it."""
     if isinstance(body, Opaque):
-        return body.raw.encode()
+        return _encode_foreign(body)
     try:
-        return _encode(body)
-    except UnicodeEncodeError as error:
+        text = _encode(body)
+        if body.kind in _verbatim:
+            text.decode()
+            _decoders[body.kind](text)
+        return text
+    except UnicodeError as error:
         raise InvalidInput(
-            f"{body.kind}: text with a lone surrogate ({error.reason}) is not Unicode and cannot be kept; "
+            f"{body.kind}: text with a lone surrogate is not Unicode and cannot be kept; "
             "replace it, for example with text.encode('utf-8', 'replace')"
         ) from error
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise InvalidInput(f"{body.kind}: a value that is not JSON cannot be kept: {error}") from error
+
+
+def _encode_foreign(body: Opaque) -> bytes:
+    check_name(body.kind, "a kind")
+    try:
+        text = body.raw.encode()
+        msgspec.json.decode(text, type=msgspec.Raw)
+        return text
+    except (UnicodeError, msgspec.DecodeError, RecursionError) as error:
+        raise InvalidInput(f"{body.kind}: what is not JSON cannot be kept: {error}") from error
 
 
 def decode(kind: str, version: int, text: str) -> Body | Opaque:
@@ -55,7 +74,7 @@ def decode(kind: str, version: int, text: str) -> Body | Opaque:
 
 def draft(line: str | bytes | Mapping[str, Any]) -> Draft:
     """A draft from JSON such as `{"kind": "message_added", "role": "user", "text": "hi"}`."""
-    raws = _split(line if isinstance(line, str | bytes) else _encode(line))
+    raws = _split(line)
     kind = _value(raws.pop("kind", None), str, "kind")
     if not kind:
         raise InvalidInput(f"a draft needs a 'kind'; known kinds: {', '.join(_drafted)}")
@@ -87,10 +106,11 @@ def to_json(value: Any) -> str:
     return _encode(value).decode()
 
 
-def _split(line: str | bytes) -> dict[str, msgspec.Raw]:
+def _split(line: str | bytes | Mapping[str, Any]) -> dict[str, msgspec.Raw]:
     try:
-        return msgspec.json.decode(line, type=dict[str, msgspec.Raw])
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        text = line if isinstance(line, str | bytes) else _encode(line)
+        return msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+    except (msgspec.DecodeError, UnicodeError, RecursionError, TypeError, OverflowError) as error:
         raise InvalidInput(
             f"not a draft: {error}; expected one JSON object per draft, "
             'such as {"kind": "message_added", "role": "user", "text": "hi"}'

@@ -12,8 +12,11 @@ import enum
 
 import msgspec
 
-from clew.model.errors import WrongState
-from clew.model.events import Body, Budget, BudgetSet, Opaque, SessionOpened, TurnEnded
+from clew.model.errors import InvalidInput, WrongState
+from clew.model.events import Body, Budget, BudgetSet, Opaque, SessionOpened, TurnEnded, Usage
+
+# What both databases can count to with room to spare.
+MOST_SPENT = 2**62
 
 
 class State(enum.StrEnum):
@@ -131,12 +134,7 @@ def apply(head: Head, body: Body | Opaque, session: str) -> Head:
             kind=body.kind,
         )
     if isinstance(body, TurnEnded) and body.usage is not None:
-        return msgspec.structs.replace(
-            head,
-            state=state,
-            spent_tokens=head.spent_tokens + body.usage.tokens,
-            spent_cost_micros=head.spent_cost_micros + body.usage.cost_micros,
-        )
+        return _spend(head, state, body.usage)
     if isinstance(body, BudgetSet):
         return with_budget(head, body.budget)
     if isinstance(body, SessionOpened) and body.budget is not None:
@@ -144,6 +142,19 @@ def apply(head: Head, body: Body | Opaque, session: str) -> Head:
     return head if state == head.state else msgspec.structs.replace(head, state=state)
 
 
+def _spend(head: Head, state: str, usage: Usage) -> Head:
+    """Count as far as a database can; what a provider reports is stored as it is, believable or not."""
+    return msgspec.structs.replace(
+        head,
+        state=state,
+        spent_tokens=min(head.spent_tokens + max(usage.tokens, 0), MOST_SPENT),
+        spent_cost_micros=min(head.spent_cost_micros + max(usage.cost_micros, 0), MOST_SPENT),
+    )
+
+
 def with_budget(head: Head, budget: Budget) -> Head:
     """The head under another budget; what was spent stays."""
+    for limit in (budget.tokens, budget.cost_micros):
+        if limit is not None and not 0 <= limit <= MOST_SPENT:
+            raise InvalidInput(f"{limit} is no budget; expected 0 to {MOST_SPENT}")
     return msgspec.structs.replace(head, budget_tokens=budget.tokens, budget_cost_micros=budget.cost_micros)

@@ -36,17 +36,15 @@ def touches(call: CallMade) -> tuple[Touch, ...]:
     tool = call.tool.rsplit("__", 1)[-1].lower()
     values = _inputs(call)
     if tool in _FETCHES and isinstance(url := values.get("url"), str):
-        return (Touch(what=urlsplit(url).netloc or url, how="read", type="source"),)
+        return (Touch(what=_host(url), how="read", type="source"),)
     if tool == "apply_patch":
         return tuple(Touch(what=path, how="written") for path in _patched(values))
-    how = "written" if tool in _WRITES else "read" if tool in _READS else None
-    if how is None:
-        app = call.tool.split("__")
-        return (Touch(what=app[1], how="read", type="app"),) if len(app) > 2 and app[0] == "mcp" else ()
-    if values.get("command") == "view":
-        how = "read"
+    how = "written" if tool in _WRITES and values.get("command") != "view" else "read"
     paths = [value for name in _PATHS if isinstance(value := values.get(name), str) and value]
-    return tuple(Touch(what=path, how=how) for path in paths[:1])
+    if paths and tool in _READS | _WRITES:
+        return (Touch(what=paths[0], how=how),)
+    app = call.tool.split("__")
+    return (Touch(what=app[1], how="read", type="app"),) if len(app) > 2 and app[0] == "mcp" else ()
 
 
 def working_set(events: Iterable[Event]) -> list[Touched]:
@@ -69,8 +67,18 @@ def working_set(events: Iterable[Event]) -> list[Touched]:
 
 
 def _inputs(call: CallMade) -> dict[str, object]:
-    values = msgspec.json.decode(call.input)
+    try:
+        values = msgspec.json.decode(call.input)
+    except (msgspec.DecodeError, RecursionError):
+        return {}  # Kept verbatim in the log; there is only nothing to learn from it here.
     return values if isinstance(values, dict) else {}
+
+
+def _host(url: str) -> str:
+    try:
+        return urlsplit(url).netloc or url
+    except ValueError:
+        return url
 
 
 def _patched(values: dict[str, object]) -> list[str]:

@@ -33,7 +33,8 @@ def open_database(url: str, **options: Any) -> tuple[Database, Blobs]:
     if url.startswith("sqlite:///"):
         from clew.store.sqlite import SQLite
 
-        path = Path(url.removeprefix("sqlite:///")).expanduser()
+        # Absolute, because a bare `:memory:` would be a database that no second connection sees.
+        path = Path(url.removeprefix("sqlite:///")).expanduser().absolute()
         return SQLite(path, **options), Folder(path.parent / "blobs")
     if url.startswith(("postgresql://", "postgres://")):
         try:
@@ -41,7 +42,5 @@ def open_database(url: str, **options: Any) -> tuple[Database, Blobs]:
         except ModuleNotFoundError as error:
             raise InvalidInput("PostgreSQL needs psycopg: install it with `pip install 'clew[postgres]'`") from error
         return Postgres(url), Rows()
-    # Whatever stands before an @ could be a password.
-    raise InvalidInput(
-        f"{url.rpartition('@')[2]!r} names no store; use sqlite:///path/to/clew.db or postgresql://host/name"
-    )
+    # Not repeated: anything in it could be a password.
+    raise InvalidInput("CLEW_STORE or --store names no store; use sqlite:///path/to/clew.db or postgresql://host/name")

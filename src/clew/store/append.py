@@ -10,7 +10,17 @@ from collections.abc import Sequence
 import msgspec
 
 from clew.model import chain, codec
-from clew.model.errors import ClewError, Damaged, LeaseHeld, LeaseLost, NotFound, SourceReused, StaleHead, TooLarge
+from clew.model.errors import (
+    ClewError,
+    Damaged,
+    InvalidInput,
+    LeaseHeld,
+    LeaseLost,
+    NotFound,
+    SourceReused,
+    StaleHead,
+    TooLarge,
+)
 from clew.model.events import Body, BudgetWasExceeded, Draft, Opaque, SessionPaused, blobs_of
 from clew.model.ids import check_name
 from clew.model.session import Head, Session, apply
@@ -20,6 +30,11 @@ from clew.store.contract import Blobs, Database, Row, Statement, Transaction
 # A body up to here lies in its row; a larger one is a blob.
 INLINE_BYTES = 32 * 1024
 LARGEST_BYTES = 64 * 1024 * 1024
+
+LARGEST_INTEGER = 2**63 - 1
+
+# Sources that the store itself gives begin so; they are nobody's record identity and are not shown.
+OWN_MARK = "~"
 
 
 class Prepared(msgspec.Struct, frozen=True, gc=False):
@@ -83,14 +98,27 @@ class Request:
         return self.result
 
 
+def check_source(source: str) -> None:
+    check_name(source, "a source")
+    if not source or source.startswith(OWN_MARK):
+        raise InvalidInput(
+            f"{source!r} cannot be a source: leave it out for none, and do not begin it with {OWN_MARK!r}, the mark of "
+            "the store's own"
+        )
+
+
 def prepare(draft: Draft, blobs: Blobs) -> Prepared:
     """Encode and hash a draft; the bytes of a large body are durable before any event names them."""
     encoded = codec.encode(draft.body)
     if draft.source is not None:
-        check_name(draft.source, "a source")
+        check_source(draft.source)
+    if isinstance(draft.body, Opaque) and "." not in draft.body.kind:
+        raise InvalidInput(f"{draft.body.kind!r} is not a foreign kind: one of your own needs a dot, like 'myapp.note'")
+    if draft.said_at is not None and not -LARGEST_INTEGER <= draft.said_at <= LARGEST_INTEGER:
+        raise InvalidInput(f"said_at {draft.said_at} is no time in microseconds since 1970; it has to fit 64 bits")
     hash = chain.body_hash(encoded)
     named = blobs_of(draft.body)
-    names = tuple(_digest(name) for name in named) if named else ()
+    names = tuple(digest_of(name) for name in named) if named else ()
     if len(encoded) <= INLINE_BYTES:
         return Prepared(draft.body, encoded.decode(), hash, draft.source, draft.said_at, names=names)
     if len(encoded) > LARGEST_BYTES:
@@ -410,7 +438,8 @@ def _lock_order(session: Session) -> tuple[int, int]:
     return (session.project_key, session.key)
 
 
-def _digest(name: str) -> bytes:
+def digest_of(name: str) -> bytes:
+    """The digest a blob is called by, as bytes."""
     try:
         digest = bytes.fromhex(name)
     except ValueError:

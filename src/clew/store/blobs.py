@@ -21,6 +21,8 @@ from clew.model.errors import Damaged, DiskFull, NotFound, StoreError
 from clew.store.contract import Row
 
 LEVEL = 3
+NEW = "new-"
+ABANDONED_SECONDS = 3600.0
 
 
 def address(data: bytes) -> bytes:
@@ -71,11 +73,12 @@ class Folder:
             self._path(digest).unlink(missing_ok=True)
 
     def sweep(self, known: set[bytes], grace_us: int) -> int:
-        before = time.time() - grace_us / 1_000_000
+        now, grace = time.time(), grace_us / 1_000_000
         found = 0
         for path in self._files():
-            digest = bytes.fromhex(path.name) if len(path.name) == 64 else None
-            if digest not in known and path.stat().st_mtime <= before:
+            # A half-written file is somebody's work; only one that was left behind long ago is nobody's.
+            digest, age = (b"", max(grace, ABANDONED_SECONDS)) if path.name.startswith(NEW) else (_named(path), grace)
+            if digest not in known and _modified(path, now) <= now - age:
                 path.unlink(missing_ok=True)
                 found += 1
         return found
@@ -90,8 +93,9 @@ class Folder:
     def _store(self, path: Path, packed: bytes) -> None:
         """Written whole and durable under its name, or not at all."""
         try:
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with NamedTemporaryFile(dir=path.parent, prefix="new-", delete=False) as file:
+            for directory in (self.path, path.parent):
+                directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with NamedTemporaryFile(dir=path.parent, prefix=NEW, delete=False) as file:
                 try:
                     file.write(packed)
                     file.flush()
@@ -130,6 +134,20 @@ class Rows:
 
     def sweep(self, known: set[bytes], grace_us: int) -> int:
         return 0
+
+
+def _named(path: Path) -> bytes:
+    try:
+        return bytes.fromhex(path.name)
+    except ValueError:
+        return b""
+
+
+def _modified(path: Path, otherwise: float) -> float:
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        return otherwise  # Somebody else swept it.
 
 
 def _sync(directory: Path) -> None:

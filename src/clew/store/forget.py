@@ -227,6 +227,6 @@ def _seal(store: Store, tx: Transaction, session: Session, row: Row) -> bytes:
 
 
 def _blobs(store: Store, tx: Transaction, session: Session, row: Row) -> list[bytes]:
-    [event] = store.events_in(tx, session.id, [row])
+    [event] = store.events_in(tx, session.project_key, session.key, session.id, [row])
     own = [bytes(row[10])] if row[10] is not None else []
     return own + [bytes.fromhex(name) for name in blobs_of(event.body)]

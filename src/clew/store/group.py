@@ -27,64 +27,75 @@ class Group(Generic[T]):
 
     def submit(self, request: T) -> None:
         """Return once the request was carried out; `commit` keeps each outcome in its request."""
-        with self._mutex:
-            alone = not self._led
-            if alone:
-                self._led = True
-                places = self._take() if self._expected > 1 else []
-            else:
-                place = _Place(request)
-                self._waiting.append(place)
-                if len(self._waiting) == self._expected:
-                    self._gathered.notify()
-        if not alone:
-            if place.wait():
+        place = _Place(request)
+        try:
+            if not self._queue(place):
                 return
-            with self._mutex:
-                places = self._take()
+            places = self._take()
+        except BaseException:
+            self._leave(place)
+            raise
         self._lead(request, places)
+
+    def _queue(self, place: "_Place[T]") -> bool:
+        """Wait for the turn of this place: True when it leads, False when its request is done."""
+        with self._mutex:
+            if not self._led:
+                self._led = place.leads = True
+                return True
+            self._waiting.append(place)
+            if len(self._waiting) == self._expected:
+                self._gathered.notify()
+        place.turn.acquire()
+        return place.leads
 
     def _take(self) -> "list[_Place[T]]":
         """Everybody who waits, after a moment for those of the last round to come back.
 
         Without that moment rounds of one and of many alternate, and half of the commits are not shared.
         """
-        if len(self._waiting) < self._expected - 1:
-            self._expected -= 1
-            self._gathered.wait(GATHER_SECONDS)
-        places = [self._waiting.popleft() for _ in range(min(len(self._waiting), MOST))]
-        self._expected = len(places) + 1
+        with self._mutex:
+            if len(self._waiting) < self._expected - 1:
+                self._expected -= 1
+                self._gathered.wait(GATHER_SECONDS)
+            places = [self._waiting.popleft() for _ in range(min(len(self._waiting), MOST))]
+            self._expected = len(places) + 1
         return places
 
     def _lead(self, request: T, places: "list[_Place[T]]") -> None:
         try:
             self._commit([request, *[place.request for place in places]])
         finally:
-            with self._mutex:
-                following = self._waiting.popleft() if self._waiting else None
-                self._led = following is not None
             for place in places:
-                place.call(done=True)
+                place.turn.release()
+            self._pass_on()
+
+    def _pass_on(self) -> None:
+        """The next in the queue leads; without one, whoever comes."""
+        with self._mutex:
+            following = self._waiting.popleft() if self._waiting else None
+            self._led = following is not None
             if following is not None:
-                following.call(done=False)
+                following.leads = True
+                following.turn.release()
+
+    def _leave(self, place: "_Place[T]") -> None:
+        """A caller was interrupted: the others must not wait for it."""
+        with self._mutex:
+            if place in self._waiting:
+                self._waiting.remove(place)
+                return
+        if place.leads:
+            self._pass_on()
 
 
 class _Place(Generic[T]):
-    """A caller's place in the queue: it sleeps until its request is done or it has to lead."""
+    """A caller's place in the queue. Its turn comes when its request is done, or when it has to lead."""
 
-    __slots__ = ("_done", "_turn", "request")
+    __slots__ = ("leads", "request", "turn")
 
     def __init__(self, request: T) -> None:
         self.request = request
-        self._done = False
-        self._turn = threading.Lock()
-        self._turn.acquire()
-
-    def wait(self) -> bool:
-        """Whether the request was carried out; if not, the caller leads."""
-        self._turn.acquire()
-        return self._done
-
-    def call(self, *, done: bool) -> None:
-        self._done = done
-        self._turn.release()
+        self.leads = False
+        self.turn = threading.Lock()
+        self.turn.acquire()

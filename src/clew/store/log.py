@@ -16,19 +16,32 @@ from collections.abc import Iterable
 import msgspec
 
 from clew.model import codec
-from clew.model.errors import AmbiguousId, BudgetExceeded, ClewError, InvalidInput, NotFound, StoreError, Unavailable
+from clew.model.errors import (
+    AmbiguousId,
+    BudgetExceeded,
+    ClewError,
+    Conflict,
+    Damaged,
+    InvalidInput,
+    NotFound,
+    StoreError,
+    Unavailable,
+    WrongState,
+)
 from clew.model.events import AnyBody, Body, Budget, Draft, Event, Removed, SessionForked, SessionOpened
 from clew.model.ids import check_name, check_prefix, new_id
 from clew.model.lineage import Segment, clip, segments
 from clew.model.session import Head, Session, State
 from clew.store import blobs as blob
 from clew.store.append import (
+    OWN_MARK,
     Appended,
     Heads,
     Plan,
     Request,
     append_all,
     append_from_memory,
+    digest_of,
     plan_from,
     prepare,
     write,
@@ -37,6 +50,7 @@ from clew.store.contract import Blobs, Database, Row, Transaction
 from clew.store.group import Group
 
 EVERYTHING = 2**62
+UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError, TypeError)
 PAGE = 1000
 PATIENCE_SECONDS = 10.0
 
@@ -84,10 +98,11 @@ class Store:
         control: bool = False,
     ) -> Opened:
         """Open a session with its first event."""
-        for text, what in ((project, "the project"), (agent, "the agent"), (title, "the title"), (actor, "the actor")):
+        for text, what in ((agent, "the agent"), (title, "the title"), (actor, "the actor")):
             check_name(text, what)
-        if not project:
+        if not check_name(project, "the project", longest=200):
             raise InvalidInput("a session needs a project; leave it out for 'default'")
+        check_metadata(metadata)
         body = SessionOpened(
             agent=agent, project=project, title=title, metadata=msgspec.Raw(metadata.encode()), budget=budget
         )
@@ -107,7 +122,11 @@ class Store:
         """
         check_name(title or "", "the title")
         with self.database.write() as tx:
-            head = self._locked(tx, session)
+            head = self.plan(tx, session).head
+            if head.state == State.ERASED:
+                raise WrongState(
+                    f"session {session.id} was erased and cannot be forked; open a new one", state="erased"
+                )
             at = head.head if at is None else at
             owner = self._owner(tx, session, at, head.head)
             digest = tx.run("event_digest", project=session.project_key, session=owner.key, seq=at)[0][0]
@@ -152,7 +171,13 @@ class Store:
             rows = tx.run("control_session", project=project)
         if rows:
             return session_from(rows[0])
-        return self.open_session(project=project, actor=actor, title=f"control log of {project}", control=True).session
+        try:
+            return self.open_session(
+                project=project, actor=actor, title=f"control log of {project}", control=True
+            ).session
+        except Conflict:
+            # Somebody else was first; there is one of them in a project.
+            return self.control_session(project, actor)
 
     def head(self, session: Session) -> Head:
         """Where the session stands now."""
@@ -178,6 +203,7 @@ class Store:
         repeated.
         When a budget is exceeded everything is stored, the session is paused, and BudgetExceeded says so.
         """
+        check_name(actor, "the actor")
         request = Request(session, [prepare(draft, self.blobs) for draft in drafts], actor, expect, lease)
         if not request.drafts:
             return Appended(seqs=[], deduplicated=[], head=self.head(session).head)
@@ -202,10 +228,13 @@ class Store:
 
     def _until_known(self, request: Request) -> Appended:
         """Append over a connection that can break during the commit: a source on every draft makes a retry safe."""
-        made = [draft if draft.source else msgspec.structs.replace(draft, source=new_id()) for draft in request.drafts]
-        own = {draft.source for draft in request.drafts}
-        request.unseen = frozenset(draft.source for draft in made if draft.source not in own)
-        request.drafts = made
+        request.drafts = [
+            draft if draft.source else msgspec.structs.replace(draft, source=OWN_MARK + new_id())
+            for draft in request.drafts
+        ]
+        request.unseen = frozenset(
+            draft.source for draft in request.drafts if draft.source and draft.source.startswith(OWN_MARK)
+        )
         end = time.monotonic() + PATIENCE_SECONDS
         pause = 0.05
         while True:
@@ -221,6 +250,7 @@ class Store:
 
     def _commit(self, requests: list[Request]) -> None:
         """Carry out one round of the group: every request ends with a result or an error."""
+        left = requests
         try:
             left = append_from_memory(self.database, requests, self._heads)
             if left:
@@ -229,7 +259,7 @@ class Store:
                 for plan in written:
                     self._heads.keep(plan)
         except StoreError as error:
-            for request in requests:
+            for request in left:
                 request.error = error
         except ClewError as error:
             # One request was refused after writing had begun: all was undone, so each is tried on its own.
@@ -239,9 +269,9 @@ class Store:
             for request in left:
                 request.error = request.result = None
                 self._commit([request])
-        except BaseException as error:
-            for request in requests:
-                request.error = error
+        except BaseException:
+            for request in left:
+                request.error = StoreError("the commit was interrupted, its outcome is unknown; read before you retry")
             raise
 
     # Reading ----------------------------------------------------------------------------------------------------------
@@ -257,7 +287,7 @@ class Store:
                     "events", project=session.project_key, session=part.key, first=part.first, last=part.last,
                     limit=limit - len(found),
                 )  # fmt: skip
-                found += self.events_in(tx, part.id, rows)
+                found += self.events_in(tx, session.project_key, part.key, part.id, rows)
                 if len(found) >= limit:
                     break
             return found
@@ -272,23 +302,25 @@ class Store:
                 }  # fmt: skip
                 answers = tx.batch([("events_of_kind", {**within, "kind": kind}) for kind in kinds])
                 rows = sorted((row for answer in answers for row in answer), key=lambda row: row[0])
-                found += self.events_in(tx, part.id, rows)
+                found += self.events_in(tx, session.project_key, part.key, part.id, rows)
             return found
 
     def tail(self, *, after: int = 0, project: str = "", limit: int = PAGE) -> list[Event]:
         """Events of all sessions after a position, in the order they became visible."""
+        after = min(after, EVERYTHING)
         with self.database.read() as tx:
             rows = (
                 tx.run("tail_project", after=after, limit=limit, project=project)
                 if project
                 else tx.run("tail", after=after, limit=limit)
             )
-            return [event for row in rows for event in self.events_in(tx, row[12], [row[:12]])]
+            return [event for row in rows for event in self.events_in(tx, row[12], row[13], row[14], [row[:12]])]
 
     def last_position(self) -> int:
         """The position of the newest event."""
         with self.database.read() as tx:
-            return int(tx.run("last_position")[0][0])
+            rows = tx.run("last_position")
+            return int(rows[0][0]) if rows else 0
 
     def wait(self, *, after: int, timeout: float) -> bool:
         """Whether there is an event after this position, waiting for one until the time is over."""
@@ -320,6 +352,7 @@ class Store:
 
     def move_cursor(self, name: str, position: int) -> None:
         """Remember how far a reader has come."""
+        check_name(name, "the name of a cursor")
         with self.database.write() as tx:
             tx.run("cursor_move", name=name, position=position)
 
@@ -337,7 +370,7 @@ class Store:
     def load_blob(self, digest: str) -> bytes:
         """The bytes with this digest, checked."""
         with self.database.read() as tx:
-            return self.blob_in(tx, bytes.fromhex(digest))
+            return self.blob_in(tx, digest_of(digest))
 
     def collect_blobs(self, *, grace_us: int = 3_600_000_000) -> tuple[int, int]:
         """Delete blobs that nothing names; returns how many and their bytes. The grace protects what is on its way."""
@@ -382,9 +415,6 @@ class Store:
     def plan(self, tx: Transaction, session: Session) -> Plan:
         return plan_from(session, tx.run("head_lock", project=session.project_key, session=session.key), {})
 
-    def _locked(self, tx: Transaction, session: Session) -> Head:
-        return self.plan(tx, session).head
-
     def head_in(self, tx: Transaction, session: Session) -> Head:
         rows = tx.run("head_read", project=session.project_key, session=session.key)
         if not rows:
@@ -403,25 +433,59 @@ class Store:
             )
         return next(part for part in self._segments(tx, session) if part.first <= at <= part.last)
 
-    def events_in(self, tx: Transaction, session: str, rows: Iterable[Row]) -> list[Event]:
+    def events_in(self, tx: Transaction, project: int, key: int, session: str, rows: Iterable[Row]) -> list[Event]:
         decode = codec.decode
         found = []
         for seq, position, at, said_at, actor, source, digest, kind, version, body, blob_digest, _ in rows:
             value: AnyBody
-            if body is not None:
-                value = decode(kind, version, body)
-            elif blob_digest is not None:
-                value = decode(kind, version, self.blob_in(tx, bytes(blob_digest)).decode())
-            else:
-                value = Removed(kind=kind, how="erased" if kind == "erased" else "pruned", version=version)
+            try:
+                if body is not None:
+                    value = decode(kind, version, body)
+                elif blob_digest is not None:
+                    value = decode(kind, version, self.blob_in(tx, bytes(blob_digest)).decode())
+                else:
+                    value = Removed(kind=kind, how="erased" if kind == "erased" else "pruned", version=version)
+            except UNREADABLE as error:
+                raise Damaged(
+                    f"event {seq} of session {session} cannot be read ({error}); run `clew verify {session}`, and read "
+                    f"around it with --after {seq}",
+                    session=session,
+                    seq=seq,
+                ) from error
+            except NotFound:
+                # Between the row and its blob the body was pruned: read the row as it is now.
+                found += self._again(tx, project, key, session, seq, bytes(blob_digest))
+                continue
+            if source is not None and source.startswith(OWN_MARK):
+                source = None
             found.append(Event(session, seq, position, at, said_at, actor, source, digest, value))
         return found
+
+    def _again(self, tx: Transaction, project: int, key: int, session: str, seq: int, gone: bytes) -> list[Event]:
+        rows = tx.run("events", project=project, session=key, first=seq, last=seq, limit=1)
+        if rows and rows[0][10] is not None and bytes(rows[0][10]) == gone:
+            raise Damaged(
+                f"blob {gone.hex()}, the body of event {seq} of session {session}, is missing; restore it from a "
+                "backup",
+                session=session,
+                seq=seq,
+            )
+        return self.events_in(tx, project, key, session, rows)
 
     def blob_in(self, tx: Transaction, digest: bytes) -> bytes:
         rows = tx.run("blob_read", digest=digest)
         if not rows:
             raise NotFound(f"no blob {digest.hex()} in this store")
         return blob.unpack(digest, self.blobs.fetch(digest, rows[0]))
+
+
+def check_metadata(text: str) -> None:
+    """Metadata is one JSON object."""
+    try:
+        msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+        text.encode()
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise InvalidInput(f"metadata has to be a JSON object: {error}") from error
 
 
 def session_from(row: Row) -> Session:

@@ -8,13 +8,13 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
-from urllib.parse import urlsplit
 
 import msgspec
 import psycopg
 from psycopg import errors, sql
+from psycopg.conninfo import conninfo_to_dict
 
-from clew.model.errors import Busy, ClewError, Damaged, DiskFull, StoreError, Unavailable
+from clew.model.errors import Busy, ClewError, Conflict, Damaged, DiskFull, InvalidInput, StoreError, Unavailable
 from clew.store.contract import EVENT, MOVE, Row, Statement
 from clew.store.queries import queries
 
@@ -32,8 +32,8 @@ class Postgres:
     remote = True
 
     def __init__(self, url: str) -> None:
-        self._url = url
-        self.place = _without_secrets(url)
+        self._parameters = _parsed(url)
+        self.place = _place(self._parameters)
         self._lock = threading.Lock()
         self._readers: list[psycopg.Connection] = []
         self._listener: psycopg.Connection | None = None
@@ -45,10 +45,8 @@ class Postgres:
     def _open(self) -> psycopg.Connection:
         try:
             connection = psycopg.connect(
-                self._url,
+                **{"connect_timeout": CONNECT_SECONDS, "application_name": "clew", **self._parameters},
                 autocommit=True,
-                connect_timeout=CONNECT_SECONDS,
-                application_name="clew",
                 prepare_threshold=1,
             )
             # An acknowledged event is on disk, whatever the server's default says.
@@ -186,6 +184,8 @@ class Postgres:
 
     def _translated(self, error: psycopg.Error, *, ambiguous: bool = False) -> ClewError:
         match error:
+            case errors.UniqueViolation():
+                return Conflict(f"this is in {self.place} already ({_first_line(error)}); nothing was written")
             case errors.DiskFull():
                 return DiskFull(f"the disk of {self.place} is full; nothing of this was written; free some space there")
             case errors.LockNotAvailable() | errors.QueryCanceled() | errors.DeadlockDetected():
@@ -262,7 +262,21 @@ def _first_line(error: psycopg.Error) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
-def _without_secrets(url: str) -> str:
-    parts = urlsplit(url)
-    host = parts.hostname or "local socket"
-    return f"postgresql://{host}{f':{parts.port}' if parts.port else ''}{parts.path}"
+def _parsed(url: str) -> dict[str, Any]:
+    """The URL taken apart. One that cannot be is not repeated: any piece of it could be the password."""
+    try:
+        parameters = conninfo_to_dict(url)
+    except (psycopg.Error, UnicodeError, ValueError):
+        parameters = {"port": "none"}
+    if not str(parameters.get("port") or 0).replace(",", "").isdigit():
+        raise InvalidInput(
+            "the PostgreSQL URL cannot be taken apart; expected postgresql://user:password@host:port/name, with any "
+            "of : / ? # [ ] @ % in the password written as %3A %2F %3F %23 %5B %5D %40 %25"
+        )
+    return parameters
+
+
+def _place(parameters: dict[str, Any]) -> str:
+    """Where the database is, without who and how."""
+    port = f":{parameters['port']}" if parameters.get("port") else ""
+    return f"postgresql://{parameters.get('host') or 'local socket'}{port}/{parameters.get('dbname') or ''}"

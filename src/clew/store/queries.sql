@@ -147,26 +147,34 @@ SELECT seq, position, at, said_at, actor, source, digest, kind, version, body, b
 FROM event WHERE project = :project AND session = :session AND seq >= :first AND seq <= :last
 ORDER BY seq LIMIT :limit
 
+-- name: event_seqs
+SELECT seq FROM event WHERE project = :project AND session = :session AND seq >= :first ORDER BY seq LIMIT :limit
+
 -- name: events_of_kind
 SELECT seq, position, at, said_at, actor, source, digest, kind, version, body, blob, seal
 FROM event WHERE project = :project AND session = :session AND seq >= :first AND seq <= :last AND kind = :kind
 ORDER BY seq
 
 -- name: tail
-SELECT e.seq, e.position, e.at, e.said_at, e.actor, e.source, e.digest, e.kind, e.version, e.body, e.blob, e.seal, s.id
+SELECT e.seq, e.position, e.at, e.said_at, e.actor, e.source, e.digest, e.kind, e.version, e.body, e.blob, e.seal,
+    e.project, e.session, s.id
 FROM event e JOIN session s ON s.key = e.session AND s.project = e.project
 WHERE e.position > :after AND s.control = 0
 ORDER BY e.position LIMIT :limit
 
 -- name: tail_project
-SELECT e.seq, e.position, e.at, e.said_at, e.actor, e.source, e.digest, e.kind, e.version, e.body, e.blob, e.seal, s.id
+SELECT e.seq, e.position, e.at, e.said_at, e.actor, e.source, e.digest, e.kind, e.version, e.body, e.blob, e.seal,
+    e.project, e.session, s.id
 FROM event e JOIN session s ON s.key = e.session AND s.project = e.project
 WHERE e.position > :after AND s.control = 0
     AND e.project = (SELECT key FROM project WHERE name = :project)
 ORDER BY e.position LIMIT :limit
 
 -- name: last_position
-SELECT coalesce(max(position), 0) FROM event
+-- The newest event that a tail would show.
+SELECT e.position FROM event e JOIN session s ON s.key = e.session AND s.project = e.project
+WHERE s.control = 0
+ORDER BY e.position DESC LIMIT 1
 
 -- Cursors --------------------------------------------------------------------------------------------------------------
 

@@ -15,13 +15,14 @@ from typing import Any
 
 import apsw
 
-from clew.model.errors import Busy, ClewError, Damaged, DiskFull, StoreError, Unavailable
+from clew.model.errors import Busy, ClewError, Conflict, Damaged, DiskFull, StoreError, Unavailable
 from clew.store.contract import EVENT, Row, Statement
 from clew.store.queries import queries
 
 SAFE_VERSION = 3_051_003
 BUSY_SECONDS = 60.0
 POLL_SECONDS = 0.02
+UNIQUE = (apsw.SQLITE_CONSTRAINT_UNIQUE, apsw.SQLITE_CONSTRAINT_PRIMARYKEY)
 SESSION = EVENT.index("session")
 
 
@@ -43,9 +44,27 @@ class SQLite:
         self._readers: list[_Transaction] = []
         self._commits = threading.Condition()
         self._waiting = 0
+        self._refuse_others()
         self._writer = _Transaction(self._open(), self)
 
     # Connections ------------------------------------------------------------------------------------------------------
+
+    def _refuse_others(self) -> None:
+        """Leave the database of another program alone, before anything of it is changed."""
+        if not self.path.is_file() or not self.path.stat().st_size:
+            return
+        try:
+            connection = apsw.Connection(str(self.path), flags=apsw.SQLITE_OPEN_READWRITE)
+            connection.set_busy_handler(_Patience())
+            names = {row[0] for row in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+            connection.close()
+        except apsw.Error as error:
+            raise self._translated(error) from error
+        if names and "clew_schema" not in names:
+            raise Damaged(
+                f"{self.path} is a database of another program (it has tables such as {min(names)!r}), not a clew "
+                "database; it was left alone: name another file"
+            )
 
     def _open(self) -> apsw.Connection:
         try:
@@ -199,6 +218,8 @@ class SQLite:
                     f"{self.path} is damaged or is not a clew database ({error}); keep a copy of the file and of its "
                     "-wal beside it, then run `clew doctor`"
                 )
+            case apsw.ConstraintError() if error.extendedresult in UNIQUE:
+                return Conflict(f"this is in {self.path} already ({error}); nothing was written")
             case apsw.BusyError() | apsw.LockedError():
                 return Busy(
                     f"another program has been writing to {self.path} for over {BUSY_SECONDS:.0f} s; find it with "
@@ -227,6 +248,10 @@ class _Transaction:
             return self.execute(self._queries[name], parameters).fetchall()
         except apsw.Error as error:
             raise self._database._translated(error) from error
+        except UnicodeDecodeError as error:
+            raise Damaged(
+                f"{self._database.path} holds text that is not Unicode ({error}); run `clew verify`"
+            ) from error
 
     def batch(self, statements: Sequence[Statement]) -> list[list[Row]]:
         texts, execute = self._queries, self.execute

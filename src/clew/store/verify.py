@@ -1,7 +1,8 @@
 """Verification: recompute the chain of a session from what is stored and say where it breaks.
 
 A removed body is accepted only when the log itself says that it was removed: an event `bodies_pruned` names its seq, or
-`session_erased` ends the session. An emptied row without such a record is reported like any other change.
+`session_erased` ends the session. An emptied row without such a record is reported like any other change. Nothing that
+is stored is trusted, not even to have the right type.
 """
 
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ from collections.abc import Iterator
 import msgspec
 
 from clew.model import chain
-from clew.model.errors import ClewError
+from clew.model.errors import ClewError, Damaged
 from clew.model.events import BodiesPruned, SessionErased
 from clew.model.session import Session
 from clew.store import blobs as blob
@@ -58,42 +59,64 @@ def verify_all(store: Store) -> Iterator[Verified]:
 
 
 class _Check:
+    """One pass over one session. `_previous` is None after a break: the next link cannot be judged then."""
+
     def __init__(self, store: Store, tx: Transaction, session: Session) -> None:
         self._store = store
         self._tx = tx
         self._session = session
+        self._previous: bytes | None = None
         self._problems: list[Problem] = []
-        self._emptied: list[int] = []
-        self._removals: list[tuple[int, int]] = []
+        self._emptied: dict[str, list[int]] = {"pruned": [], "erased": []}
+        self._removals: dict[str, list[tuple[int, int]]] = {"pruned": [], "erased": []}
 
     def run(self) -> Verified:
         session = self._session
-        previous = self._start()
+        self._previous = self._start()
         seq = session.upto
         while rows := self._page(seq):
             for row in rows:
                 if row[0] != seq + 1:
-                    self._report(seq + 1, f"missing: the next event stored is {row[0]}")
-                    previous = None
-                previous = self._event(row, previous)
+                    self._break(seq + 1, f"missing: the next event stored is {row[0]}")
                 seq = row[0]
-        self._end(seq, previous)
-        covered = [seq for seq in self._emptied if not any(first <= seq <= last for first, last in self._removals)]
-        for seq in covered:
-            self._report(seq, "its body is gone and no event of the session records that it was removed")
+                self._event(row)
+        self._end(seq)
+        for how, seqs in self._emptied.items():
+            for empty in seqs:
+                if not any(first <= empty <= last for first, last in self._removals[how]):
+                    self._report(empty, f"its body is gone ({how}) and no event of the session records that")
         return Verified(
             session=session.id,
             events=seq - session.upto,
-            removed=len(self._emptied),
-            digest=previous.hex() if previous else "",
+            removed=sum(map(len, self._emptied.values())),
+            digest=self._previous.hex() if self._previous else "",
             problems=sorted(self._problems, key=lambda problem: problem.seq),
         )
 
     def _page(self, after: int) -> list[Row]:
+        """The next rows; a row that cannot even be read is reported and stands in the page as its seq alone."""
+        try:
+            return self._rows(after + 1, EVERYTHING, PAGE)
+        except Damaged:
+            seqs = [row[0] for row in self._seqs(after + 1)]
+        found: list[Row] = []
+        for seq in seqs:
+            try:
+                found += self._rows(seq, seq, 1)
+            except Damaged as error:
+                self._report(seq, str(error))
+                found.append((seq,))
+        return found
+
+    def _rows(self, first: int, last: int, limit: int) -> list[Row]:
         session = self._session
         return self._tx.run(
-            "events", project=session.project_key, session=session.key, first=after + 1, last=EVERYTHING, limit=PAGE
+            "events", project=session.project_key, session=session.key, first=first, last=last, limit=limit
         )
+
+    def _seqs(self, first: int) -> list[Row]:
+        session = self._session
+        return self._tx.run("event_seqs", project=session.project_key, session=session.key, first=first, limit=PAGE)
 
     def _start(self) -> bytes | None:
         """The digest the first event continues: the parent's, or none."""
@@ -106,7 +129,12 @@ class _Check:
             return None
         return bytes(rows[0][0])
 
-    def _event(self, row: Row, previous: bytes | None) -> bytes:
+    def _event(self, row: Row) -> None:
+        if not _well_typed(row):
+            if len(row) > 1:
+                self._report(row[0], "a value of it has a wrong type: it was changed or damaged")
+            self._previous = None
+            return
         seq, _, at, said_at, actor, source, digest, kind, version, body, blob_digest, seal = row
         header = chain.header_hash(self._session.id, seq, kind, version, at, said_at, actor, source)
         if body is not None:
@@ -116,19 +144,21 @@ class _Check:
             hashed = self._blob_hash(seq, bytes(blob_digest))
         else:
             header, hashed = self._sealed(seq, header, bytes(seal or b""), erased=kind == "erased")
-        # Without a previous digest this event's link cannot be judged; the gap itself was reported.
-        if previous is not None and chain.link(previous, header, hashed) != bytes(digest):
+        if self._previous is not None and chain.link(self._previous, header, hashed) != bytes(digest):
             self._report(seq, "its digest does not follow from its content and the event before it: it was changed")
-        return bytes(digest)
+        self._previous = bytes(digest)
 
     def _removal(self, seq: int, kind: str, body: str) -> None:
         if kind == BodiesPruned.kind:
-            self._removals += msgspec.json.decode(body, type=BodiesPruned).ranges
+            try:
+                self._removals["pruned"] += msgspec.json.decode(body, type=BodiesPruned).ranges
+            except msgspec.DecodeError as error:
+                self._report(seq, f"the record of a removal cannot be read: {error}")
         elif kind == SessionErased.kind:
-            self._removals.append((1, seq - 1))
+            self._removals["erased"].append((1, seq - 1))
 
     def _sealed(self, seq: int, header: bytes, seal: bytes, *, erased: bool) -> tuple[bytes, bytes]:
-        self._emptied.append(seq)
+        self._emptied["erased" if erased else "pruned"].append(seq)
         if len(seal) != 64:
             self._report(seq, "its body is gone without a seal")
             return header, b""
@@ -144,15 +174,30 @@ class _Check:
             self._report(seq, str(error))
             return b""
 
-    def _end(self, seq: int, digest: bytes | None) -> None:
+    def _end(self, seq: int) -> None:
         head = self._store.head(self._session)
         # Events appended while the check ran are simply not part of it.
         if head.head < seq:
             self._report(seq, f"the head says {head.head}, but there are events beyond it")
-        elif head.head > seq and not self._page(seq):
+        elif head.head > seq and not self._seqs(seq + 1):
             self._report(head.head, f"the head says {head.head}, but the last event stored is {seq}")
-        elif head.head == seq and digest is not None and head.digest != digest:
+        elif head.head == seq and self._previous is not None and head.digest != self._previous:
             self._report(seq, "the head's digest is not that of the last event")
+
+    def _break(self, seq: int, what: str) -> None:
+        self._report(seq, what)
+        self._previous = None
 
     def _report(self, seq: int, what: str) -> None:
         self._problems.append(Problem(session=self._session.id, seq=seq, what=what))
+
+
+_BYTES = (bytes, memoryview)
+_TYPES: tuple[tuple[type, ...], ...] = (
+    (int,), (int,), (int,), (int, type(None)), (str,), (str, type(None)), _BYTES, (str,), (int,), (str, type(None)),
+    (*_BYTES, type(None)), (*_BYTES, type(None)),
+)  # fmt: skip
+
+
+def _well_typed(row: Row) -> bool:
+    return len(row) == len(_TYPES) and all(isinstance(value, types) for value, types in zip(row, _TYPES, strict=True))

@@ -20,7 +20,8 @@ CREATE TABLE session (
     control BIGINT NOT NULL,
     UNIQUE (project, key)
 );
-CREATE INDEX session_id ON session (id);
+CREATE UNIQUE INDEX session_id ON session (id);
+CREATE UNIQUE INDEX session_control ON session (project) WHERE control = 1;
 CREATE INDEX session_parent ON session (parent, upto) WHERE parent IS NOT NULL;
 
 -- Where a session stands. Small and apart from `session`, because every append rewrites it.
@@ -61,6 +62,12 @@ CREATE TABLE event (
 );
 CREATE UNIQUE INDEX event_seq ON event (project, session, seq);
 CREATE UNIQUE INDEX event_source ON event (project, session, source) WHERE source IS NOT NULL;
+
+-- Statistics hold samples of what is stored and would outlive an erasure; no query needs them for these columns.
+--pg ALTER TABLE event ALTER body SET STATISTICS 0, ALTER source SET STATISTICS 0, ALTER actor SET STATISTICS 0,
+--pg     ALTER kind SET STATISTICS 0;
+--pg ALTER TABLE session ALTER agent SET STATISTICS 0, ALTER title SET STATISTICS 0, ALTER metadata SET STATISTICS 0;
+--pg ALTER TABLE head ALTER holder SET STATISTICS 0;
 
 -- PostgreSQL's order for tails: the row stays locked until commit, so positions become visible in the order they were
 -- given out. SQLite has one writer at a time and needs no clock: its rowid is the position.
