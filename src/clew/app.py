@@ -78,7 +78,9 @@ def diagnose(chosen: Settings) -> list[Finding]:
     import clew
 
     found = [Finding(what="clew", ok=True, found=f"{clew.__version__} on Python {platform.python_version()}")]
-    found += [_home(chosen.home), _room(chosen.home)] if chosen.store.startswith("sqlite") else []
+    if chosen.store.startswith("sqlite:///"):
+        home = Path(chosen.store.removeprefix("sqlite:///")).expanduser().absolute().parent
+        found += [_home(home), _room(home)]
     return found + _store(chosen)
 
 

@@ -85,7 +85,9 @@ class Plane:
         changed = self.client.call("resume", session=id, reason=reason, runtime=runtime)
         return OpenSession(self.client, changed.id)
 
-    def sessions(self, *, project: str = "", agent: str = "", state: str = "", limit: int = 50) -> list[SessionInfo]:
+    def sessions(
+        self, *, project: str = "", agent: str = "", state: str | None = None, limit: int = 50
+    ) -> list[SessionInfo]:
         found: list[SessionInfo] = self.client.call("sessions", project=project, agent=agent, state=state, limit=limit)
         return found
 

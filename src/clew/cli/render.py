@@ -40,7 +40,7 @@ def opened(session: SessionInfo) -> None:
 
 def sessions(found: list[SessionInfo]) -> None:
     if not found:
-        click.echo("no sessions yet; open one with: clew open --title 'My first session'", err=True)
+        click.echo("no such sessions; open one with: clew open --title 'My first session'", err=True)
         return
     table(
         ("id", "state", "last", "events", "project", "agent", "title"),
@@ -136,15 +136,23 @@ def _side(side: Side) -> None:
     _section("files", side.files)
 
 
+def count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
 def verified(found: list[Verified]) -> None:
     problems = [problem for one in found for problem in one.problems]
     if problems:
         table(("session", "seq", "problem"), ((p.session, str(p.seq), p.what) for p in problems))
     total, removed = sum(one.events for one in found), sum(one.removed for one in found)
     click.echo(
-        f"{len(found)} sessions, {total} events"
-        + (f" ({removed} bodies removed on record)" if removed else "")
-        + (f": {len(problems)} problems" if problems else ": every chain holds")
+        f"{count(len(found), 'log')} (control logs included), {count(total, 'event')}"
+        + (
+            f" ({count(removed, 'body')[:-1] + 'ies' if removed > 1 else '1 body'} removed on record)"
+            if removed
+            else ""
+        )
+        + (f": {count(len(problems), 'problem')}" if problems else ": every chain holds")
     )
 
 

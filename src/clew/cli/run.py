@@ -1,5 +1,6 @@
 """The commands: made from the registry, but for the few where a stream or a person needs more (streams.py)."""
 
+import enum
 import sys
 import typing
 from collections.abc import Callable
@@ -48,7 +49,7 @@ def run() -> int:
 @click.option("--home", metavar="DIR", help="Where the embedded store lives. [default: CLEW_HOME or ~/.clew]")
 @click.pass_context
 def clew(context: click.Context, store: str | None, home: str | None) -> None:
-    """Keep the thread of every AI-agent session: durable, searchable, forkable, resumable anywhere."""
+    """Keep the thread of every AI-agent session: durable, forkable, verifiable."""
     context.obj = streams.Plane(app.settings(store=store, home=home))
     context.call_on_close(context.obj.close)
 
@@ -96,17 +97,26 @@ _JSON = click.Option(["--json", "as_json"], is_flag=True, help="One JSON object 
 def _parameter(parameter: Parameter) -> click.Parameter:
     if parameter.is_session and parameter.name != "before":
         label = "ID" if parameter.name == "session" else parameter.name.upper()
+        label = label if parameter.required else f"[{label}]"
         return click.Argument([parameter.name], required=parameter.required, metavar=label, shell_complete=complete_id)
     kind = _plain_type(parameter.type)
     if parameter.required:
-        return click.Argument([parameter.name], type=kind, metavar=parameter.name.upper())
+        return click.Argument([parameter.name], type=kind, metavar=_LABELS.get(parameter.name, parameter.name.upper()))
     flag = f"--{parameter.name.replace('_', '-')}"
+    words = [_description(parameter.type)]
+    if parameter.default not in (None, "", False):
+        words.append(f"[default: {parameter.default}]")
+    help = " ".join(word for word in words if word) or None
     if kind is bool:
-        return click.Option([flag], is_flag=True, default=None)
+        return click.Option([flag], is_flag=True, default=None, help=help)
     if kind is dict:
-        return click.Option([flag], type=JsonObject(), metavar="JSON")
-    shown = parameter.default not in (None, "")
-    return click.Option([flag], type=kind, default=None, help=f"[default: {parameter.default}]" if shown else None)
+        return click.Option([flag], type=JsonObject(), metavar="JSON", help=help)
+    if issubclass(kind, enum.Enum):
+        return click.Option([flag], type=click.Choice([str(one) for one in kind]), default=None, help=help)
+    return click.Option([flag], type=kind, default=None, metavar=_LABELS.get(parameter.name), help=help)
+
+
+_LABELS = {"lease": "EPOCH", "at": "SEQ", "before": "ID"}
 
 
 class JsonObject(click.ParamType[Any]):
@@ -117,6 +127,13 @@ class JsonObject(click.ParamType[Any]):
             return msgspec.json.decode(value, type=dict[str, Any])
         except msgspec.DecodeError as error:
             self.fail(f"not a JSON object: {error}", param, ctx)
+
+
+def _description(kind: Any) -> str:
+    """What the annotation says a value is for."""
+    if typing.get_origin(kind) is typing.Annotated:
+        return next((meta.description or "" for meta in kind.__metadata__ if isinstance(meta, msgspec.Meta)), "")
+    return next((found for one in typing.get_args(kind) if (found := _description(one))), "")
 
 
 def _plain_type(kind: Any) -> type:

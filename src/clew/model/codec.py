@@ -83,6 +83,14 @@ def draft(line: str | bytes | Mapping[str, Any]) -> Draft:
     return Draft(body=_body(kind, raws), source=source, said_at=said_at)
 
 
+def reserved(kind: str) -> str:
+    """Why a draft of this kind is refused."""
+    return (
+        f"{kind} is written by an operation of its own (open, fork, pause, resume, close, archive, budget, lease, "
+        "retention, erase), not by append"
+    )
+
+
 def event_fields(event: Event) -> dict[str, Any]:
     """An event as one flat JSON object: the envelope, then the body's own fields."""
     fields: dict[str, Any] = {"session": event.session, "seq": event.seq, "kind": event.kind, "at": event.at}
@@ -134,6 +142,8 @@ def _body(kind: str, raws: dict[str, msgspec.Raw]) -> Body | Opaque:
         close = get_close_matches(kind, KINDS, n=1)
         hint = f"did you mean {close[0]!r}?" if close else f"known kinds: {', '.join(_drafted)}"
         raise InvalidInput(f"unknown kind {kind!r}; {hint} (a kind of your own needs a dot, such as 'myapp.{kind}')")
+    if KINDS[kind].reserved:
+        raise InvalidInput(reserved(kind))
     unknown = raws.keys() - _fields[kind]
     if unknown:
         raise InvalidInput(

@@ -113,6 +113,12 @@ _TABLE: dict[State, dict[str, State]] = {
 # Plain strings inside, as they are stored.
 LIFECYCLE = {str(state): {step: str(after) for step, after in steps.items()} for state, steps in _TABLE.items()}
 
+# What to do instead: by the step that was refused, else by the state that refused it.
+_INSTEAD = {
+    "archived": "close it first (`clew close ID`)",
+    "resumed": "it is under way already; just append",
+    "opened": "it is open already",
+}
 _WAY_OUT = {
     State.OPENED: "append something first, or close it",
     State.ACTIVE: "pause or close it first",
@@ -123,12 +129,17 @@ _WAY_OUT = {
 }
 
 
+def _way_out(state: str, step: str) -> str:
+    going = state in (State.OPENED, State.ACTIVE) or (state == State.PAUSED and step == "archived")
+    return _INSTEAD.get(step, _WAY_OUT[State(state)]) if going else _WAY_OUT[State(state)]
+
+
 def apply(head: Head, body: Body | Opaque, session: str) -> Head:
     """The head after this body, or WrongState. Counts what was spent; never looks at a clock."""
     state = LIFECYCLE[head.state].get(body.step)
     if state is None:
         raise WrongState(
-            f"session {session} is {head.state} and takes no {body.kind}; {_WAY_OUT[State(head.state)]}",
+            f"session {session} is {head.state} and takes no {body.kind}; {_way_out(head.state, body.step)}",
             session=session,
             state=str(head.state),
             kind=body.kind,

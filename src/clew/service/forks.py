@@ -38,12 +38,13 @@ def fork(
     context: Context,
     session: Session,
     *,
-    at: Annotated[int, msgspec.Meta(ge=1)] | None = None,
-    title: str | None = None,
+    at: Annotated[int, msgspec.Meta(ge=1, description="The last event to share. [default: the last there is]")]
+    | None = None,
+    title: Annotated[str, msgspec.Meta(description="[default: that of its parent]")] | None = None,
 ) -> SessionInfo:
     """Fork a session at an event (default: the last); the child shares everything up to it."""
     child = context.store.fork(session, at=at, title=title, actor=context.principal)
-    return info(child, context.store.head(child))
+    return info(context, child, context.store.head(child))
 
 
 @operation(right=Right.READ)

@@ -10,11 +10,18 @@ from clew.service.registry import Context, operation
 from clew.store import leases
 from clew.store.leases import Lease
 
-Seconds = Annotated[float, msgspec.Meta(gt=0, le=86400)]
+Holder = Annotated[str, msgspec.Meta(description="A name that tells this writer from all others.")]
+Seconds = Annotated[float, msgspec.Meta(gt=0, le=86400, description="How long, from now.")]
 
 
 @operation(right=Right.APPEND)
-def lease_acquire(context: Context, session: Session, *, holder: str = "", seconds: Seconds = 60.0) -> Lease:
+def lease_acquire(
+    context: Context,
+    session: Session,
+    *,
+    holder: Holder = "",
+    seconds: Seconds = 60.0,
+) -> Lease:
     """Take the exclusive right to append for some seconds."""
     return leases.acquire(
         context.store,

@@ -12,12 +12,18 @@ from clew.service.registry import Context, operation
 from clew.store import forget
 from clew.store.forget import Erased, Pruned
 
-Days = Annotated[int, msgspec.Meta(ge=0, le=36_500)]
+Days = Annotated[int, msgspec.Meta(ge=0, le=36_500, description="Days after a session's last event.")]
+Agent = Annotated[str, msgspec.Meta(description="Only this agent of the project.")]
 
 
 @operation(right=Right.ADMINISTER, audited=True)
 def retention_set(
-    context: Context, project: str, *, agent: str = "", keep_days: Days | None = None, hold: bool = False
+    context: Context,
+    project: str,
+    *,
+    agent: Agent = "",
+    keep_days: Days | None = None,
+    hold: Annotated[bool, msgspec.Meta(description="Legal hold: nothing is pruned or erased.")] = False,
 ) -> Policy:
     """Set how long a project, or one agent of it, keeps its conversations; without days they are kept for ever."""
     policy = Policy(project=project, agent=agent, keep_days=keep_days, hold=hold)
@@ -26,7 +32,7 @@ def retention_set(
 
 
 @operation(right=Right.ADMINISTER, audited=True)
-def retention_remove(context: Context, project: str, *, agent: str = "") -> None:
+def retention_remove(context: Context, project: str, *, agent: Agent = "") -> None:
     """Remove a retention policy."""
     if not forget.remove_policy(context.store, project, agent):
         raise NotFound(

@@ -13,7 +13,7 @@ from clew.model.session import Session
 from clew.service.registry import Context, operation
 from clew.store.append import Appended
 
-Seq = Annotated[int, msgspec.Meta(ge=0)]
+Seq = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 Limit = Annotated[int, msgspec.Meta(ge=1, le=100_000)]
 
 
@@ -46,8 +46,5 @@ def _draft(value: Any) -> Draft:
         raise InvalidInput(f"a draft is a JSON object, not {type(value).__name__}")
     found = value if isinstance(value, Draft) else codec.draft(value)
     if found.body.reserved:
-        raise InvalidInput(
-            f"{found.body.kind} is written by an operation of its own (open, fork, pause, resume, close, archive, "
-            "budget, lease, retention, erase), not by append"
-        )
+        raise InvalidInput(codec.reserved(found.body.kind))
     return found

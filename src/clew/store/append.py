@@ -124,7 +124,7 @@ def prepare(draft: Draft, blobs: Blobs) -> Prepared:
     if len(encoded) > LARGEST_BYTES:
         raise TooLarge(
             f"a {draft.body.kind} of {len(encoded):,} bytes is beyond the limit of {LARGEST_BYTES:,}; "
-            "save the bytes as an artifact and name it, or split the text",
+            "split it into several events",
             size=len(encoded),
             limit=LARGEST_BYTES,
         )
@@ -377,18 +377,22 @@ def check_lease(head: Head, now: int, lease: int | None, session: str) -> None:
     held = head.holder is not None and head.lease_until > now
     if lease is None:
         if held:
-            raise LeaseHeld(
-                f"session {session} is being written by {head.holder} until {head.lease_until} (store clock, "
-                "microseconds); wait, or ask for it to be released",
-                session=session,
-                holder=head.holder,
-                until=head.lease_until,
-            )
+            raise held_by_another(head, now, session)
         return
     if lease != head.epoch:
         raise _lost(session, lease, f"was taken over by {head.holder}" if held else "was given up", head.epoch)
     if not held:
         raise _lost(session, lease, "expired", head.epoch)
+
+
+def held_by_another(head: Head, now: int, session: str) -> LeaseHeld:
+    return LeaseHeld(
+        f"session {session} is being written by {head.holder} for another {(head.lease_until - now) / 1e6:.1f} s; "
+        "wait, or ask for it to be released",
+        session=session,
+        holder=head.holder,
+        until=head.lease_until,
+    )
 
 
 def _lost(session: str, lease: int, what: str, epoch: int) -> LeaseLost:

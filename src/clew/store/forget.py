@@ -161,7 +161,11 @@ def erase(store: Store, session: Session, *, actor: str, reason: str = "", with_
                 "(`clew retention set`)",
                 session=one.id,
             )
-    counts = [_erase(store, one, actor=actor, reason=reason) for one in reversed(doomed)]
+    # A session that was erased before is only scrubbed again: the last time something may have been in the way.
+    counts = [
+        (0, 0) if store.head(one).state == State.ERASED else _erase(store, one, actor=actor, reason=reason)
+        for one in reversed(doomed)
+    ]
     store.collect_blobs(grace_us=0)
     beyond = store.database.scrub()
     return [

@@ -6,11 +6,11 @@ write itself (append.py). No client's clock has a say.
 
 import msgspec
 
-from clew.model.errors import InvalidInput, LeaseHeld
+from clew.model.errors import InvalidInput
 from clew.model.events import LeaseLost, LeaseReleased, LeaseTaken
 from clew.model.ids import check_name
 from clew.model.session import Session
-from clew.store.append import Plan, check_lease, write
+from clew.store.append import Plan, check_lease, held_by_another, write
 from clew.store.contract import Transaction
 from clew.store.log import Store
 
@@ -37,13 +37,7 @@ def acquire(store: Store, session: Session, *, holder: str, ttl_us: int, actor: 
         plan = store.plan(tx, session)
         head = plan.head
         if head.holder is not None and head.holder != holder and head.lease_until > plan.now:
-            raise LeaseHeld(
-                f"session {session.id} is being written by {head.holder} until {head.lease_until} (store clock, now "
-                f"{plan.now}, microseconds); wait, or ask for it to be released",
-                session=session.id,
-                holder=head.holder,
-                until=head.lease_until,
-            )
+            raise held_by_another(head, plan.now, session.id)
         if head.holder is not None and head.holder != holder:
             plan.note(LeaseLost(holder=head.holder, epoch=head.epoch), actor)
         plan.note(LeaseTaken(holder=holder, epoch=head.epoch + 1), actor)

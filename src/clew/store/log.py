@@ -213,7 +213,7 @@ class Store:
             raise BudgetExceeded(
                 f"session {session.id} has used {head.spent_tokens:,} tokens and ${head.spent_cost_micros / 1e6:.2f}, "
                 "more than its budget; everything was stored and the session is paused: raise the budget "
-                "(`clew budget ID`), then resume it",
+                "(`clew budget ID --tokens N` or `--usd X`), then resume it",
                 session=session.id,
                 seqs=appended.seqs,
                 head=appended.head,

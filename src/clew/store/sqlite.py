@@ -216,9 +216,9 @@ class SQLite:
             case apsw.CorruptError() | apsw.NotADBError():
                 return Damaged(
                     f"{self.path} is damaged or is not a clew database ({error}); keep a copy of the file and of its "
-                    "-wal beside it, then run `clew doctor`"
+                    "-wal beside it, then restore from a backup"
                 )
-            case apsw.ConstraintError() if error.extendedresult in UNIQUE:
+            case apsw.ConstraintError() if getattr(error, "extendedresult", 0) in UNIQUE:
                 return Conflict(f"this is in {self.path} already ({error}); nothing was written")
             case apsw.BusyError() | apsw.LockedError():
                 return Busy(
