@@ -1,10 +1,18 @@
 """Fixtures that every test may ask for."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
+import psycopg
 import pytest
+from hypothesis import settings
 
+from clew.store import Store, open_store
 from support.postgres import Server
+
+# No deadline: the first example of a property pays for imports and a cold disk.
+settings.register_profile("clew", deadline=None, print_blob=True)
+settings.load_profile("clew")
 
 
 @pytest.fixture(scope="session")
@@ -12,3 +20,50 @@ def postgres() -> Iterator[Server]:
     """A running PostgreSQL server; each worker of pytest-xdist has its own, because one starts in about a second."""
     with Server() as server:
         yield server
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database(request: pytest.FixtureRequest) -> str:
+    """Which database; a test that asks for a log or its URL runs once on each of the two."""
+    return str(request.param)
+
+
+@pytest.fixture
+def store_url(database: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of a new, empty database."""
+    if database == "sqlite":
+        return f"sqlite:///{tmp_path / 'clew.db'}"
+    server: Server = request.getfixturevalue("postgres")
+    return server.new_database()
+
+
+@pytest.fixture
+def store(database: str, request: pytest.FixtureRequest) -> Iterator[Store]:
+    """An open log, empty; the one at `store_url`, if the test asks for that too."""
+    # A new PostgreSQL database takes a third of a second and most tests never see its URL: they share one, emptied.
+    shared = database == "postgres" and "store_url" not in request.fixturenames
+    with open_store(request.getfixturevalue("emptied_url" if shared else "store_url")) as store:
+        yield store
+
+
+@pytest.fixture
+def emptied_url(shared_url: str) -> str:
+    """The URL of a PostgreSQL database that has the schema and no rows."""
+    with psycopg.connect(shared_url) as connection:
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+        connection.execute(
+            "DELETE FROM event; DELETE FROM head; DELETE FROM session; DELETE FROM project; DELETE FROM blob; "
+            "DELETE FROM cursor; DELETE FROM policy"
+        )
+    return shared_url
+
+
+@pytest.fixture(scope="session")
+def shared_url(postgres: Server) -> str:
+    """The URL of one PostgreSQL database for many tests."""
+    url = postgres.new_database()
+    open_store(url).close()
+    return url

@@ -11,7 +11,8 @@ import msgspec
 from msgspec import Raw
 
 
-class Body(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Body(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    # Frozen JSON values form no cycles, so the garbage collector need not look at them.
     kind: ClassVar[str]
     version: ClassVar[int] = 1
     step: ClassVar[str] = "work"
