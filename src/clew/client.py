@@ -24,8 +24,8 @@ from clew.model.working_set import Touched
 from clew.service import Context, call
 from clew.service.forks import Difference
 from clew.service.sessions import SessionDetail, SessionInfo
-from clew.store.append import Appended
 from clew.store.leases import Lease
+from clew.store.plan import Appended
 from clew.store.verify import Verified
 
 

@@ -11,7 +11,7 @@ from clew.model.errors import InvalidInput
 from clew.model.events import Draft, Event
 from clew.model.session import Session
 from clew.service.registry import Context, operation
-from clew.store.append import Appended
+from clew.store.plan import Appended
 
 Seq = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 Limit = Annotated[int, msgspec.Meta(ge=1, le=100_000)]

@@ -8,6 +8,8 @@ when nothing names it; a file is deleted while the row's lock is held, and a wri
 again under the same lock (`settle`).
 """
 
+import errno
+import math
 import os
 import time
 from collections.abc import Iterable, Iterator
@@ -21,8 +23,6 @@ from clew.model.errors import Damaged, DiskFull, NotFound, StoreError
 from clew.store.contract import Row
 
 LEVEL = 3
-NEW = "new-"
-ABANDONED_SECONDS = 3600.0
 
 
 def address(data: bytes) -> bytes:
@@ -73,12 +73,10 @@ class Folder:
             self._path(digest).unlink(missing_ok=True)
 
     def sweep(self, known: set[bytes], grace_us: int) -> int:
-        now, grace = time.time(), grace_us / 1_000_000
+        before = time.time() - grace_us / 1_000_000
         found = 0
         for path in self._files():
-            # A half-written file is somebody's work; only one that was left behind long ago is nobody's.
-            digest, age = (b"", max(grace, ABANDONED_SECONDS)) if path.name.startswith(NEW) else (_named(path), grace)
-            if digest not in known and _modified(path, now) <= now - age:
+            if _named(path) not in known and _modified(path) <= before:
                 path.unlink(missing_ok=True)
                 found += 1
         return found
@@ -95,19 +93,12 @@ class Folder:
         try:
             for directory in (self.path, path.parent):
                 directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with NamedTemporaryFile(dir=path.parent, prefix=NEW, delete=False) as file:
-                try:
-                    file.write(packed)
-                    file.flush()
-                    os.fsync(file.fileno())
-                    os.replace(file.name, path)
-                except BaseException:
-                    os.unlink(file.name)
-                    raise
+            while not _write(path, packed):
+                """A sweep took the half-written file for one that was left behind."""
             for directory in (path.parent, self.path):
                 _sync(directory)
         except OSError as error:
-            if error.errno in (28, 122):  # ENOSPC, EDQUOT
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise DiskFull(f"no room left for a blob in {self.path}; free some space and try again") from error
             raise StoreError(f"cannot write a blob to {self.path}: {error.strerror}; check its permissions") from error
 
@@ -136,6 +127,22 @@ class Rows:
         return 0
 
 
+def _write(path: Path, packed: bytes) -> bool:
+    """Whether the bytes are there under their name, synced."""
+    with NamedTemporaryFile(dir=path.parent, prefix="new-", delete=False) as file:
+        try:
+            file.write(packed)
+            file.flush()
+            os.fsync(file.fileno())
+            os.replace(file.name, path)
+            return True
+        except FileNotFoundError:
+            return False
+        except BaseException:
+            Path(file.name).unlink(missing_ok=True)
+            raise
+
+
 def _named(path: Path) -> bytes:
     try:
         return bytes.fromhex(path.name)
@@ -143,11 +150,11 @@ def _named(path: Path) -> bytes:
         return b""
 
 
-def _modified(path: Path, otherwise: float) -> float:
+def _modified(path: Path) -> float:
     try:
         return path.stat().st_mtime
     except FileNotFoundError:
-        return otherwise  # Somebody else swept it.
+        return math.inf  # Somebody else swept it.
 
 
 def _sync(directory: Path) -> None:

@@ -11,9 +11,10 @@ from clew.model.errors import HasForks, OnHold
 from clew.model.events import KINDS, BodiesPruned, SessionErased, blobs_of
 from clew.model.retention import DAY_US, Policy, ranges
 from clew.model.session import Session, State
-from clew.store.append import Plan, write
+from clew.store.append import write
 from clew.store.contract import Row, Transaction
 from clew.store.log import EVERYTHING, Store, session_from
+from clew.store.plan import Plan
 
 
 class Pruned(msgspec.Struct, frozen=True, kw_only=True):

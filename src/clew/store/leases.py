@@ -10,9 +10,10 @@ from clew.model.errors import InvalidInput
 from clew.model.events import LeaseLost, LeaseReleased, LeaseTaken
 from clew.model.ids import check_name
 from clew.model.session import Session
-from clew.store.append import Plan, check_lease, held_by_another, write
+from clew.store.append import write
 from clew.store.contract import Transaction
 from clew.store.log import Store
+from clew.store.plan import Plan, check_lease, held_by_another
 
 LONGEST_US = 24 * 60 * 60 * 1_000_000
 

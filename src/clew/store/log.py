@@ -33,21 +33,11 @@ from clew.model.ids import check_name, check_prefix, new_id
 from clew.model.lineage import Segment, clip, segments
 from clew.model.session import Head, Session, State
 from clew.store import blobs as blob
-from clew.store.append import (
-    OWN_MARK,
-    Appended,
-    Heads,
-    Plan,
-    Request,
-    append_all,
-    append_from_memory,
-    digest_of,
-    plan_from,
-    prepare,
-    write,
-)
+from clew.store.append import Heads, append_all, append_from_memory, write
 from clew.store.contract import Blobs, Database, Row, Transaction
 from clew.store.group import Group
+from clew.store.plan import Appended, Plan, Request, plan_from
+from clew.store.prepare import OWN_MARK, digest_of, prepare
 
 EVERYTHING = 2**62
 UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError, TypeError)

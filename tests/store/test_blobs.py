@@ -1,0 +1,233 @@
+"""Blobs: large bodies and saved bytes, stored once, kept as long as an event names them and no longer."""
+
+from functools import partial
+
+import pytest
+
+from clew.model.errors import ClewError, NotFound, TooLarge
+from clew.model.events import ArtifactSaved, CallReturned, Draft, FilePart, ImagePart, MessageAdded
+from clew.model.retention import Policy
+from clew.model.session import Session
+from clew.store import Store, open_store
+from clew.store.blobs import Folder
+from clew.store.forget import apply_policies, erase, set_policy
+from clew.store.prepare import INLINE_BYTES, LARGEST_BYTES
+from clew.store.verify import verify
+from store.crowd import at_once
+from store.rows import age, counts, query, unchanged
+from store.words import ADA, big, messages, opened, say
+
+ROUNDS = 25
+
+
+def artifact(digest: str) -> Draft:
+    return Draft(body=ArtifactSaved(name="report.pdf", blob=digest, size=1))
+
+
+def refs(store: Store) -> list[int]:
+    return sorted(row[0] for row in query(store, "SELECT refs FROM blob"))
+
+
+def files(store: Store) -> int:
+    """How many blobs there are bytes of."""
+    if isinstance(store.blobs, Folder):
+        return len(list(store.blobs.path.glob("??/*")))
+    return len(query(store, "SELECT 1 FROM blob WHERE data IS NOT NULL"))
+
+
+# Large bodies ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "size", [INLINE_BYTES - 100, INLINE_BYTES - 27, INLINE_BYTES - 26, INLINE_BYTES + 1, 1_000_000]
+)
+def test_a_body_of_any_size_comes_back_as_it_was(store: Store, session: Session, size: int) -> None:
+    text = ("Grüße 🙂 " * (size // 8))[:size]
+    store.append(session, [say(text)])
+    assert messages(store.read(session)) == [text]
+    assert messages(store.tail()) == [text]
+
+
+def test_a_large_body_becomes_a_blob_and_a_small_one_does_not(store: Store, session: Session) -> None:
+    frame = len(b'{"role":"user","text":""}')
+    store.append(session, [say("x" * (INLINE_BYTES - frame))])
+    assert counts(store)["blob"] == 0
+    store.append(session, [say("x" * (INLINE_BYTES - frame + 1))])
+    assert counts(store)["blob"] == 1
+    assert verify(store, session).ok
+
+
+def test_the_same_large_body_is_stored_once(store: Store, session: Session) -> None:
+    other = opened(store, project="another")
+    store.append(session, [say(big()), say("small"), say(big())])
+    store.append(other, [say(big())])
+    assert (refs(store), files(store)) == ([3], 1)
+    assert messages(store.read(session))[2] == messages(store.read(other))[0] == big()
+
+
+def test_a_body_beyond_the_limit_is_refused_with_the_limit(store: Store, session: Session) -> None:
+    with unchanged(store), pytest.raises(TooLarge) as refusal:
+        store.append(session, [say("x" * LARGEST_BYTES)])
+    assert refusal.value.details["limit"] == LARGEST_BYTES
+    assert files(store) == 0
+
+
+# Saved bytes ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("data", [b"", b"\x00\xff", bytes(range(256)) * 1000], ids=["nothing", "two bytes", "many"])
+def test_saved_bytes_come_back_as_they_were(store: Store, data: bytes) -> None:
+    digest = store.save_blob(data)
+    assert store.save_blob(data) == digest
+    assert store.load_blob(digest) == data
+    assert counts(store)["blob"] == 1
+
+
+@pytest.mark.parametrize("digest", ["0" * 64, "", "zz", "0" * 63, "../" * 21 + "a"])
+def test_unknown_bytes_are_not_found(store: Store, digest: str) -> None:
+    with pytest.raises(NotFound):
+        store.load_blob(digest)
+
+
+@pytest.mark.parametrize("digest", ["0" * 64, "zz", "0" * 63, "x" * 64, "é" * 64])
+def test_an_event_cannot_name_bytes_that_are_not_there(store: Store, session: Session, digest: str) -> None:
+    with unchanged(store), pytest.raises(NotFound):
+        store.append(session, [say("fine"), artifact(digest)])
+
+
+def test_every_part_that_names_bytes_keeps_them(store: Store, session: Session) -> None:
+    one, two = store.save_blob(b"one"), store.save_blob(b"two")
+    store.append(
+        session,
+        [
+            Draft(body=MessageAdded(role="user", parts=(ImagePart(blob=one), FilePart(blob=two), ImagePart(blob=one)))),
+            Draft(body=CallReturned(call="1", parts=(FilePart(blob=two),))),
+        ],
+    )
+    assert refs(store) == [2, 2]
+    store.collect_blobs(grace_us=0)
+    assert (store.load_blob(one), store.load_blob(two)) == (b"one", b"two")
+
+
+# Collecting -----------------------------------------------------------------------------------------------------------
+
+
+def test_only_what_nothing_names_is_collected(store: Store, session: Session) -> None:
+    kept, lost = store.save_blob(b"kept"), store.save_blob(b"lost!")
+    store.append(session, [artifact(kept), say(big())])
+    assert store.collect_blobs(grace_us=0) == (1, 5)
+    assert store.load_blob(kept) == b"kept"
+    assert messages(store.read(session)) == [big()]
+    with pytest.raises(NotFound):
+        store.load_blob(lost)
+    assert (counts(store)["blob"], files(store)) == (2, 2)
+    assert store.collect_blobs(grace_us=0) == (0, 0)
+
+
+def test_what_was_saved_lately_is_not_collected(store: Store) -> None:
+    digest = store.save_blob(b"new")
+    assert store.collect_blobs() == (0, 0)
+    assert store.load_blob(digest) == b"new"
+
+
+def test_collected_bytes_can_be_saved_again(store: Store, session: Session) -> None:
+    digest = store.save_blob(b"again")
+    store.collect_blobs(grace_us=0)
+    with pytest.raises(NotFound):
+        store.append(session, [artifact(digest)])
+    assert store.save_blob(b"again") == digest
+    store.append(session, [artifact(digest)])
+    store.collect_blobs(grace_us=0)
+    assert store.load_blob(digest) == b"again"
+
+
+def test_a_refused_batch_leaves_bytes_that_are_collected(store: Store, session: Session) -> None:
+    with pytest.raises(NotFound):
+        store.append(session, [say(big()), artifact("0" * 64)])
+    store.collect_blobs(grace_us=0)
+    assert (counts(store)["blob"], files(store)) == (0, 0)
+
+
+def test_pruning_lets_go_of_blobs(store: Store, session: Session) -> None:
+    digest = store.save_blob(b"picture")
+    message = MessageAdded(role="user", parts=(ImagePart(blob=digest),))
+    store.append(session, [say(big()), Draft(body=message), artifact(digest)])
+    set_policy(store, Policy(project="demo", keep_days=1))
+    age(store, session, days=2)
+    apply_policies(store, actor=ADA)
+    assert refs(store) == [0, 1]
+    store.collect_blobs(grace_us=0)
+    assert store.load_blob(digest) == b"picture"
+    assert files(store) == 1
+
+
+def test_what_another_session_names_survives_an_erasure(store: Store, session: Session) -> None:
+    other = opened(store)
+    digest = store.save_blob(b"shared")
+    for one in (session, other):
+        store.append(one, [artifact(digest), say(big())])
+    erase(store, session, actor=ADA)
+    assert store.load_blob(digest) == b"shared"
+    assert messages(store.read(other)) == [big()]
+    erase(store, other, actor=ADA)
+    assert (counts(store)["blob"], files(store)) == (0, 0)
+
+
+def test_nothing_acknowledged_goes_missing_while_others_collect(store: Store, store_url: str) -> None:
+    """Writers, a pruner and collectors without grace meet on the same bytes, in two stores on one database."""
+    set_policy(store, Policy(project="old", keep_days=0))
+    kept = opened(store, project="kept")
+    with open_store(store_url) as elsewhere:
+        for number in range(ROUNDS):
+            text, data = big(f"round {number} "), b"saved in round %d" % number
+            old = opened(store, project="old")
+            store.append(old, [say(text)])
+            age(store, old, days=1)
+
+            def save_and_name(data: bytes = data) -> str | None:
+                digest = elsewhere.save_blob(data)
+                try:
+                    store.append(kept, [artifact(digest)])
+                except NotFound:
+                    return None  # Collected before it was named: refused, so nothing is missing.
+                return digest
+
+            def prune_and_collect() -> None:
+                apply_policies(elsewhere, actor=ADA)
+                elsewhere.collect_blobs(grace_us=0)
+
+            outcomes = at_once(
+                [
+                    partial(store.append, kept, [say(text)]),
+                    prune_and_collect,
+                    save_and_name,
+                    lambda: store.collect_blobs(grace_us=0),
+                ]
+            )
+            assert not [outcome for outcome in outcomes if isinstance(outcome, Exception)]
+            store.collect_blobs(grace_us=0)
+            assert messages(store.read(kept, after=outcomes[0].seqs[0] - 1, limit=1)) == [text]
+            if outcomes[2] is not None:
+                assert store.load_blob(outcomes[2]) == data
+    assert verify(store, kept).ok
+
+
+def test_a_reader_never_stumbles_over_a_body_that_is_being_pruned(store: Store, store_url: str) -> None:
+    set_policy(store, Policy(project="demo", keep_days=0))
+    with open_store(store_url) as elsewhere:
+        for number in range(ROUNDS):
+            session = opened(store)
+            store.append(session, [say(big(f"{number} {turn}")) for turn in range(10)])
+            age(store, session, days=1)
+
+            def prune() -> None:
+                apply_policies(elsewhere, actor=ADA)
+                elsewhere.collect_blobs(grace_us=0)
+
+            def read(session: Session = session) -> None:
+                while len(store.read(session)) < 12:
+                    pass
+
+            outcomes = at_once([prune, read, read])
+            assert not [outcome for outcome in outcomes if isinstance(outcome, ClewError)]
+            assert outcomes == [None] * 3

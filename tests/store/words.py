@@ -1,0 +1,49 @@
+"""What the tests say to a log, and how they read its answer."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from clew.model.events import Draft, Event, FactLearned, MessageAdded, Removed
+from clew.model.session import Session
+from clew.store import Store
+
+ADA = "person:ada"
+
+
+def opened(store: Store, *, project: str = "demo", **fields: Any) -> Session:
+    """A new session."""
+    return store.open_session(project=project, actor=ADA, **fields).session
+
+
+def say(text: str = "hello", *, source: str | None = None) -> Draft:
+    """A message, which is conversation: a retention policy may take its body away."""
+    return Draft(body=MessageAdded(role="user", text=text), source=source)
+
+
+def learn(text: str, *, source: str | None = None) -> Draft:
+    """A fact, which is durable."""
+    return Draft(body=FactLearned(fact=text, text=text), source=source)
+
+
+def big(text: str = "x") -> str:
+    """The text, long enough to be stored as a blob."""
+    return text + "." * 40_000
+
+
+def messages(events: Iterable[Event]) -> list[str]:
+    """The texts of the messages, in order; a removed body is named by how it was removed."""
+    found = []
+    for event in events:
+        if isinstance(event.body, MessageAdded):
+            found.append(event.body.text)
+        elif isinstance(event.body, Removed):
+            found.append(event.body.how)
+    return found
+
+
+def seqs(events: Iterable[Event]) -> list[int]:
+    return [event.seq for event in events]
+
+
+def kinds(events: Iterable[Event]) -> list[str]:
+    return [event.kind for event in events]
