@@ -51,6 +51,9 @@ class Postgres:
             )
             # An acknowledged event is on disk, whatever the server's default says.
             connection.execute("SET synchronous_commit = on")
+            # Every statement has an index for what it looks up; a plan made while a table is small must not outlive it.
+            connection.execute("SET plan_cache_mode = force_generic_plan")
+            connection.execute("SET enable_seqscan = off")
             [(now,)] = connection.execute(queries("pg")["now"].encode()).fetchall()
             self._clock = (int(now), time.monotonic())
             return connection
@@ -241,17 +244,22 @@ class _Transaction:
 
 
 def _append(connection: psycopg.Connection, moves: Sequence[Row], events: Sequence[Row]) -> set[int]:
-    count = len(events)
-    last_first = range(count - 1, -1, -1)
-    values = {
-        "moves": _json(MOVE, moves),
-        "events": _json(
-            (*EVENT, "behind"), [(*event, behind) for event, behind in zip(events, last_first, strict=True)]
-        ),
-        "count": count,
-    }
-    cursor = connection.cursor(binary=True).execute(queries("pg")["append"].encode(), values)
+    cursor = connection.cursor(binary=True)
+    if len(events) == len(moves) == 1:
+        to = zip(_MOVE_ONE, moves[0], strict=True)
+        cursor.execute(_APPEND_ONE, {**dict(zip(EVENT, events[0], strict=True)), **dict(to)})
+    else:
+        count = len(events)
+        behind = range(count - 1, -1, -1)
+        numbered = [(*event, number) for event, number in zip(events, behind, strict=True)]
+        values = {"moves": _json(MOVE, moves), "events": _json((*EVENT, "behind"), numbered), "count": count}
+        cursor.execute(_APPEND, values)
     return {row[0] for row in cursor.fetchall()}
+
+
+_APPEND = queries("pg")["append"].encode()
+_APPEND_ONE = queries("pg")["append_one"].encode()
+_MOVE_ONE = tuple(f"to_{name}" for name in MOVE)
 
 
 def _json(columns: tuple[str, ...], rows: Sequence[Row]) -> str:

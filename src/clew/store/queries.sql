@@ -136,6 +136,31 @@ RETURNING epoch
 --pg )
 --pg SELECT session FROM moved
 
+-- name: append_one
+-- The same for one event, the most common append: plain parameters cost PostgreSQL half as much as JSON.
+--pg WITH moved AS (
+--pg     UPDATE head SET state = :to_state, head = :to_head, digest = :to_digest, at = :to_at,
+--pg         budget_tokens = CAST(:to_budget_tokens AS BIGINT),
+--pg         budget_cost_micros = CAST(:to_budget_cost_micros AS BIGINT),
+--pg         spent_tokens = :to_spent_tokens, spent_cost_micros = :to_spent_cost_micros
+--pg     WHERE project = :to_project AND session = :to_session AND head = :to_from_head AND epoch = :to_epoch
+--pg         AND (:to_fenced = 0 OR (CAST(:to_lease AS BIGINT) IS NULL AND lease_until <= {now})
+--pg             OR (epoch = CAST(:to_lease AS BIGINT) AND lease_until > {now}))
+--pg     RETURNING session
+--pg ), tick AS (
+--pg     UPDATE clock SET position = position + 1
+--pg     WHERE one = 1 AND (SELECT count(*) FROM moved) > 0
+--pg     RETURNING position, pg_notify('clew', '')
+--pg ), added AS (
+--pg     INSERT INTO event (position, project, session, seq, kind, version, at, said_at, actor, source, digest, body,
+--pg         blob)
+--pg     SELECT position, CAST(:project AS BIGINT), CAST(:session AS BIGINT), CAST(:seq AS BIGINT), CAST(:kind AS TEXT),
+--pg         CAST(:version AS BIGINT), CAST(:at AS BIGINT), CAST(:said_at AS BIGINT), CAST(:actor AS TEXT),
+--pg         CAST(:source AS TEXT), CAST(:digest AS BYTEA), CAST(:body AS TEXT), CAST(:blob AS BYTEA)
+--pg     FROM tick
+--pg )
+--pg SELECT session FROM moved
+
 -- name: event_by_source
 SELECT seq, kind, body, blob, seal FROM event WHERE project = :project AND session = :session AND source = :source
 
