@@ -12,7 +12,7 @@ import enum
 
 import msgspec
 
-from clew.model.errors import InvalidInput, WrongState
+from clew.model.errors import Damaged, InvalidInput, WrongState
 from clew.model.events import Body, Budget, BudgetSet, Opaque, SessionOpened, TurnEnded, Usage
 
 # What both databases can count to with room to spare.
@@ -136,7 +136,10 @@ def _way_out(state: str, step: str) -> str:
 
 def apply(head: Head, body: Body | Opaque, session: str) -> Head:
     """The head after this body, or WrongState. Counts what was spent; never looks at a clock."""
-    state = LIFECYCLE[head.state].get(body.step)
+    steps = LIFECYCLE.get(head.state)
+    if steps is None:
+        raise Damaged(f"session {session} is in the state {head.state!r}, which there is not; run `clew verify`")
+    state = steps.get(body.step)
     if state is None:
         raise WrongState(
             f"session {session} is {head.state} and takes no {body.kind}; {_way_out(head.state, body.step)}",

@@ -21,6 +21,7 @@ from blake3 import blake3
 
 from clew.model.errors import Damaged, DiskFull, NotFound, StoreError
 from clew.store.contract import Row
+from clew.store.folders import make_private, sync
 
 LEVEL = 3
 
@@ -50,17 +51,23 @@ class Folder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._durable: set[Path] = set()
 
     def prepare(self, digest: bytes, packed: bytes) -> None:
         path = self._path(digest)
-        if not path.exists():
+        if path.exists():
+            # Whoever wrote it may not have synced its name yet.
+            sync(path.parent)
+        else:
             self._store(path, packed)
 
     def row_data(self, packed: bytes) -> bytes | None:
         return None
 
     def settle(self, digest: bytes, packed: bytes) -> None:
-        self.prepare(digest, packed)
+        path = self._path(digest)
+        if not path.exists():
+            self._store(path, packed)
 
     def fetch(self, digest: bytes, row: Row | None) -> bytes:
         try:
@@ -88,15 +95,21 @@ class Folder:
         name = digest.hex()
         return self.path / name[:2] / name
 
+    def _make(self, folder: Path) -> None:
+        """Make a folder and be sure of its name, whoever made it and however far they came."""
+        for one in (self.path, folder):
+            if one not in self._durable:
+                make_private(one)
+                sync(one.parent)
+                self._durable.add(one)
+
     def _store(self, path: Path, packed: bytes) -> None:
         """Written whole and durable under its name, or not at all."""
         try:
-            for directory in (self.path, path.parent):
-                directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._make(path.parent)
             while not _write(path, packed):
                 """A sweep took the half-written file for one that was left behind."""
-            for directory in (path.parent, self.path):
-                _sync(directory)
+            sync(path.parent)
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise DiskFull(f"no room left for a blob in {self.path}; free some space and try again") from error
@@ -155,11 +168,3 @@ def _modified(path: Path) -> float:
         return path.stat().st_mtime
     except FileNotFoundError:
         return math.inf  # Somebody else swept it.
-
-
-def _sync(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -19,6 +19,7 @@ from clew.store.contract import EVENT, MOVE, Row, Statement
 from clew.store.queries import queries
 
 CONNECT_SECONDS = 10
+IDLE_MS = 5000
 SCHEMA_LOCK = 0x636C6577
 # The statements that give rows; in a pipeline a cursor cannot be asked before its turn.
 ROWS = {name for name, text in queries("pg").items() if text.startswith(("SELECT", "WITH")) or "RETURNING" in text}
@@ -51,6 +52,8 @@ class Postgres:
             )
             # An acknowledged event is on disk, whatever the server's default says.
             connection.execute("SET synchronous_commit = on")
+            # A process that is stopped in a transaction must not keep the others waiting for as long as it likes.
+            connection.execute(f"SET idle_in_transaction_session_timeout = {IDLE_MS:d}")
             # Every statement has an index for what it looks up; a plan made while a table is small must not outlive it.
             connection.execute("SET plan_cache_mode = force_generic_plan")
             connection.execute("SET enable_seqscan = off")
@@ -80,9 +83,9 @@ class Postgres:
             writer = self._writer
             committing = False
             try:
-                with writer.pipeline():
+                with writer.pipeline() as pipeline:
                     writer.execute("BEGIN")
-                    yield _Transaction(writer, self)
+                    yield _Transaction(writer, self, pipeline)
                     committing = True
                     writer.execute("COMMIT")
             except BaseException as error:
@@ -212,10 +215,13 @@ class Postgres:
 
 
 class _Transaction:
-    __slots__ = ("_database", "_queries", "connection")
+    __slots__ = ("_database", "_pipeline", "_queries", "connection")
 
-    def __init__(self, connection: psycopg.Connection, database: Postgres) -> None:
+    def __init__(
+        self, connection: psycopg.Connection, database: Postgres, pipeline: psycopg.Pipeline | None = None
+    ) -> None:
         self.connection = connection
+        self._pipeline = pipeline
         self._database = database
         self._queries = queries("pg")
 
@@ -230,6 +236,7 @@ class _Transaction:
                 cursor = self.connection.cursor(binary=True)
                 cursor.execute(texts[name].encode(), parameters)
                 cursors.append(cursor)
+            self._sync()
             return [
                 cursor.fetchall() if name in ROWS else [] for (name, _), cursor in zip(statements, cursors, strict=True)
             ]
@@ -238,9 +245,16 @@ class _Transaction:
 
     def append(self, moves: Sequence[Row], events: Sequence[Row]) -> set[int]:
         try:
-            return _append(self.connection, moves, events)
+            moved = _append(self.connection, moves, events)
+            self._sync()
+            return moved
         except psycopg.Error as error:
             raise self._database._translated(error) from error
+
+    def _sync(self) -> None:
+        # Only then does the server count this process as idle, and end its transaction if it never comes back.
+        if self._pipeline is not None:
+            self._pipeline.sync()
 
 
 def _append(connection: psycopg.Connection, moves: Sequence[Row], events: Sequence[Row]) -> set[int]:

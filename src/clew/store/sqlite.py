@@ -17,11 +17,14 @@ import apsw
 
 from clew.model.errors import Busy, ClewError, Conflict, Damaged, DiskFull, StoreError, Unavailable
 from clew.store.contract import EVENT, Row, Statement
+from clew.store.folders import make_private, sync
 from clew.store.queries import queries
 
 SAFE_VERSION = 3_051_003
 BUSY_SECONDS = 60.0
 POLL_SECONDS = 0.02
+# The shared-memory file could not grow; SQLite calls that an I/O error.
+NO_ROOM = (apsw.SQLITE_IOERR_SHMSIZE, apsw.SQLITE_IOERR_SHMMAP)
 UNIQUE = (apsw.SQLITE_CONSTRAINT_UNIQUE, apsw.SQLITE_CONSTRAINT_PRIMARYKEY)
 SESSION = EVENT.index("session")
 
@@ -68,9 +71,9 @@ class SQLite:
 
     def _open(self) -> apsw.Connection:
         try:
-            new = not self.path.exists()
+            new = not self.path.exists() or not self.path.stat().st_size
             if new:
-                self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                make_private(self.path.parent)
                 os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
             connection = apsw.Connection(str(self.path), flags=apsw.SQLITE_OPEN_READWRITE)
             connection.set_busy_handler(_Patience())
@@ -78,7 +81,7 @@ class SQLite:
             connection.execute(f"PRAGMA synchronous={self._synchronous}")
             connection.execute("PRAGMA secure_delete=ON")
             if new:
-                _sync_directory(self.path.parent)
+                sync(self.path.parent)
             return connection
         except apsw.Error as error:
             raise self._translated(error) from error
@@ -206,13 +209,19 @@ class SQLite:
                 self._readers.pop().connection.close()
             self._writer.connection.close()
 
+    def _no_room(self) -> DiskFull:
+        return DiskFull(
+            f"no room left on the disk of {self.path}; nothing of this was written, all that was acknowledged before "
+            "is safe; free some space and try again"
+        )
+
     def _translated(self, error: apsw.Error) -> ClewError:
         match error:
-            case apsw.FullError():
-                return DiskFull(
-                    f"no room left on the disk of {self.path}; nothing of this was written, all that was "
-                    "acknowledged before is safe; free some space and try again"
-                )
+            case _ if isinstance(error, apsw.FullError) or getattr(error, "extendedresult", 0) in NO_ROOM:
+                return self._no_room()
+            case apsw.NotADBError() if not self.path.stat().st_size:
+                # SQLite hides that it could not write the first page, and then takes the empty file for another's.
+                return self._no_room()
             case apsw.CorruptError() | apsw.NotADBError():
                 return Damaged(
                     f"{self.path} is damaged or is not a clew database ({error}); keep a copy of the file and of its "
@@ -285,12 +294,3 @@ class _Patience:
             return False
         time.sleep(random.uniform(0.0002, 0.002) * min(tries + 1, 5))  # noqa: S311  # jitter, not a secret
         return True
-
-
-def _sync_directory(path: Path) -> None:
-    # A new file's name is only durable once its directory is.
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -9,10 +9,20 @@ from collections.abc import Iterator
 
 import msgspec
 
-from clew.model import chain
+from clew.model import chain, codec
 from clew.model.errors import ClewError, Damaged
-from clew.model.events import BodiesPruned, SessionErased
-from clew.model.session import Session
+from clew.model.events import (
+    KINDS,
+    BodiesPruned,
+    LeaseReleased,
+    LeaseTaken,
+    Opaque,
+    SessionErased,
+    SessionForked,
+    SessionOpened,
+    TurnEnded,
+)
+from clew.model.session import Head, Session, State, apply
 from clew.store import blobs as blob
 from clew.store.contract import Row, Transaction
 from clew.store.log import EVERYTHING, PAGE, Store, session_from
@@ -69,6 +79,7 @@ class _Check:
         self._problems: list[Problem] = []
         self._emptied: dict[str, list[int]] = {"pruned": [], "erased": []}
         self._removals: dict[str, list[tuple[int, int]]] = {"pruned": [], "erased": []}
+        self._replay: _Replay | None = _Replay(session)
 
     def run(self) -> Verified:
         session = self._session
@@ -81,6 +92,7 @@ class _Check:
                 seq = row[0]
                 self._event(row)
         self._end(seq)
+        self._compare()
         for how, seqs in self._emptied.items():
             for empty in seqs:
                 if not any(first <= empty <= last for first, last in self._removals[how]):
@@ -133,7 +145,7 @@ class _Check:
         if not _well_typed(row):
             if len(row) > 1:
                 self._report(row[0], "a value of it has a wrong type: it was changed or damaged")
-            self._previous = None
+            self._previous = self._replay = None
             return
         seq, _, at, said_at, actor, source, digest, kind, version, body, blob_digest, seal = row
         header = chain.header_hash(self._session.id, seq, kind, version, at, said_at, actor, source)
@@ -147,6 +159,18 @@ class _Check:
         if self._previous is not None and chain.link(self._previous, header, hashed) != bytes(digest):
             self._report(seq, "its digest does not follow from its content and the event before it: it was changed")
         self._previous = bytes(digest)
+        if self._replay is not None and not self._replay.add(kind, version, body):
+            self._replay = None  # What cannot be read was reported above, or is a body in a blob.
+
+    def _compare(self) -> None:
+        """The rows of a session against what its events say."""
+        if self._replay is None or self._problems:
+            return
+        head = self._store.head(self._session)
+        parent = self._store.session(self._session.parent) if self._session.parent else None
+        for what, found, expected in self._replay.expectations(self._session, head, parent):
+            if found != expected:
+                self._report(head.head, f"its {what} is {found!r}, but its events say {expected!r}")
 
     def _removal(self, seq: int, kind: str, body: str) -> None:
         if kind == BodiesPruned.kind:
@@ -186,12 +210,65 @@ class _Check:
 
     def _break(self, seq: int, what: str) -> None:
         self._report(seq, what)
-        self._previous = None
+        self._previous = self._replay = None
 
     def _report(self, seq: int, what: str) -> None:
         self._problems.append(Problem(session=self._session.id, seq=seq, what=what))
 
 
+class _Replay:
+    """What the events of a session say about its rows: who it is, its state, its epoch and what it spent."""
+
+    def __init__(self, session: Session) -> None:
+        self._first: SessionOpened | SessionForked | None = None
+        self._head: Head | None = Head(state=State.OPENED, head=session.upto, digest=b"")
+        self._epoch = 0
+        self._spent_known = True
+
+    def add(self, kind: str, version: int, text: str | None) -> bool:
+        """Take the next event; False when nothing can be said any more."""
+        if self._head is None:
+            return False
+        known = KINDS.get(kind)
+        if text is None and kind != "erased" and known is not None and known.step != "work":
+            return False
+        self._spent_known = self._spent_known and not (text is None and kind == TurnEnded.kind)
+        try:
+            body = _EMPTY if text is None else codec.decode(kind, version, text)
+            if isinstance(body, SessionOpened | SessionForked):
+                self._first = body
+            if isinstance(body, LeaseTaken):
+                self._epoch = body.epoch
+            elif isinstance(body, LeaseReleased | SessionErased):
+                self._epoch += 1
+            self._head = apply(self._head, body, "")
+        except (msgspec.DecodeError, ClewError):
+            self._head = None
+        return self._head is not None
+
+    def expectations(
+        self, session: Session, head: Head, parent: Session | None
+    ) -> Iterator[tuple[str, object, object]]:
+        """What each row holds, and what it should."""
+        if self._head is None:
+            return
+        yield "state", head.state, str(self._head.state)
+        yield "epoch", head.epoch, self._epoch
+        if self._spent_known:
+            yield "count of tokens", head.spent_tokens, self._head.spent_tokens
+            yield "cost", head.spent_cost_micros, self._head.spent_cost_micros
+        if isinstance(self._first, SessionOpened):
+            yield "title", session.title, self._first.title
+            yield "agent", session.agent, self._first.agent
+            yield "metadata", session.metadata, bytes(self._first.metadata).decode()
+            yield "project", session.project, self._first.project
+        elif isinstance(self._first, SessionForked):
+            yield "title", session.title, self._first.title
+            if parent is not None and parent.agent:
+                yield "agent", session.agent, parent.agent
+
+
+_EMPTY = Opaque(kind="clew.removed", raw="{}")
 _BYTES = (bytes, memoryview)
 _TYPES: tuple[tuple[type, ...], ...] = (
     (int,), (int,), (int,), (int, type(None)), (str,), (str, type(None)), _BYTES, (str,), (int,), (str, type(None)),

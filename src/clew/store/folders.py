@@ -1,0 +1,21 @@
+"""Folders that outlive a power loss: a name is only durable once the folder it stands in was synced."""
+
+import os
+from pathlib import Path
+
+
+def make_private(path: Path) -> None:
+    """Make the folder and its missing parents, for this user only, each durable in the one above it."""
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    for folder in reversed(missing):
+        folder.mkdir(mode=0o700, exist_ok=True)
+        sync(folder.parent)
+
+
+def sync(path: Path) -> None:
+    """Make the names in a folder durable."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
