@@ -26,6 +26,8 @@ from clew.model.events import (
     ScratchSet,
     SessionClosed,
     SessionErased,
+    TurnEnded,
+    Usage,
 )
 from clew.model.retention import Policy
 from clew.model.session import Session
@@ -60,6 +62,16 @@ def test_the_chain_of_an_erased_session_verifies(store: Store, session: Session)
     erase(store, session, actor=ADA)
     found = verify(store, session)
     assert (found.ok, found.events, found.removed) == (True, 4, 3)
+
+
+def test_the_chain_of_an_erased_session_that_was_leased_and_spent_money_verifies(
+    store: Store, session: Session
+) -> None:
+    """What its events said about epochs and costs is gone, so the rows cannot be held against them."""
+    lease = acquire(store, session, holder="ada", ttl_us=3_600_000_000, actor=ADA)
+    store.append(session, [Draft(body=TurnEnded(usage=Usage(input=10, cost_micros=5)))], lease=lease.epoch)
+    erase(store, session, actor=ADA)
+    assert verify(store, session).problems == []
 
 
 def test_a_pruned_session_can_be_erased(store: Store, session: Session) -> None:

@@ -9,7 +9,7 @@ import zstandard
 
 from clew.model import chain
 from clew.model.errors import Damaged
-from clew.model.events import Draft, SessionClosed
+from clew.model.events import Draft, SessionClosed, TurnEnded, Usage
 from clew.model.retention import Policy
 from clew.model.session import Session
 from clew.store import Store
@@ -139,6 +139,22 @@ def test_every_session_is_verified_oldest_first(store: Store, five: Session) -> 
     child = store.fork(five, actor=ADA)
     control = store.control_session("demo", ADA)
     assert [verified.session for verified in verify_all(store)] == [five.id, child.id, control.id]
+
+
+@pytest.mark.parametrize(
+    "deed",
+    [
+        "UPDATE head SET state = 'closed'", "UPDATE head SET epoch = epoch + 1", "UPDATE head SET spent_tokens = 0",
+        "UPDATE head SET spent_cost_micros = spent_cost_micros - 1", "UPDATE session SET title = 'forged'",
+        "UPDATE session SET agent = 'forged'", "UPDATE session SET metadata = '{}'",
+    ],
+)  # fmt: skip
+def test_a_row_that_says_something_else_than_the_events_is_found(store: Store, deed: str) -> None:
+    session = opened(store, agent="fred", title="A title", metadata='{"a":1}')
+    store.append(session, [Draft(body=TurnEnded(usage=Usage(input=10, cost_micros=5)))])
+    assert verify(store, session).ok
+    change(store, deed)
+    assert verify(store, store.session(session.id)).problems
 
 
 # Bodies that were removed ---------------------------------------------------------------------------------------------

@@ -77,7 +77,11 @@ class SQLite:
                 os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
             connection = apsw.Connection(str(self.path), flags=apsw.SQLITE_OPEN_READWRITE)
             connection.set_busy_handler(_Patience())
-            connection.execute("PRAGMA journal_mode=WAL")
+            [(mode,)] = connection.execute("PRAGMA journal_mode=WAL").fetchall()
+            if mode != "wal":
+                # SQLite hides that the first page of a new file could not be written.
+                connection.close()
+                raise self._no_room() if new else Unavailable(f"{self.path} cannot be put into WAL mode (it is {mode})")
             connection.execute(f"PRAGMA synchronous={self._synchronous}")
             connection.execute("PRAGMA secure_delete=ON")
             if new:
@@ -218,9 +222,6 @@ class SQLite:
     def _translated(self, error: apsw.Error) -> ClewError:
         match error:
             case _ if isinstance(error, apsw.FullError) or getattr(error, "extendedresult", 0) in NO_ROOM:
-                return self._no_room()
-            case apsw.NotADBError() if not self.path.stat().st_size:
-                # SQLite hides that it could not write the first page, and then takes the empty file for another's.
                 return self._no_room()
             case apsw.CorruptError() | apsw.NotADBError():
                 return Damaged(
