@@ -19,6 +19,7 @@ from clew.model import codec
 from clew.model.errors import (
     AmbiguousId,
     BudgetExceeded,
+    Busy,
     ClewError,
     Conflict,
     Damaged,
@@ -230,7 +231,7 @@ class Store:
         while True:
             try:
                 return self._try(request)
-            except Unavailable:
+            except (Unavailable, Busy):
                 if time.monotonic() + pause > end:
                     raise
             time.sleep(pause)  # Nothing tells when a server is back; connecting again is the only way to know.

@@ -3,10 +3,11 @@
 One writing connection per process carries the shared commits; readers take a connection each and give it back.
 """
 
+import select
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import msgspec
@@ -65,22 +66,32 @@ class Postgres:
 
     @contextmanager
     def read(self) -> Iterator["_Transaction"]:
-        try:
-            connection = self._readers.pop()
-        except IndexError:
-            connection = self._open()
+        connection = self._reader()
         try:
             yield _Transaction(connection, self)
         finally:
             if not connection.closed:
                 self._readers.append(connection)
 
+    def _reader(self) -> psycopg.Connection:
+        while self._readers:
+            with suppress(IndexError):  # Another thread took the last one.
+                connection = self._readers.pop()
+                if _usable(connection):
+                    return connection
+                connection.close()
+        return self._open()
+
+    def _usable_writer(self) -> psycopg.Connection:
+        if not _usable(self._writer):
+            self._writer.close()
+            self._writer = self._open()
+        return self._writer
+
     @contextmanager
     def write(self) -> Iterator["_Transaction"]:
         with self._lock:
-            if self._writer.closed:
-                self._writer = self._open()
-            writer = self._writer
+            writer = self._usable_writer()
             committing = False
             try:
                 with writer.pipeline() as pipeline:
@@ -102,10 +113,9 @@ class Postgres:
 
     def append(self, moves: Sequence[Row], events: Sequence[Row]) -> set[int]:
         with self._lock:
-            if self._writer.closed:
-                self._writer = self._open()
+            writer = self._usable_writer()
             try:
-                return _append(self._writer, moves, events)
+                return _append(writer, moves, events)
             except errors.DeadlockDetected:
                 return set()  # Undone. Another process wrote the same sessions; the caller takes the locks in order.
             except psycopg.Error as error:
@@ -278,6 +288,11 @@ _MOVE_ONE = tuple(f"to_{name}" for name in MOVE)
 
 def _json(columns: tuple[str, ...], rows: Sequence[Row]) -> str:
     return msgspec.json.encode([dict(zip(columns, row, strict=True)) for row in rows]).decode()
+
+
+def _usable(connection: psycopg.Connection) -> bool:
+    """Whether nothing speaks against it: an idle connection has something to say only when the server ended it."""
+    return not connection.closed and not select.select([connection.fileno()], [], [], 0)[0]
 
 
 def _first_line(error: psycopg.Error) -> str:
