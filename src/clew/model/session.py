@@ -1,9 +1,10 @@
 """A session's identity, where it stands, and the lifecycle: one table and one pure function.
 
-    opened ──work──▶ active ◀──resumed── paused
-       │               │  └───paused────▶  │
-       └────closed────▶ closed ◀───────────┘      closed ──resumed──▶ active
-                        closed ──archived──▶ archived                archived: read, fork, forget; nothing else
+    opened ──work──▶ active           opened ──paused──▶ paused         opened ──closed──▶ closed
+    active ──paused──▶ paused         paused ──resumed──▶ active        paused ──closed──▶ closed
+    active ──closed──▶ closed         closed ──resumed──▶ active        closed ──archived──▶ archived
+
+    An archived session can be read, forked and forgotten; nothing else. Erasure ends every state.
 
 Every accepted event passes through `apply`, so no path around the table exists.
 """

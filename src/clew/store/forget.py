@@ -7,7 +7,7 @@ stays: seq, kind, time and the two hashes each digest was made of (the seal). Th
 import msgspec
 
 from clew.model import chain
-from clew.model.errors import HasForks, OnHold
+from clew.model.errors import Damaged, HasForks, NotFound, OnHold
 from clew.model.events import KINDS, BodiesPruned, SessionErased, blobs_of
 from clew.model.retention import DAY_US, Policy, ranges
 from clew.model.session import Session, State
@@ -85,18 +85,21 @@ def apply_policies(store: Store, *, actor: str, now: int | None = None) -> list[
     for session in sessions:
         policy = policy_for(found, session)
         if policy is not None and policy.keep_days is not None and not policy.hold:
-            pruned = _prune(store, session, policy, found, actor=actor, now=now)
+            pruned = _prune(store, session, policy, actor=actor, now=now)
             if pruned.events or pruned.kept_for_forks:
                 done.append(pruned)
     return done
 
 
-def _prune(store: Store, session: Session, policy: Policy, found: list[Policy], *, actor: str, now: int) -> Pruned:
+def _prune(store: Store, session: Session, policy: Policy, *, actor: str, now: int) -> Pruned:
     with store.database.write() as tx:
         plan = store.plan(tx, session)
         rows: list[Row] = []
         kept = 0
-        if _expired(policy, plan.head.at, now) and plan.head.state != State.ERASED:
+        # As the policies are now: a hold may have come since the work began.
+        found = _policies(tx)
+        current = policy_for(found, session)
+        if current == policy and _expired(policy, plan.head.at, now) and plan.head.state != State.ERASED:
             needed = _needed_upto(store, tx, session, found, now)
             whole = [row for row in _rows(tx, session) if _is_conversation(row)]
             rows = [row for row in whole if row[0] > needed]
@@ -145,7 +148,6 @@ def erase(store: Store, session: Session, *, actor: str, reason: str = "", with_
     """Erase a session, and its forks if asked to, beyond recovery by this program."""
     with store.database.read() as tx:
         doomed = _descendants(tx, session)
-        found = _policies(tx)
     forks = [one.id for one in doomed[1:]]
     if forks and not with_forks:
         raise HasForks(
@@ -155,13 +157,8 @@ def erase(store: Store, session: Session, *, actor: str, reason: str = "", with_
             forks=forks,
         )
     for one in doomed:
-        policy = policy_for(found, one)
-        if policy is not None and policy.hold:
-            raise OnHold(
-                f"session {one.id} is under a legal hold ({policy}); nothing was erased: lift the hold first "
-                "(`clew retention set`)",
-                session=one.id,
-            )
+        with store.database.read() as tx:
+            _refuse_if_held(tx, one)
     # A session that was erased before is only scrubbed again: the last time something may have been in the way.
     counts = [
         (0, 0) if store.head(one).state == State.ERASED else _erase(store, one, actor=actor, reason=reason)
@@ -190,6 +187,12 @@ def _descendants(tx: Transaction, session: Session) -> list[Session]:
 def _erase(store: Store, session: Session, *, actor: str, reason: str) -> tuple[int, int]:
     with store.database.write() as tx:
         plan: Plan = store.plan(tx, session)
+        # Once more, now that nobody can fork it or put it on hold before this is done. Its forks went first.
+        _refuse_if_held(tx, session)
+        if len(_descendants(tx, session)) > 1:
+            raise HasForks(
+                f"session {session.id} was forked while it was being erased; erase it again", session=session.id
+            )
         rows = _rows(tx, session)
         blobs = _empty(store, tx, session, rows, "event_erase")
         plan.note(SessionErased(events=len(rows), reason=reason), actor)
@@ -198,6 +201,16 @@ def _erase(store: Store, session: Session, *, actor: str, reason: str) -> tuple[
         # A new epoch, so that nobody who held a lease can write into what is gone.
         tx.run("head_erase", project=session.project_key, session=session.key)
     return len(rows), blobs
+
+
+def _refuse_if_held(tx: Transaction, session: Session) -> None:
+    policy = policy_for(_policies(tx), session)
+    if policy is not None and policy.hold:
+        raise OnHold(
+            f"session {session.id} is under a legal hold ({policy}); it was not erased: lift the hold first "
+            "(`clew retention set`)",
+            session=session.id,
+        )
 
 
 def _rows(tx: Transaction, session: Session) -> list[Row]:
@@ -227,11 +240,18 @@ def _empty(store: Store, tx: Transaction, session: Session, rows: list[Row], sta
 
 def _seal(store: Store, tx: Transaction, session: Session, row: Row) -> bytes:
     seq, _, at, said_at, actor, source, _, kind, version, body, digest, _ = row
-    text = body.encode() if body is not None else store.blob_in(tx, bytes(digest))
-    return chain.header_hash(session.id, seq, kind, version, at, said_at, actor, source) + chain.body_hash(text)
+    try:
+        text = body.encode() if body is not None else store.blob_in(tx, bytes(digest))
+        hashed = chain.body_hash(text)
+    except (NotFound, Damaged):
+        hashed = bytes(32)  # The bytes are lost already; that must not keep the rest from being forgotten.
+    return chain.header_hash(session.id, seq, kind, version, at, said_at, actor, source) + hashed
 
 
 def _blobs(store: Store, tx: Transaction, session: Session, row: Row) -> list[bytes]:
-    [event] = store.events_in(tx, session.project_key, session.key, session.id, [row])
     own = [bytes(row[10])] if row[10] is not None else []
+    try:
+        [event] = store.events_in(tx, session.project_key, session.key, session.id, [row])
+    except Damaged:
+        return own
     return own + [bytes.fromhex(name) for name in blobs_of(event.body)]

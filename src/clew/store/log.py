@@ -113,13 +113,23 @@ class Store:
         """
         check_name(title or "", "the title")
         with self.database.write() as tx:
-            head = self.plan(tx, session).head
-            if head.state == State.ERASED:
-                raise WrongState(
-                    f"session {session.id} was erased and cannot be forked; open a new one", state="erased"
-                )
+            owner = self._owner(tx, session, at)
+            # The owner first: it is older, and locks are taken from old to young.
+            for key in sorted({owner.key, session.key}):
+                rows = tx.run("head_lock", project=session.project_key, session=key)
+                if not rows or rows[0][0] == State.ERASED:
+                    raise WrongState(
+                        f"session {session.id}, or what it reads, was erased and cannot be forked; open a new one",
+                        state="erased",
+                    )
+            head = self.head_in(tx, session)
             at = head.head if at is None else at
-            owner = self._owner(tx, session, at, head.head)
+            if not 1 <= at <= head.head:
+                raise InvalidInput(
+                    f"session {session.id} has events 1 to {head.head}; it cannot be forked at {at}",
+                    head=head.head,
+                    at=at,
+                )
             digest = tx.run("event_digest", project=session.project_key, session=owner.key, seq=at)[0][0]
             title = session.title if title is None else title
             child = Session(
@@ -417,12 +427,10 @@ class Store:
             return [Segment(session.key, session.id, 1, EVERYTHING)]
         return segments(tx.run("lineage", key=session.key), EVERYTHING)
 
-    def _owner(self, tx: Transaction, session: Session, at: int, head: int) -> Segment:
-        if not 1 <= at <= head:
-            raise InvalidInput(
-                f"session {session.id} has events 1 to {head}; it cannot be forked at {at}", head=head, at=at
-            )
-        return next(part for part in self._segments(tx, session) if part.first <= at <= part.last)
+    def _owner(self, tx: Transaction, session: Session, at: int | None) -> Segment:
+        """Which ancestor wrote an event; every session wrote its own last one."""
+        parts = self._segments(tx, session)
+        return next((part for part in parts if at is not None and part.first <= at <= part.last), parts[-1])
 
     def events_in(self, tx: Transaction, project: int, key: int, session: str, rows: Iterable[Row]) -> list[Event]:
         decode = codec.decode

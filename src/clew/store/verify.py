@@ -223,6 +223,7 @@ class _Replay:
         self._first: SessionOpened | SessionForked | None = None
         self._head: Head | None = Head(state=State.OPENED, head=session.upto, digest=b"")
         self._epoch = 0
+        self._epoch_known = True
         self._spent_known = True
 
     def add(self, kind: str, version: int, text: str | None) -> bool:
@@ -232,7 +233,9 @@ class _Replay:
         known = KINDS.get(kind)
         if text is None and kind != "erased" and known is not None and known.step != "work":
             return False
-        self._spent_known = self._spent_known and not (text is None and kind == TurnEnded.kind)
+        # Leases and usage of an erased session are gone with the bodies that told of them.
+        self._epoch_known = self._epoch_known and kind != "erased"
+        self._spent_known = self._spent_known and not (text is None and kind in ("erased", TurnEnded.kind))
         try:
             body = _EMPTY if text is None else codec.decode(kind, version, text)
             if isinstance(body, SessionOpened | SessionForked):
@@ -253,7 +256,8 @@ class _Replay:
         if self._head is None:
             return
         yield "state", head.state, str(self._head.state)
-        yield "epoch", head.epoch, self._epoch
+        if self._epoch_known:
+            yield "epoch", head.epoch, self._epoch
         if self._spent_known:
             yield "count of tokens", head.spent_tokens, self._head.spent_tokens
             yield "cost", head.spent_cost_micros, self._head.spent_cost_micros
