@@ -20,6 +20,7 @@ sys.path.insert(0, str(_HERE.parent / "tests"))  # for the private PostgreSQL se
 from contests import FULL, QUICK, Contests  # noqa: E402
 from peer_process import PeerFailed, PeerProcess, install  # noqa: E402
 from places import Place, PostgresPlace, SqlitePlace  # noqa: E402
+from startup import startup  # noqa: E402
 from verdicts import Verdict, print_table, write_json  # noqa: E402
 
 _WORK = _HERE / ".work"
@@ -40,6 +41,7 @@ def main() -> int:
                 verdicts += Contests(place=place, peers=peers, effort=effort, note=partial(_note, place)).run()
     except PeerFailed as failure:
         sys.exit(str(failure))
+    verdicts += startup(rounds=10 if options.quick else 40)
     print_table(verdicts, machine=machine)
     if options.json:
         write_json(options.json, verdicts, machine=machine)
