@@ -6,21 +6,22 @@ The promise is 120 ms; as a ratio it is what 120 ms are to the start of a bare P
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 from measure import Runner, race, seconds
 from verdicts import Verdict, at_most
 
 PROMISE_S = 0.120
 PROGRAMS = {
-    "bare": ["-c", "pass"],
-    "import clew": ["-c", "import clew"],
-    "clew --version": ["-m", "clew", "--version"],
+    "bare": [sys.executable, "-c", "pass"],
+    "import clew": [sys.executable, "-c", "import clew"],
+    "clew --version": [str(Path(sys.executable).with_name("clew")), "--version"],
 }
 
 
 def startup(*, rounds: int) -> list[Verdict]:
     """Race the three."""
-    figures = race([Runner(name=name, run=_starting(arguments)) for name, arguments in PROGRAMS.items()], rounds=rounds)
+    figures = race([Runner(name=name, run=_starting(command)) for name, command in PROGRAMS.items()], rounds=rounds)
     bare = figures.pop("bare")
     return [
         at_most("start", f"{name}: bare Python", PROMISE_S / bare.median, clew=clew, other=bare)
@@ -28,6 +29,5 @@ def startup(*, rounds: int) -> list[Verdict]:
     ]
 
 
-def _starting(arguments: list[str]) -> Callable[[], float]:
-    command = [sys.executable, *arguments]
+def _starting(command: list[str]) -> Callable[[], float]:
     return lambda: seconds(lambda: subprocess.run(command, check=True, stdout=subprocess.DEVNULL))

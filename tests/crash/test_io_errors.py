@@ -1,7 +1,6 @@
 """A disk that reports errors (T5): strace makes single calls of the unmodified program fail."""
 
 import random
-import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -12,14 +11,14 @@ from clew.store.verify import verify
 from support.children import Child
 from support.drafts import batch_names, check_history, draft, name
 from support.images import losses, promises
-from support.power_loss import Call, calls, moments, strace
+from support.power_loss import Call, calls, moments, strace, why_not_strace
 
 COUNT = 14
 NAMES = [name("w0", number) for number in range(COUNT)]
 IMAGES = 15
 LOG = "disk/clew.db"
 
-pytestmark = pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed: apt-get install strace")
+pytestmark = pytest.mark.skipif(bool(why_not_strace()), reason=why_not_strace())
 
 
 def write_with(inject: str, folder: Path) -> tuple[list[str], list[Call]]:

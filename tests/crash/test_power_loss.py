@@ -2,7 +2,6 @@
 
 import os
 import random
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,11 +9,11 @@ import pytest
 
 from support.children import Child
 from support.images import losses, promises
-from support.power_loss import calls, moments, replay, strace
+from support.power_loss import calls, moments, replay, strace, why_not_strace
 
 IMAGES = int(os.environ.get("CLEW_POWERLOSS_IMAGES", "2000"))
 
-pytestmark = pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed: apt-get install strace")
+pytestmark = pytest.mark.skipif(bool(why_not_strace()), reason=why_not_strace())
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ makes them anew.
 """
 
 import random
+import subprocess
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -31,6 +32,15 @@ def strace(trace: Path, *, inject: str = "") -> list[str]:
     if inject:
         options.append(f"--inject={inject}")
     return ["strace", *options, "-e", f"trace={','.join(KNOWN + UNKNOWN)}"]
+
+
+def why_not_strace() -> str:
+    """Why nothing can be traced here; empty if it can."""
+    try:
+        done = subprocess.run(["strace", "-qq", "-o", "/dev/null", "true"], capture_output=True, text=True)
+    except FileNotFoundError:
+        return "strace is not installed: apt-get install strace"
+    return f"strace may not trace here: {done.stderr.strip()}" if done.returncode else ""
 
 
 @dataclass(frozen=True, slots=True)
