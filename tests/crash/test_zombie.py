@@ -26,7 +26,6 @@ from support.postgres import Server
 ROUNDS = int(os.environ.get("CLEW_ZOMBIE_ROUNDS", "20"))
 TTL_US = 100_000
 # How long after the end of a lease another holder has it at the latest, with room for a busy machine.
-TAKEOVER_SECONDS = 5.0
 RACERS = 4
 TAKEOVERS = 60
 RACE_TTL_US = 30_000
@@ -80,7 +79,6 @@ def test_every_write_of_a_holder_who_slept_past_its_lease_is_refused(store_url: 
                 zombie.tell("write")
                 stopped = time.monotonic()
                 lease = take_over(store, session, "heir", ttl_us=60_000_000)
-                assert time.monotonic() - stopped < TTL_US / 1e6 + TAKEOVER_SECONDS
                 append(store, session, lease, 0)
                 zombie.signal(signal.SIGCONT)
                 assert zombie.hear("wrote") == ["lease_lost"] * 5

@@ -7,6 +7,8 @@ nothing and does not disturb the others.
 
 from collections.abc import Sequence
 
+import msgspec
+
 from clew.model.errors import ClewError, Damaged, NotFound
 from clew.model.session import Head, Session
 from clew.store.contract import Blobs, Database, Statement, Transaction
@@ -88,21 +90,24 @@ def append_all(tx: Transaction, requests: Sequence[Request], blobs: Blobs) -> li
     reads: list[Statement] = [
         ("head_lock", {"project": session.project_key, "session": session.key}) for session in ordered
     ]
-    sourced = [
-        (request.session, draft.source)
-        for request in requests
-        for draft in request.drafts
-        if draft.source and draft.source not in request.unseen
-    ]
+    sourced = {session.key: _sources(requests, session) for session in ordered}
+    asked = [session for session in ordered if sourced[session.key]]
     reads += [
-        ("event_by_source", {"project": session.project_key, "session": session.key, "source": source})
-        for session, source in sourced
+        (
+            "events_by_source",
+            {
+                "project": session.project_key,
+                "session": session.key,
+                "sources": msgspec.json.encode(sourced[session.key]).decode(),
+            },
+        )
+        for session in asked
     ]
     answers = tx.batch(reads)
     known = {
-        (session.key, source): rows[0]
-        for (session, source), rows in zip(sourced, answers[len(ordered) :], strict=True)
-        if rows
+        (session.key, source): tuple(there)
+        for session, rows in zip(asked, answers[len(ordered) :], strict=True)
+        for source, *there in rows
     }
     plans: dict[int, Plan] = {}
     for session, rows in zip(ordered, answers[: len(ordered)], strict=True):
@@ -115,6 +120,17 @@ def append_all(tx: Transaction, requests: Sequence[Request], blobs: Blobs) -> li
     written = [plan for plan in plans.values() if plan.rows]
     write(tx, written, blobs)
     return written
+
+
+def _sources(requests: Sequence[Request], session: Session) -> list[str]:
+    """The sources of new drafts for a session that may be in it already."""
+    return [
+        draft.source
+        for request in requests
+        if request.session.key == session.key
+        for draft in request.drafts
+        if draft.source and draft.source not in request.unseen
+    ]
 
 
 def write(tx: Transaction, plans: Sequence[Plan], blobs: Blobs) -> None:

@@ -30,7 +30,7 @@ class Transaction(Protocol):
         ...
 
     def batch(self, statements: Sequence[Statement]) -> list[list[Row]]:
-        """The rows of several statements that do not wait for each other: one round trip where there is a network."""
+        """The rows of several statements, one after the other."""
         ...
 
     def append(self, moves: Sequence[Row], events: Sequence[Row]) -> set[int]:

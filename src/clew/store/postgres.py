@@ -22,8 +22,6 @@ from clew.store.queries import queries
 CONNECT_SECONDS = 10
 IDLE_MS = 5000
 SCHEMA_LOCK = 0x636C6577
-# The statements that give rows; in a pipeline a cursor cannot be asked before its turn.
-ROWS = {name for name, text in queries("pg").items() if text.startswith(("SELECT", "WITH")) or "RETURNING" in text}
 TABLES = ("event", "session", "head", "blob")
 
 
@@ -94,11 +92,11 @@ class Postgres:
             writer = self._usable_writer()
             committing = False
             try:
-                with writer.pipeline() as pipeline:
-                    writer.execute("BEGIN")
-                    yield _Transaction(writer, self, pipeline)
-                    committing = True
-                    writer.execute("COMMIT")
+                # No pipeline: in one the server does not count a stopped process as idle, and keeps its locks for ever.
+                writer.execute("BEGIN")
+                yield _Transaction(writer, self)
+                committing = True
+                writer.execute("COMMIT")
             except BaseException as error:
                 self._undo()
                 if isinstance(error, psycopg.Error):
@@ -225,13 +223,10 @@ class Postgres:
 
 
 class _Transaction:
-    __slots__ = ("_database", "_pipeline", "_queries", "connection")
+    __slots__ = ("_database", "_queries", "connection")
 
-    def __init__(
-        self, connection: psycopg.Connection, database: Postgres, pipeline: psycopg.Pipeline | None = None
-    ) -> None:
+    def __init__(self, connection: psycopg.Connection, database: Postgres) -> None:
         self.connection = connection
-        self._pipeline = pipeline
         self._database = database
         self._queries = queries("pg")
 
@@ -239,32 +234,20 @@ class _Transaction:
         return self.batch([(name, parameters)])[0]
 
     def batch(self, statements: Sequence[Statement]) -> list[list[Row]]:
-        texts = self._queries
+        found = []
         try:
-            cursors = []
             for name, parameters in statements:
-                cursor = self.connection.cursor(binary=True)
-                cursor.execute(texts[name].encode(), parameters)
-                cursors.append(cursor)
-            self._sync()
-            return [
-                cursor.fetchall() if name in ROWS else [] for (name, _), cursor in zip(statements, cursors, strict=True)
-            ]
+                cursor = self.connection.cursor(binary=True).execute(self._queries[name].encode(), parameters)
+                found.append(cursor.fetchall() if cursor.description else [])
         except psycopg.Error as error:
             raise self._database._translated(error) from error
+        return found
 
     def append(self, moves: Sequence[Row], events: Sequence[Row]) -> set[int]:
         try:
-            moved = _append(self.connection, moves, events)
-            self._sync()
-            return moved
+            return _append(self.connection, moves, events)
         except psycopg.Error as error:
             raise self._database._translated(error) from error
-
-    def _sync(self) -> None:
-        # Only then does the server count this process as idle, and end its transaction if it never comes back.
-        if self._pipeline is not None:
-            self._pipeline.sync()
 
 
 def _append(connection: psycopg.Connection, moves: Sequence[Row], events: Sequence[Row]) -> set[int]:

@@ -15,6 +15,7 @@ SQLITE_WORDS = {
     "plain": "COLLATE BINARY",
     "clustered": " WITHOUT ROWID",
     "for_update": "",
+    "sources": "SELECT value FROM json_each(:sources)",
     "now": "CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000",
 }
 POSTGRES_WORDS = {
@@ -24,6 +25,7 @@ POSTGRES_WORDS = {
     "plain": 'COLLATE "C"',
     "clustered": "",
     "for_update": "FOR UPDATE",
+    "sources": "SELECT json_array_elements_text(CAST(:sources AS json))",
     "now": "CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT)",
 }
 WORDS = {"lite": SQLITE_WORDS, "pg": POSTGRES_WORDS}

@@ -161,8 +161,9 @@ RETURNING epoch
 --pg )
 --pg SELECT session FROM moved
 
--- name: event_by_source
-SELECT seq, kind, body, blob, seal FROM event WHERE project = :project AND session = :session AND source = :source
+-- name: events_by_source
+SELECT source, seq, kind, body, blob, seal FROM event
+WHERE project = :project AND session = :session AND source IN ({sources})
 
 -- name: event_digest
 SELECT digest FROM event WHERE project = :project AND session = :session AND seq = :seq
