@@ -77,7 +77,6 @@ def test_every_write_of_a_holder_who_slept_past_its_lease_is_refused(store_url: 
                 zombie.hear("holding")
                 zombie.stop()
                 zombie.tell("write")
-                stopped = time.monotonic()
                 lease = take_over(store, session, "heir", ttl_us=60_000_000)
                 append(store, session, lease, 0)
                 zombie.signal(signal.SIGCONT)

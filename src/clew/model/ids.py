@@ -24,6 +24,8 @@ def check_name(text: str, what: str, *, longest: int = 1000) -> str:
         raise InvalidInput(f"{what} contains a NUL character, which cannot be stored; remove it")
     if len(text) > longest:
         raise InvalidInput(f"{what} of {len(text):,} characters is too long; the limit is {longest:,}")
+    if text.isascii():
+        return text
     try:
         text.encode()
     except UnicodeEncodeError as error:

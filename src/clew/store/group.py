@@ -43,6 +43,7 @@ class Group(Generic[T]):
             if not self._led:
                 self._led = place.leads = True
                 return True
+            place.turn.acquire()
             self._waiting.append(place)
             if len(self._waiting) == self._expected:
                 self._gathered.notify()
@@ -90,7 +91,7 @@ class Group(Generic[T]):
 
 
 class _Place(Generic[T]):
-    """A caller's place in the queue. Its turn comes when its request is done, or when it has to lead."""
+    """A caller's place in the queue. Its turn, a lock, is released when its request is done or it has to lead."""
 
     __slots__ = ("leads", "request", "turn")
 
@@ -98,4 +99,3 @@ class _Place(Generic[T]):
         self.request = request
         self.leads = False
         self.turn = threading.Lock()
-        self.turn.acquire()

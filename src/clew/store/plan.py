@@ -182,7 +182,11 @@ class Plan:
 
     def reached(self) -> Head:
         """The head once this plan is written."""
-        return msgspec.structs.replace(self.head, head=self.seq, digest=self.digest, at=self.active_at)
+        head = self.head
+        return Head(
+            head.state, self.seq, self.digest, self.active_at, head.epoch, head.holder, head.lease_until,
+            head.budget_tokens, head.budget_cost_micros, head.spent_tokens, head.spent_cost_micros,
+        )  # fmt: skip
 
 
 def plan_from(session: Session, rows: list[Row], known: dict[tuple[int, str], Row]) -> "Plan":

@@ -47,6 +47,7 @@ class SQLite:
         self._readers: list[_Transaction] = []
         self._commits = threading.Condition()
         self._waiting = 0
+        self._writing = _Writing(self)
         self._refuse_others()
         self._writer = _Transaction(self._open(), self)
 
@@ -106,22 +107,35 @@ class SQLite:
         finally:
             self._readers.append(reader)
 
-    @contextmanager
-    def write(self) -> Iterator["_Transaction"]:
-        with self._lock:
-            writer = self._writer
-            try:
-                writer.execute("BEGIN IMMEDIATE")
-            except apsw.Error as error:
+    def write(self) -> "_Writing":
+        return self._writing
+
+    def _begin(self) -> "_Transaction":
+        self._lock.acquire()
+        try:
+            self._writer.execute("BEGIN IMMEDIATE")
+        except BaseException as error:
+            self._lock.release()
+            if isinstance(error, apsw.Error):
                 raise self._translated(error) from error
-            try:
-                yield writer
-                writer.execute("COMMIT")
-            except BaseException as error:
+            raise
+        return self._writer
+
+    def _end(self, error: BaseException | None) -> None:
+        """Commit, or undo for the error that the block raised."""
+        try:
+            if error is None:
+                try:
+                    self._writer.execute("COMMIT")
+                except BaseException as failed:
+                    self._undo(failed)
+                    if isinstance(failed, apsw.Error):
+                        raise self._translated(failed) from failed
+                    raise
+            else:
                 self._undo(error)
-                if isinstance(error, apsw.Error):
-                    raise self._translated(error) from error
-                raise
+        finally:
+            self._lock.release()
         if self._waiting:
             with self._commits:
                 self._commits.notify_all()
@@ -239,6 +253,21 @@ class SQLite:
                 return Unavailable(f"cannot open or write {self.path} ({error}); check the path and its permissions")
             case _:
                 return StoreError(f"SQLite could not carry this out on {self.path}: {error}")
+
+
+class _Writing:
+    """The writing transaction as a block. A class, because a generator would cost a tenth of an append."""
+
+    __slots__ = ("_database",)
+
+    def __init__(self, database: SQLite) -> None:
+        self._database = database
+
+    def __enter__(self) -> "_Transaction":
+        return self._database._begin()
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        self._database._end(error)
 
 
 class _Transaction:
