@@ -27,6 +27,13 @@ class Group(Generic[T]):
 
     def submit(self, request: T) -> None:
         """Return once the request was carried out; `commit` keeps each outcome in its request."""
+        with self._mutex:
+            alone = not self._led and self._expected < 2
+            if alone:
+                self._led = True
+        if alone:
+            self._lead(request, [])
+            return
         place = _Place(request)
         try:
             if not self._queue(place):
@@ -65,7 +72,7 @@ class Group(Generic[T]):
 
     def _lead(self, request: T, places: "list[_Place[T]]") -> None:
         try:
-            self._commit([request, *[place.request for place in places]])
+            self._commit([request, *[place.request for place in places]] if places else [request])
         finally:
             for place in places:
                 place.turn.release()
