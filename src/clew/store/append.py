@@ -1,8 +1,8 @@
 """How the requests of many callers become events in one commit: from memory first, under locks when that fails.
 
-`append_from_memory` plans against the heads this store left behind and writes at once; the write itself finds out whether
-a head has moved on. `append_all` takes what is left: it locks the heads, looks up the sources, plans against the model's
-rules and writes. A request that is refused writes nothing and does not disturb the others.
+`append_from_memory` plans against the heads this store left behind and writes at once; the write itself finds out
+whether a head has moved on. `append_all` takes what is left: it locks the heads, looks up the sources, plans against
+the model's rules and writes. A request that is refused writes nothing and does not disturb the others.
 """
 
 from collections.abc import Sequence
