@@ -41,6 +41,4 @@ def parting(left: Sequence[Segment], right: Sequence[Segment]) -> int:
         if ours.key != theirs.key:
             break
         shared = min(ours.last, theirs.last)
-        if ours.last != theirs.last:
-            break
     return shared

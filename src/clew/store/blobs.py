@@ -54,12 +54,7 @@ class Folder:
         self._durable: set[Path] = set()
 
     def prepare(self, digest: bytes, packed: bytes) -> None:
-        path = self._path(digest)
-        if path.exists():
-            # Whoever wrote it may not have synced its name yet.
-            sync(path.parent)
-        else:
-            self._store(path, packed)
+        self._store(self._path(digest), packed)
 
     def row_data(self, packed: bytes) -> bytes | None:
         return None
@@ -107,8 +102,10 @@ class Folder:
         """Written whole and durable under its name, or not at all."""
         try:
             self._make(path.parent)
-            while not _write(path, packed):
-                """A sweep took the half-written file for one that was left behind."""
+            # Tried again when a sweep took the half-written file for one that was left behind.
+            while not path.exists() and not _write(path, packed):
+                pass
+            # In any case: whoever wrote it may not have synced its name yet.
             sync(path.parent)
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):

@@ -48,6 +48,7 @@ class SQLite:
         self._commits = threading.Condition()
         self._waiting = 0
         self._writing = _Writing(self)
+        self._distrusted = False
         self._refuse_others()
         self._writer = _Transaction(self._open(), self)
 
@@ -113,6 +114,11 @@ class SQLite:
     def _begin(self) -> "_Transaction":
         self._lock.acquire()
         try:
+            if self._distrusted:
+                # Here and not where it failed: whatever stood in the way may be gone by now.
+                self._writer.connection.close(True)
+                self._writer = _Transaction(self._open(), self)
+                self._distrusted = False
             self._writer.execute("BEGIN IMMEDIATE")
         except BaseException as error:
             self._lock.release()
@@ -145,16 +151,18 @@ class SQLite:
             return tx.append(moves, events)
 
     def _undo(self, error: BaseException) -> None:
-        # After a failed fsync nothing the connection holds in memory can be trusted: start from the file again.
+        # After a failed fsync nothing the connection holds in memory can be trusted: the next writer starts from the
+        # file again. A failed commit of which nothing is left to roll back is no better.
         cause = error.__cause__ or error
+        self._distrusted = isinstance(cause, apsw.IOError | apsw.CantOpenError)
         try:
-            if self._writer.connection.in_transaction and not isinstance(cause, apsw.IOError):
+            if self._writer.connection.in_transaction:
                 self._writer.execute("ROLLBACK")
-                return
+            else:
+                self._distrusted = True
         except apsw.Error as failed:
             error.add_note(f"and the rollback failed: {failed}")
-        self._writer.connection.close(True)
-        self._writer = _Transaction(self._open(), self)
+            self._distrusted = True
 
     def now(self) -> int:
         return time.time_ns() // 1_000_000 * 1000
