@@ -56,7 +56,7 @@ def emptied_url(shared_url: str) -> str:
         )
         connection.execute(
             "DELETE FROM event; DELETE FROM head; DELETE FROM session; DELETE FROM project; DELETE FROM blob; "
-            "DELETE FROM cursor; DELETE FROM policy"
+            "DELETE FROM cursor; DELETE FROM policy; DELETE FROM original; DELETE FROM segment"
         )
     return shared_url
 

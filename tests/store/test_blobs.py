@@ -15,7 +15,7 @@ from clew.store.prepare import INLINE_BYTES, LARGEST_BYTES
 from clew.store.verify import verify
 from store.crowd import at_once
 from store.rows import age, counts, query, unchanged
-from store.words import ADA, big, messages, opened, say
+from store.words import ADA, big, bulk, messages, opened, say
 
 ROUNDS = 25
 
@@ -113,10 +113,10 @@ def test_every_part_that_names_bytes_keeps_them(store: Store, session: Session) 
 
 
 def test_only_what_nothing_names_is_collected(store: Store, session: Session) -> None:
-    kept, lost = store.save_blob(b"kept"), store.save_blob(b"lost!")
+    kept, lost = store.save_blob(bulk("kept")), store.save_blob(bulk("lost!"))
     store.append(session, [artifact(kept), say(big())])
-    assert store.collect_blobs(grace_us=0) == (1, 5)
-    assert store.load_blob(kept) == b"kept"
+    assert store.collect_blobs(grace_us=0) == (1, len(bulk("lost!")))
+    assert store.load_blob(kept) == bulk("kept")
     assert messages(store.read(session)) == [big()]
     with pytest.raises(NotFound):
         store.load_blob(lost)
@@ -149,7 +149,7 @@ def test_a_refused_batch_leaves_bytes_that_are_collected(store: Store, session: 
 
 
 def test_pruning_lets_go_of_blobs(store: Store, session: Session) -> None:
-    digest = store.save_blob(b"picture")
+    digest = store.save_blob(bulk("picture"))
     message = MessageAdded(role="user", parts=(ImagePart(blob=digest),))
     store.append(session, [say(big()), Draft(body=message), artifact(digest)])
     set_policy(store, Policy(project="demo", keep_days=1))
@@ -157,7 +157,7 @@ def test_pruning_lets_go_of_blobs(store: Store, session: Session) -> None:
     apply_policies(store, actor=ADA)
     assert refs(store) == [0, 1]
     store.collect_blobs(grace_us=0)
-    assert store.load_blob(digest) == b"picture"
+    assert store.load_blob(digest) == bulk("picture")
     assert files(store) == 1
 
 

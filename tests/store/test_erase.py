@@ -174,7 +174,7 @@ class Canary:
         self.word = f"canary{secrets.token_hex(12)}"
         # Blobs are packed, so their word is looked for in what they unpack to, and their bytes as they are.
         self.large = big(self.word)
-        self.file = self.word.encode() + secrets.token_bytes(20_000)
+        self.file = self.word.encode() + secrets.token_bytes(80_000)
         self.packed = zstandard.compress(self.file, 3)
 
     def traces(self) -> list[bytes]:

@@ -16,7 +16,7 @@ from clew.model.errors import ClewError, Damaged, InvalidInput, StoreError, Unav
 from clew.store import Store, open_store
 from clew.store.verify import verify_all
 from store.crowd import at_once
-from store.words import messages, opened, say
+from store.words import big, messages, opened, say
 from support.postgres import Server, free_port
 
 SECRET = "hunter2"
@@ -56,7 +56,7 @@ def test_two_stores_on_one_database_see_each_others_events(store: Store, store_u
 def test_a_new_sqlite_log_is_private_to_its_owner(tmp_path: Path) -> None:
     home = tmp_path / "new" / "home"
     with open_store(f"sqlite:///{home / 'clew.db'}") as store:
-        store.append(opened(store), [say("x" * 40_000)])
+        store.append(opened(store), [say(big())])
         places = [path for path in home.rglob("*") if path.suffix != ".db-shm"]
         modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in [home, *places]}
     assert len(modes) >= 5

@@ -19,10 +19,13 @@ from clew.model.events import (
     Opaque,
     ProgressNoted,
     Removed,
+    Rewound,
     ScratchSet,
     SessionClosed,
     TurnEnded,
     TurnStarted,
+    Usage,
+    UsageCounted,
 )
 from clew.model.retention import Policy
 from clew.model.session import Session
@@ -34,6 +37,8 @@ from store.words import ADA, big, kinds, learn, messages, opened, say
 
 CONVERSATION: list[Body | Opaque] = [
     TurnStarted(turn="1"),
+    UsageCounted(usage=Usage(input=1)),
+    Rewound(to="s"),
     MessageAdded(role="user", text="hello"),
     MessageAdded(role="assistant", text=big()),
     CallMade(call="1", tool="Bash"),

@@ -1,5 +1,6 @@
 """What the tests say to a log, and how they read its answer."""
 
+import random
 from collections.abc import Iterable
 from typing import Any
 
@@ -25,9 +26,18 @@ def learn(text: str, *, source: str | None = None) -> Draft:
     return Draft(body=FactLearned(fact=text, text=text), source=source)
 
 
+# Noise does not pack: a blob of it is a file where small blobs are rows.
+_NOISE = random.Random(5).randbytes(80_000).hex()
+
+
 def big(text: str = "x") -> str:
-    """The text, long enough to be stored as a blob."""
-    return text + "." * 40_000
+    """The text, long enough to be stored as a blob, and as a file of its own in an embedded log."""
+    return text + _NOISE
+
+
+def bulk(text: str) -> bytes:
+    """Bytes that are a blob of the same sort."""
+    return big(text).encode()
 
 
 def messages(events: Iterable[Event]) -> list[str]:

@@ -98,6 +98,10 @@ class HasForks(Conflict):
     code = "has_forks"
 
 
+class Lossy(Conflict):
+    code = "lossy"
+
+
 class StoreError(ClewError):
     code = "store"
 

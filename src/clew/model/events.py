@@ -141,6 +141,29 @@ class SessionArchived(Body, frozen=True, kw_only=True):
     reason: str = ""
 
 
+class SessionTitled(Body, frozen=True, kw_only=True):
+    """What the session is about, as its runtime or a person calls it from here on."""
+
+    kind = "session_titled"
+    step = "people"
+    durable = True
+    title: str
+
+
+class RuntimeAttached(Body, frozen=True, kw_only=True):
+    """From here on this program drives the session: its version, its own id for it, and where it works."""
+
+    kind = "runtime_attached"
+    step = "people"
+    durable = True
+    runtime: str
+    native: str = ""
+    runtime_version: str = ""
+    cwd: str = ""
+    branch: str = ""
+    machine: str = ""
+
+
 # Turns ----------------------------------------------------------------------------------------------------------------
 
 
@@ -151,7 +174,11 @@ class TurnStarted(Body, frozen=True, kw_only=True):
 
 
 class MessageAdded(Body, frozen=True, kw_only=True):
-    """A message of a user, an assistant or the system: plain `text`, or `parts` when it is more than text."""
+    """A message of a user, an assistant or the system: plain `text`, or `parts` when it is more than text.
+
+    `message` is the provider's id of the answer this belongs to, `side` the subagent that said it when it was not the
+    session's own agent, `usage` what the answer cost, counted once per answer.
+    """
 
     kind = "message_added"
     role: str
@@ -159,6 +186,8 @@ class MessageAdded(Body, frozen=True, kw_only=True):
     parts: tuple[Part, ...] = ()
     message: str = ""
     model: str = ""
+    side: str = ""
+    usage: Usage | None = None
 
     @property
     def content(self) -> tuple[Part, ...]:
@@ -174,6 +203,10 @@ class CallMade(Body, frozen=True, kw_only=True):
     tool: str
     input: Raw = Raw(b"{}")
     touched: tuple[Touch, ...] = ()
+    message: str = ""
+    model: str = ""
+    side: str = ""
+    usage: Usage | None = None
 
 
 class CallReturned(Body, frozen=True, kw_only=True):
@@ -184,6 +217,7 @@ class CallReturned(Body, frozen=True, kw_only=True):
     output: Raw = Raw(b"null")
     parts: tuple[Part, ...] = ()
     failed: bool = False
+    side: str = ""
 
 
 class TurnEnded(Body, frozen=True, kw_only=True):
@@ -192,6 +226,22 @@ class TurnEnded(Body, frozen=True, kw_only=True):
     usage: Usage | None = None
     stop_reason: str = ""
     model: str = ""
+
+
+class UsageCounted(Body, frozen=True, kw_only=True):
+    """What an answer cost, where a runtime reports it apart from the answer."""
+
+    kind = "usage_counted"
+    usage: Usage
+    model: str = ""
+    message: str = ""
+
+
+class Rewound(Body, frozen=True, kw_only=True):
+    """The conversation goes on from the event with the source `to`; empty is from before the first."""
+
+    kind = "rewound"
+    to: str = ""
 
 
 # Knowledge: survives compaction and pruning ---------------------------------------------------------------------------
@@ -243,12 +293,16 @@ class ProgressNoted(Body, frozen=True, kw_only=True):
 
 
 class Compacted(Body, frozen=True, kw_only=True):
-    """The conversation from seq `first` to `last` is stood for by `summary` in what a model sees."""
+    """The conversation from seq `first` to `last` is stood for by `summary` in what a model sees.
+
+    With `last` 0 it stands for everything before this event, but what came with or after the source `keep`.
+    """
 
     kind = "compacted"
-    first: int
-    last: int
+    first: int = 0
+    last: int = 0
     summary: str
+    keep: str = ""
 
 
 # Scratch: named JSON values that pause and resume restore exactly -----------------------------------------------------

@@ -14,8 +14,21 @@ import enum
 import msgspec
 
 from clew.model.errors import Damaged, InvalidInput, WrongState
-from clew.model.events import Body, Budget, BudgetSet, Opaque, SessionOpened, TurnEnded, Usage
+from clew.model.events import (
+    Body,
+    Budget,
+    BudgetSet,
+    CallMade,
+    MessageAdded,
+    Opaque,
+    SessionOpened,
+    TurnEnded,
+    Usage,
+    UsageCounted,
+)
 
+# The bodies that may say what something cost.
+SPENDING = (MessageAdded, CallMade, UsageCounted, TurnEnded)
 # What both databases can count to with room to spare.
 MOST_SPENT = 2**62
 
@@ -148,7 +161,7 @@ def apply(head: Head, body: Body | Opaque, session: str) -> Head:
             state=str(head.state),
             kind=body.kind,
         )
-    if isinstance(body, TurnEnded) and body.usage is not None:
+    if isinstance(body, SPENDING) and body.usage is not None:
         return _spend(head, state, body.usage)
     if isinstance(body, BudgetSet):
         return with_budget(head, body.budget)

@@ -135,12 +135,16 @@ def _sources(requests: Sequence[Request], session: Session) -> list[str]:
 
 def write(tx: Transaction, plans: Sequence[Plan], blobs: Blobs) -> None:
     """Write what was planned, in the order of the locks: the heads are held already, then blobs, then the clock."""
-    if not plans:
-        return
     keep_blobs(tx, [draft for plan in plans for draft in plan.blobs], blobs)
-    moved = tx.append([plan.move() for plan in plans], [row for plan in plans for row in plan.rows])
-    for plan in plans:
+    moving = [plan for plan in plans if plan.rows]
+    if not moving:
+        return
+    moved = tx.append([plan.move() for plan in moving], [row for plan in moving for row in plan.rows])
+    for plan in moving:
         if plan.session.key in moved:
+            if plan.title is not None:
+                session = plan.session
+                tx.run("session_title", project=session.project_key, session=session.key, title=plan.title)
             continue
         if plan.lease is not None:
             raise lease_lost(plan.session.id, plan.lease, "expired while this was being written", plan.start.epoch)

@@ -1,7 +1,8 @@
 """Blobs: bytes named by their BLAKE3 digest, packed with zstd, stored once.
 
 Two homes: a `Folder` beside an embedded database, and `Rows` in the database itself, where every machine of a team
-finds them. Another home (an object store) is one more class with these methods.
+finds them. A small blob lies in its row in both: a file of its own would cost more time and room than it holds. Another
+home (an object store) is one more class with these methods.
 
 A blob row counts how many events point to it. Events and counts change in one transaction, so a blob is collected only
 when nothing names it; a file is deleted while the row's lock is held, and a writer who meets a deleted one writes it
@@ -24,6 +25,8 @@ from clew.store.contract import Row
 from clew.store.folders import make_private, sync
 
 LEVEL = 3
+# Packed bytes up to here lie in the row, even where larger blobs are files.
+ROW_BYTES = 64 * 1024
 
 
 def address(data: bytes) -> bytes:
@@ -47,24 +50,27 @@ def unpack(digest: bytes, packed: bytes) -> bytes:
 
 
 class Folder:
-    """Blobs as files, two letters of the digest deep."""
+    """Blobs as files, two letters of the digest deep; the small ones in their rows."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._durable: set[Path] = set()
 
     def prepare(self, digest: bytes, packed: bytes) -> None:
-        self._store(self._path(digest), packed)
+        if len(packed) > ROW_BYTES:
+            self._store(self._path(digest), packed)
 
     def row_data(self, packed: bytes) -> bytes | None:
-        return None
+        return packed if len(packed) <= ROW_BYTES else None
 
     def settle(self, digest: bytes, packed: bytes) -> None:
         path = self._path(digest)
-        if not path.exists():
+        if len(packed) > ROW_BYTES and not path.exists():
             self._store(path, packed)
 
     def fetch(self, digest: bytes, row: Row | None) -> bytes:
+        if row is not None and row[0] is not None:
+            return bytes(row[0])
         try:
             return self._path(digest).read_bytes()
         except FileNotFoundError:

@@ -11,6 +11,7 @@ from clew.model.errors import Damaged, HasForks, NotFound, OnHold
 from clew.model.events import KINDS, BodiesPruned, SessionErased, blobs_of
 from clew.model.retention import DAY_US, Policy, ranges
 from clew.model.session import Session, State
+from clew.store import originals
 from clew.store.append import write
 from clew.store.contract import Row, Transaction
 from clew.store.log import EVERYTHING, Store, session_from
@@ -106,6 +107,7 @@ def _prune(store: Store, session: Session, policy: Policy, *, actor: str, now: i
             kept = len(whole) - len(rows)
         if rows:
             _empty(store, tx, session, rows, "event_remove")
+            originals.forget(tx, store, session, erase=False)
             plan.note(BodiesPruned(ranges=ranges([row[0] for row in rows]), policy=str(policy)), actor)
             # The note is no activity of the session: its age still counts from its last real event.
             plan.active_at = plan.start.at
@@ -195,6 +197,7 @@ def _erase(store: Store, session: Session, *, actor: str, reason: str) -> tuple[
             )
         rows = _rows(tx, session)
         blobs = _empty(store, tx, session, rows, "event_erase")
+        originals.forget(tx, store, session, erase=True)
         plan.note(SessionErased(events=len(rows), reason=reason), actor)
         write(tx, [plan], store.blobs)
         tx.run("session_erase", project=session.project_key, session=session.key)

@@ -99,10 +99,10 @@ class Store:
         )
         with self.database.write() as tx:
             session = Session(
-                id=id or new_id(), key=0, project=project, project_key=self._project(tx, project), agent=agent,
+                id=id or new_id(), key=0, project=project, project_key=self.project_in(tx, project), agent=agent,
                 title=title, metadata=metadata, opened_at=tx.run("now")[0][0],
             )  # fmt: skip
-            session = self._add(tx, session, parent=None, head=0, digest=bytes(32), control=control)
+            session = self.add_session(tx, session, parent=None, head=0, digest=bytes(32), control=control)
             head = self._first(tx, session, body, actor)
         return Opened(session=session, head=head)
 
@@ -136,7 +136,7 @@ class Store:
                 id=new_id(), key=0, project=session.project, project_key=session.project_key, agent=session.agent,
                 title=title, metadata=session.metadata, parent=owner.id, upto=at, opened_at=tx.run("now")[0][0],
             )  # fmt: skip
-            child = self._add(tx, child, parent=owner.key, head=at, digest=bytes(digest), budget=head.budget)
+            child = self.add_session(tx, child, parent=owner.key, head=at, digest=bytes(digest), budget=head.budget)
             self._first(tx, child, SessionForked(parent=session.id, upto=at, title=title), actor)
         return child
 
@@ -384,16 +384,16 @@ class Store:
 
     # Parts ------------------------------------------------------------------------------------------------------------
 
-    def _project(self, tx: Transaction, name: str) -> int:
+    def project_in(self, tx: Transaction, name: str) -> int:
         rows = tx.run("project_key", name=name)
         if not rows:
             tx.run("project_add", name=name)
             rows = tx.run("project_key", name=name)
         return int(rows[0][0])
 
-    def _add(
-        self, tx: Transaction, session: Session, *, parent: int | None, head: int, digest: bytes,
-        budget: Budget | None = None, control: bool = False,
+    def add_session(
+        self, tx: Transaction, session: Session, *, parent: int | None = None, head: int = 0,
+        digest: bytes = bytes(32), budget: Budget | None = None, control: bool = False,
     ) -> Session:  # fmt: skip
         rows = tx.run(
             "session_add", project=session.project_key, id=session.id, agent=session.agent, title=session.title,

@@ -6,7 +6,7 @@ import msgspec
 
 from clew.model import chain, codec
 from clew.model.errors import ClewError, LeaseHeld, LeaseLost, NotFound, SourceReused, StaleHead
-from clew.model.events import Body, BudgetWasExceeded, SessionPaused
+from clew.model.events import Body, BudgetWasExceeded, SessionPaused, SessionTitled
 from clew.model.session import Head, Session, apply
 from clew.store.contract import Row
 from clew.store.prepare import Prepared
@@ -45,9 +45,11 @@ class Request:
         self.error: BaseException | None = None
 
     def needs_reading(self) -> bool:
-        """Whether a draft's source may be in the session already, or a blob has to be counted."""
+        """Whether a draft's source may be in the session already, or more than events has to be written."""
         for draft in self.drafts:
             if (draft.source and draft.source not in self.unseen) or draft.blob is not None or draft.names:
+                return True
+            if isinstance(draft.body, SessionTitled):
                 return True
         return False
 
@@ -64,7 +66,7 @@ class Plan:
 
     __slots__ = (
         "_known", "active_at", "at", "blobs", "digest", "fenced", "head", "lease", "now", "rows", "seq", "session",
-        "start",
+        "start", "title",
     )  # fmt: skip
 
     def __init__(self, session: Session, head: Head, now: int, known: dict[tuple[int, str], Row]) -> None:
@@ -77,6 +79,7 @@ class Plan:
         self.digest = head.digest
         self.fenced = False
         self.lease: int | None = None
+        self.title: str | None = None
         self.rows: list[Row] = []
         self.blobs: list[Prepared] = []
         self._known = known
@@ -132,6 +135,8 @@ class Plan:
     def _event(self, draft: Prepared, actor: str) -> None:
         session, body = self.session, draft.body
         self.head = apply(self.head, body, session.id)
+        if isinstance(body, SessionTitled):
+            self.title = body.title
         self.seq = seq = self.seq + 1
         header = chain.header_hash(
             session.id, seq, body.kind, body.version, self.at, draft.said_at, actor, draft.source

@@ -79,6 +79,8 @@ class SQLite:
                 os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
             connection = apsw.Connection(str(self.path), flags=apsw.SQLITE_OPEN_READWRITE)
             connection.set_busy_handler(_Patience())
+            # Rows are about as long as half a page of 4 KiB, the default, which would leave a fifth of it empty.
+            connection.execute("PRAGMA page_size=8192")
             [(mode,)] = connection.execute("PRAGMA journal_mode=WAL").fetchall()
             if mode != "wal":
                 # SQLite hides that the first page of a new file could not be written.

@@ -20,9 +20,9 @@ from clew.model.events import (
     SessionErased,
     SessionForked,
     SessionOpened,
-    TurnEnded,
+    SessionTitled,
 )
-from clew.model.session import Head, Session, State, apply
+from clew.model.session import SPENDING, Head, Session, State, apply
 from clew.store import blobs as blob
 from clew.store.contract import Row, Transaction
 from clew.store.log import EVERYTHING, PAGE, Store, session_from
@@ -221,6 +221,7 @@ class _Replay:
 
     def __init__(self, session: Session) -> None:
         self._first: SessionOpened | SessionForked | None = None
+        self._title = ""
         self._head: Head | None = Head(state=State.OPENED, head=session.upto, digest=b"")
         self._epoch = 0
         self._epoch_known = True
@@ -235,11 +236,13 @@ class _Replay:
             return False
         # Leases and usage of an erased session are gone with the bodies that told of them.
         self._epoch_known = self._epoch_known and kind != "erased"
-        self._spent_known = self._spent_known and not (text is None and kind in ("erased", TurnEnded.kind))
+        self._spent_known = self._spent_known and not (text is None and kind in _SPENDING)
         try:
             body = _EMPTY if text is None else codec.decode(kind, version, text)
             if isinstance(body, SessionOpened | SessionForked):
-                self._first = body
+                self._first, self._title = body, body.title
+            if isinstance(body, SessionTitled):
+                self._title = body.title
             if isinstance(body, LeaseTaken):
                 self._epoch = body.epoch
             elif isinstance(body, LeaseReleased | SessionErased):
@@ -262,16 +265,17 @@ class _Replay:
             yield "count of tokens", head.spent_tokens, self._head.spent_tokens
             yield "cost", head.spent_cost_micros, self._head.spent_cost_micros
         if isinstance(self._first, SessionOpened):
-            yield "title", session.title, self._first.title
+            yield "title", session.title, self._title
             yield "agent", session.agent, self._first.agent
             yield "metadata", session.metadata, bytes(self._first.metadata).decode()
             yield "project", session.project, self._first.project
         elif isinstance(self._first, SessionForked):
-            yield "title", session.title, self._first.title
+            yield "title", session.title, self._title
             if parent is not None and parent.agent:
                 yield "agent", session.agent, parent.agent
 
 
+_SPENDING = {"erased", *(body.kind for body in SPENDING)}
 _EMPTY = Opaque(kind="clew.removed", raw="{}")
 _BYTES = (bytes, memoryview)
 _TYPES: tuple[tuple[type, ...], ...] = (
