@@ -1,0 +1,169 @@
+"""Aider: `.aider.chat.history.md` in the project's folder, Markdown that is appended to.
+
+`# aider chat started at` opens a chat, `#### ` precedes what the person typed, `> ` what the program said, and anything
+else is the model's answer. All chats of a project are one file and so one session. The file knows the time of a start
+only, in the clock of the machine; everything in that chat is given this time.
+"""
+
+import re
+import uuid
+from collections.abc import Iterator
+from pathlib import PurePath
+
+import msgspec
+
+from clew.model.events import Draft, MessageAdded, RuntimeAttached, SessionTitled, Usage, UsageCounted
+from clew.runtimes.contract import Format, Identity, Reading, Record, Runtime, micros, opaque, project_of
+
+NAME = "aider"
+_START = "# aider chat started at "
+_FENCE = re.compile(r"\s*(```|~~~)")
+_VERSION = re.compile(r"^Aider v(\S+)", re.MULTILINE)
+_MODEL = re.compile(r"^(?:Main model|Models?): (\S+)", re.MULTILINE)
+_TOKENS = re.compile(r"^Tokens: (.*?received\.?)(?:.*?Cost: \$([\d.]+))?", re.MULTILINE)
+_COUNT = re.compile(r"([\d.,]+)(k|M)? (sent|received|cache write|cache hit)")
+
+
+class Piece(msgspec.Struct):
+    """A stretch of the file: a start, or what one side said."""
+
+    type: str
+    text: str
+
+
+class State(msgspec.Struct, omit_defaults=True):
+    started: int | None = None
+    version: str = ""
+    model: str = ""
+    titled: bool = False
+
+
+def split(data: bytes) -> Iterator[Record]:
+    """The pieces of the file, each under the place where it begins."""
+    held: list[str] = []
+    kind, start, at, fenced = "", 0, 0, False
+    for line in data.splitlines(keepends=True):
+        text = line.decode("utf-8", "replace").rstrip("\r\n")
+        now = _kind(text, fenced=fenced)
+        # Within a fence of the model's a quote is part of the answer; a prompt is one anywhere, for an answer that
+        # was interrupted never closes its fence.
+        fenced = now == "assistant" and fenced != bool(_FENCE.match(text))
+        if now == "assistant" and kind != "assistant" and not text.strip():
+            # Blank lines around what others said are layout.
+            now = ""
+        if now != kind or now == "start":
+            yield from _piece(kind, held, start)
+            kind, held, start = now, [], at
+        held.append(text)
+        at += len(line)
+    yield from _piece(kind, held, start)
+
+
+def _kind(line: str, *, fenced: bool) -> str:
+    if line.startswith(_START):
+        return "start"
+    if line.startswith("#### ") or line == "####":
+        return "user"
+    if line.startswith("> ") or line == ">":
+        return "assistant" if fenced else "program"
+    return "assistant"
+
+
+def _piece(kind: str, lines: list[str], at: int) -> Iterator[Record]:
+    if not kind:
+        return
+    marks = {"start": len(_START), "user": 5, "program": 2, "assistant": 0}
+    # A line of the program's or the person's ends in two blanks, which is Markdown's line break.
+    texts = [line[marks[kind] :].rstrip(" ") if marks[kind] else line for line in lines]
+    text = "\n".join(texts).strip("\n")
+    if text or kind != "assistant":
+        yield f"@{at}", msgspec.json.encode(Piece(kind, text))
+
+
+def read(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
+    """One piece of the file."""
+    piece, state = msgspec.json.decode(record, type=Piece), reading.state
+    if piece.type == "start":
+        state.started = micros(piece.text.strip())
+        attached = RuntimeAttached(runtime=NAME, native=reading.native, runtime_version=state.version)
+        return [Draft(body=attached, source=key, said_at=state.started)]
+    at = state.started
+    if piece.type == "program":
+        return [opaque(f"{NAME}.program", record, key, at), *_told(piece.text, key, reading)]
+    if piece.type == "user" and piece.text.strip():
+        drafts = [Draft(body=MessageAdded(role="user", text=piece.text), source=key, said_at=at)]
+        # A command is not what the session is about.
+        if not state.titled and not piece.text.startswith("/"):
+            state.titled = True
+            title = piece.text.strip().partition("\n")[0].strip()[:80]
+            drafts.append(Draft(body=SessionTitled(title=title), source=f"{key}/title", said_at=at))
+        return drafts
+    if piece.type == "assistant":
+        body = MessageAdded(role="assistant", text=piece.text, message=key, model=state.model)
+        return [Draft(body=body, source=key, said_at=at)]
+    return [opaque(f"{NAME}.{piece.type}", record, key, at)]
+
+
+def _told(text: str, key: str, reading: Reading[State]) -> list[Draft]:
+    """What the program said about itself and about tokens."""
+    state, drafts = reading.state, []
+    if found := _MODEL.search(text):
+        state.model = found[1]
+    if (found := _VERSION.search(text)) and found[1] != state.version:
+        state.version = found[1]
+        attached = RuntimeAttached(runtime=NAME, native=reading.native, runtime_version=found[1])
+        drafts.append(Draft(body=attached, source=f"{key}/runtime", said_at=state.started))
+    for i, counted in enumerate(_TOKENS.finditer(text)):
+        usage = _usage(counted[1], counted[2] or "0")
+        body = UsageCounted(usage=usage, model=state.model)
+        drafts.append(Draft(body=body, source=f"{key}/usage/{i}", said_at=state.started))
+    return drafts
+
+
+def _usage(counts: str, cost: str) -> Usage:
+    """Tokens as the program rounds them: `12k sent, 1.5k received`."""
+    found = {
+        what: round(float(number.replace(",", "")) * {"k": 1_000, "M": 1_000_000}.get(unit, 1))
+        for number, unit, what in _COUNT.findall(counts)
+    }
+    read, write = found.get("cache hit", 0), found.get("cache write", 0)
+    return Usage(
+        input=found.get("sent", 0),
+        output=found.get("received", 0),
+        cache_read=read,
+        cache_write=write,
+        cost_micros=round(float(cost.rstrip(".")) * 1_000_000),
+    )
+
+
+def recognises(path: PurePath, head: bytes) -> bool:
+    return path.suffix == ".md" and head.lstrip().startswith(_START.encode())
+
+
+def identify(path: PurePath, first: bytes) -> Identity:
+    """The project's folder; its path tells it from others of that name."""
+    folder = path.parent.as_posix()
+    return Identity(
+        native=f"{project_of(folder)}-{uuid.uuid5(uuid.NAMESPACE_URL, folder).hex[:12]}", project=project_of(folder)
+    )
+
+
+RUNTIME = Runtime(
+    name=NAME,
+    title="Aider",
+    home="",
+    binary="aider",
+    formats=(
+        Format(
+            name="history",
+            patterns=(".aider.chat.history.md",),
+            recognises=recognises,
+            identify=identify,
+            read=read,
+            state=State,
+            mutable=True,
+            split=split,
+        ),
+    ),
+    evidence="The shape from public history files and sources, read on made-up files. The client was not run.",
+)

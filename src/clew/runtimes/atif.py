@@ -1,0 +1,323 @@
+"""ATIF, the Agent Trajectory Interchange Format: one JSON document of numbered steps, read in any 1.x, written as 1.7.
+
+A step of the agent holds its words, its calls and what they gave back. What the format has no place for (that a call
+failed, input that is no object, output that is no text) is put into `extra`, and taken from there again.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import PurePath
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from clew.model.errors import InvalidInput
+from clew.model.events import (
+    CallMade,
+    CallReturned,
+    Draft,
+    ImagePart,
+    MessageAdded,
+    Part,
+    RuntimeAttached,
+    SessionTitled,
+    TextPart,
+    ThinkingPart,
+    Usage,
+)
+from clew.runtimes.contract import Format, Identity, Reading, Record, Runtime, iso, micros, opaque, raw
+from clew.runtimes.rounds import Answer, Prompt, Round, output_text
+
+NAME = "atif"
+VERSION = "ATIF-v1.7"
+_SESSION = re.compile(rb'"session_id"\s*:\s*"([^"\\]{1,200})"')
+_ROLES = {"user": "user", "agent": "assistant", "system": "system"}
+_IMAGES = ("image/jpeg", "image/png", "image/gif", "image/webp")
+
+
+class Agent(msgspec.Struct):
+    name: str = ""
+    version: str = ""
+    model_name: str | None = None
+
+
+class Head(msgspec.Struct):
+    schema_version: str
+    session_id: str | None = None
+    agent: Agent = msgspec.field(default_factory=Agent)
+    extra: dict[str, Any] | None = None
+
+
+class Content(msgspec.Struct):
+    type: str
+    text: str | None = None
+
+
+class ToolCall(msgspec.Struct):
+    tool_call_id: str
+    function_name: str
+    arguments: Raw = Raw(b"{}")
+    extra: dict[str, Any] | None = None
+
+
+class Result(msgspec.Struct):
+    source_call_id: str | None = None
+    content: str | list[Content] | None = None
+    extra: dict[str, Any] | None = None
+
+
+class Observation(msgspec.Struct):
+    results: list[Result] = []
+
+
+class Metrics(msgspec.Struct):
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    cached_tokens: int | None = None
+    cost_usd: float | None = None
+
+
+class Step(msgspec.Struct):
+    step_id: int
+    source: str
+    message: str | list[Content] = ""
+    timestamp: str | None = None
+    model_name: str | None = None
+    reasoning_content: str | None = None
+    tool_calls: list[ToolCall] | None = None
+    observation: Observation | None = None
+    metrics: Metrics | None = None
+    is_copied_context: bool | None = None
+
+
+class State(msgspec.Struct, omit_defaults=True):
+    model: str = ""
+    titled: bool = False
+
+
+# Reading --------------------------------------------------------------------------------------------------------------
+
+
+def split(data: bytes) -> Iterator[Record]:
+    """What stands around the steps, then each step under its number, then subagents' whole trajectories."""
+    # Raw elements are not checked for their characters.
+    held = msgspec.json.decode(data.decode("utf-8", "replace"), type=dict[str, Raw])
+    steps = msgspec.json.decode(held.pop("steps", Raw(b"[]")), type=list[Raw])
+    subagents = msgspec.json.decode(held.pop("subagent_trajectories", Raw(b"null")), type=list[Raw] | None)
+    yield "head", msgspec.json.encode(held)
+    for i, step in enumerate(steps, 1):
+        yield f"step/{i}", bytes(step)
+    for i, one in enumerate(subagents or [], 1):
+        yield f"subagent/{i}", bytes(one)
+
+
+def read(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
+    """One record of the document; its key tells which kind it is."""
+    if key == "head":
+        return _began(record, key, reading)
+    if key.startswith("subagent/"):
+        return [opaque(f"{NAME}.subagent", record, key)]
+    step, state = msgspec.json.decode(record, type=Step), reading.state
+    at = micros(step.timestamp)
+    bodies = _said(step, key, state)
+    kept = [] if bodies and not _rest(step) else [opaque(f"{NAME}.{step.source}", record, f"{key}/record", at)]
+    drafts = [Draft(body=body, source=f"{key}/{i}" if i else key, said_at=at) for i, body in enumerate(bodies)]
+    first = bodies[0] if bodies else None
+    if not state.titled and isinstance(first, MessageAdded) and first.role == "user" and not step.is_copied_context:
+        texts = [part.text for part in first.content if isinstance(part, TextPart)]
+        if title := "\n".join(texts).strip().partition("\n")[0].strip()[:80]:
+            state.titled = True
+            drafts.append(Draft(body=SessionTitled(title=title), source=f"{key}/title", said_at=at))
+    return drafts + kept
+
+
+def _began(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
+    head = msgspec.json.decode(record, type=Head)
+    reading.state.model = head.agent.model_name or ""
+    runtime, native = head.agent.name or NAME, head.session_id or reading.native
+    version = "" if head.agent.version == "unknown" else head.agent.version
+    drafts = [Draft(body=RuntimeAttached(runtime=runtime, native=native, runtime_version=version), source=key)]
+    title = (head.extra or {}).get("title")
+    if isinstance(title, str) and title.strip():
+        reading.state.titled = True
+        drafts.append(Draft(body=SessionTitled(title=title.strip()[:200]), source=f"{key}/title"))
+    return [*drafts, opaque(f"{NAME}.head", record, f"{key}/record")]
+
+
+def _said(step: Step, key: str, state: State) -> list[Any]:
+    role = _ROLES[step.source]
+    parts: list[Part] = [ThinkingPart(text=step.reasoning_content)] if step.reasoning_content else []
+    texts = [step.message] if isinstance(step.message, str) else [one.text for one in step.message]
+    parts += [TextPart(text=text) for text in texts if text]
+    usage = _usage(step.metrics)
+    about: dict[str, Any] = {"message": key, "model": step.model_name or state.model} if role == "assistant" else {}
+    bodies: list[Any] = []
+    if len(parts) == 1 and isinstance(one := parts[0], TextPart):
+        bodies.append(MessageAdded(role=role, text=one.text, usage=usage, **about))
+    elif parts:
+        bodies.append(MessageAdded(role=role, parts=tuple(parts), usage=usage, **about))
+    for call in step.tool_calls or []:
+        input = raw(msgspec.json.decode(call.arguments)["input"]) if _marked(call.extra, "wrapped") else call.arguments
+        spent = None if bodies else usage
+        bodies.append(CallMade(call=call.tool_call_id, tool=call.function_name, input=input, usage=spent, **about))
+    for result in step.observation.results if step.observation else []:
+        call_id = result.source_call_id or (result.extra or {}).get("call")
+        if isinstance(call_id, str):
+            bodies.append(_returned(call_id, result))
+        elif text := _text(result.content):
+            # What the surroundings said to an agent that has no calls.
+            bodies.append(MessageAdded(role="user", text=text))
+    return bodies
+
+
+def _returned(call: str, result: Result) -> CallReturned:
+    text = _text(result.content)
+    output = Raw(text.encode()) if _marked(result.extra, "json") and _is_json(text) else raw(text)
+    return CallReturned(call=call, output=output, failed=_marked(result.extra, "is_error"))
+
+
+def _text(content: str | list[Content] | None) -> str:
+    if isinstance(content, list):
+        return "\n".join(one.text for one in content if one.text)
+    return content or ""
+
+
+def _rest(step: Step) -> bool:
+    """Whether the step names images, which lie in files of their own."""
+    contents = [step.message, *(one.content for one in (step.observation or Observation()).results)]
+    return any(one.type != "text" for held in contents if isinstance(held, list) for one in held)
+
+
+def _usage(metrics: Metrics | None) -> Usage | None:
+    """The format counts cached tokens among those of the prompt."""
+    if metrics is None:
+        return None
+    cached = metrics.cached_tokens or 0
+    return Usage(
+        input=max((metrics.prompt_tokens or 0) - cached, 0),
+        output=metrics.completion_tokens or 0,
+        cache_read=cached,
+        cost_micros=round((metrics.cost_usd or 0) * 1_000_000),
+    )
+
+
+def _marked(extra: dict[str, Any] | None, name: str) -> bool:
+    return (extra or {}).get(name) is True
+
+
+def _is_json(text: str) -> bool:
+    try:
+        msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    return True
+
+
+def recognises(path: PurePath, head: bytes) -> bool:
+    return re.search(rb'"schema_version"\s*:\s*"ATIF-v1\.', head) is not None
+
+
+def identify(path: PurePath, first: bytes) -> Identity:
+    """The session it names, or the file; many files are called `trajectory.json`."""
+    if found := _SESSION.search(first):
+        return Identity(native=found[1].decode("utf-8", "replace"))
+    return Identity(native=f"{path.parent.name}/{path.stem}" if path.parent.name else path.stem)
+
+
+# Writing --------------------------------------------------------------------------------------------------------------
+
+
+def export(rounds: Iterable[Round], *, session: str, agent: str, model: str, title: str) -> bytes:
+    """Write a conversation as an ATIF document. Images are named by their digest; their bytes are not in it."""
+    steps: list[dict[str, Any]] = []
+    for one in rounds:
+        if isinstance(one, Prompt):
+            source = "system" if one.role == "system" else "user"
+            steps.append({"timestamp": iso(one.at), "source": source, "message": _message(one.parts)})
+        elif isinstance(one, Answer):
+            steps.append(_answer(one))
+        else:
+            for back in one.returns:
+                _place(back, iso(one.at), steps)
+    if not steps:
+        raise InvalidInput("a trajectory has at least one step, and this conversation has none; export another session")
+    return msgspec.json.encode(
+        {
+            "schema_version": VERSION,
+            "session_id": session,
+            "agent": {"name": agent, "version": "unknown"} | ({"model_name": model} if model else {}),
+            "steps": [{"step_id": i, **step} for i, step in enumerate(steps, 1)],
+            "final_metrics": {"total_steps": len(steps)},
+        }
+        | ({"extra": {"title": title}} if title else {})
+    )
+
+
+def _answer(answer: Answer) -> dict[str, Any]:
+    step: dict[str, Any] = {"timestamp": iso(answer.at), "source": "agent", "message": _message(answer.parts)}
+    if answer.model:
+        step["model_name"] = answer.model
+    if thoughts := [part.text for part in answer.parts if isinstance(part, ThinkingPart)]:
+        step["reasoning_content"] = "\n".join(thoughts)
+    if answer.calls:
+        step["tool_calls"] = [_call(call) for call in answer.calls]
+    return step
+
+
+def _call(call: CallMade) -> dict[str, Any]:
+    input = msgspec.json.decode(call.input)
+    named = {"tool_call_id": call.call, "function_name": call.tool}
+    if isinstance(input, dict):
+        return named | {"arguments": call.input}
+    return named | {"arguments": {"input": input}, "extra": {"wrapped": True}}
+
+
+def _message(parts: tuple[Part | CallMade, ...]) -> str | list[dict[str, Any]]:
+    """Plain text, or content parts when there is more than one."""
+    contents: list[dict[str, Any]] = []
+    for part in parts:
+        if isinstance(part, TextPart):
+            contents.append({"type": "text", "text": part.text})
+        elif isinstance(part, ImagePart) and part.media_type in _IMAGES:
+            source = {"media_type": part.media_type, "path": f"images/{part.blob}"}
+            contents.append({"type": "image", "source": source})
+    if all(one["type"] == "text" for one in contents) and len(contents) < 2:
+        return contents[0]["text"] if contents else ""
+    return contents
+
+
+def _place(back: CallReturned, at: str, steps: list[dict[str, Any]]) -> None:
+    """Put a result into the step that called. A result of no call known there stands in a step of the system's."""
+    result: dict[str, Any] = {"source_call_id": back.call, "content": output_text(back)}
+    extra: dict[str, Any] = {"is_error": True} if back.failed else {}
+    if not isinstance(msgspec.json.decode(back.output), str | None):
+        # Not `output_text`: what is marked as JSON is JSON.
+        result["content"], extra["json"] = bytes(back.output).decode(), True
+    calls = [call["tool_call_id"] for call in steps[-1].get("tool_calls", [])] if steps else []
+    if back.call not in calls:
+        steps.append({"timestamp": at, "source": "system", "message": ""})
+        result["source_call_id"], extra["call"] = None, back.call
+    if extra:
+        result["extra"] = extra
+    steps[-1].setdefault("observation", {"results": []})["results"].append(result)
+
+
+RUNTIME = Runtime(
+    name=NAME,
+    title="ATIF",
+    home="",
+    formats=(
+        Format(
+            name="trajectory",
+            patterns=(),
+            recognises=recognises,
+            identify=identify,
+            read=read,
+            state=State,
+            mutable=True,
+            split=split,
+        ),
+    ),
+    evidence="The published schema, read and written on made-up documents. No program of others read what is written.",
+)

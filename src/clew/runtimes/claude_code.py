@@ -1,0 +1,426 @@
+"""Claude Code: JSON lines below `projects/<folder of the directory>/`, chained by `parentUuid`.
+
+One answer of the model is split over several records with the same `message.id`, each repeating the usage so far. A
+record whose parent is not the last record of the chain takes the conversation back to that parent; the result of a call
+is the exception, because results of parallel calls hang on the record that made the call.
+"""
+
+import base64
+import re
+import uuid
+from pathlib import PurePath
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from clew.model.events import (
+    CallMade,
+    CallReturned,
+    Compacted,
+    Draft,
+    ImagePart,
+    MessageAdded,
+    Part,
+    Rewound,
+    RuntimeAttached,
+    SessionTitled,
+    TextPart,
+    ThinkingPart,
+    Usage,
+)
+from clew.runtimes.contract import (
+    Command,
+    Format,
+    Identity,
+    Native,
+    Reading,
+    Runtime,
+    Target,
+    Tool,
+    Writer,
+    Written,
+    iso,
+    micros,
+    opaque,
+    raw,
+)
+from clew.runtimes.rounds import Answer, Prompt, Round, output_text
+
+NAME = "claude-code"
+# What a title is worth: a person's own, then the program's, then the first prompt.
+_TITLES = {"custom-title": ("customTitle", 3), "ai-title": ("aiTitle", 2), "summary": ("summary", 1)}
+
+
+class Source(msgspec.Struct):
+    data: str | None = None
+    media_type: str | None = None
+
+
+class Block(msgspec.Struct):
+    type: str | None = None
+    text: str | None = None
+    thinking: str | None = None
+    signature: str | None = None
+    id: str | None = None
+    name: str | None = None
+    input: Raw = Raw(b"{}")
+    tool_use_id: str | None = None
+    content: Raw = Raw(b"null")
+    is_error: bool | None = None
+    source: Source | None = None
+
+
+class Tokens(msgspec.Struct):
+    input_tokens: int | None = 0
+    output_tokens: int | None = 0
+    cache_creation_input_tokens: int | None = 0
+    cache_read_input_tokens: int | None = 0
+
+
+class Message(msgspec.Struct):
+    id: str | None = None
+    model: str | None = None
+    content: str | list[Block] | None = None
+    usage: Tokens | None = None
+
+
+class Line(msgspec.Struct):
+    type: str
+    uuid: str | None = None
+    parentUuid: str | None = None
+    logicalParentUuid: str | None = None
+    isSidechain: bool | None = None
+    isMeta: bool | None = None
+    isCompactSummary: bool | None = None
+    agentId: str | None = None
+    timestamp: str | None = None
+    cwd: str | None = None
+    version: str | None = None
+    gitBranch: str | None = None
+    message: Message | None = None
+    subtype: str | None = None
+    compactMetadata: dict[str, Any] | None = None
+    attachment: dict[str, Any] | None = None
+
+
+class Owner(msgspec.Struct):
+    sessionId: str | None = None
+
+
+class State(msgspec.Struct, omit_defaults=True):
+    leaf: str = ""
+    where: tuple[str, str, str] = ("", "", "")
+    message: str = ""
+    spent: tuple[int, int, int, int] = (0, 0, 0, 0)
+    title: int = -1
+    keep: str = ""
+
+
+_decode = msgspec.json.Decoder(Line).decode
+
+
+def read(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
+    line = _decode(record)
+    state, source, at = reading.state, line.uuid or key, micros(line.timestamp)
+    side = (line.agentId or "side") if line.isSidechain and not reading.native.startswith("agent-") else ""
+    found = _told(line, record, source, at, side, reading)
+    before: list[Draft] = []
+    told = line.type in ("user", "assistant")
+    if (
+        told
+        and line.cwd
+        and not side
+        and (where := (line.cwd, line.version or "", line.gitBranch or "")) != state.where
+    ):
+        state.where = where
+        attached = RuntimeAttached(
+            runtime=NAME, native=reading.native, cwd=where[0], runtime_version=where[1], branch=where[2]
+        )
+        before.append(Draft(body=attached, source=f"{source}/runtime", said_at=at))
+    if line.uuid and not side:
+        parent = line.parentUuid or line.logicalParentUuid
+        if parent and state.leaf and parent != state.leaf and not isinstance(found[-1].body, CallReturned):
+            before.append(Draft(body=Rewound(to=parent), source=f"{source}/rewound", said_at=at))
+        state.leaf = line.uuid
+    return before + found if before else found
+
+
+def _told(line: Line, record: bytes, source: str, at: int | None, side: str, reading: Reading[State]) -> list[Draft]:
+    """What the record says by itself."""
+    state, message = reading.state, line.message
+    if line.type == "assistant" and message is not None and line.uuid:
+        bodies: list[Any] = _answer(message, side, state)
+    elif line.type == "user" and message is not None and line.uuid and not line.isMeta:
+        if line.isCompactSummary:
+            bodies, state.keep = [Compacted(summary=_text(message), keep=state.keep)], ""
+        else:
+            bodies = _prompt(message, side, reading)
+    elif line.type == "attachment" and (prompt := _queued(line.attachment)):
+        bodies = [MessageAdded(role="user", text=prompt, side=side)]
+    elif line.type in _TITLES:
+        bodies = _title(line.type, record, state)
+    else:
+        if line.subtype == "compact_boundary":
+            state.keep = _kept(line.compactMetadata)
+        bodies = []
+    if not bodies:
+        return [opaque(f"{NAME}.{line.type}", record, source, at)]
+    drafts = [Draft(body=body, source=f"{source}/{i}" if i else source, said_at=at) for i, body in enumerate(bodies)]
+    if state.title < 0 and not side and isinstance(first := bodies[0], MessageAdded) and first.role == "user":
+        words = " ".join((first.text or _text(message)).split())
+        if words:
+            state.title = 0
+            drafts.append(Draft(body=SessionTitled(title=words[:80]), source=f"{source}/title", said_at=at))
+    return drafts
+
+
+def _answer(message: Message, side: str, state: State) -> list[Any]:
+    if isinstance(message.content, str):
+        message.content = [Block(type="text", text=message.content)]
+    about: dict[str, Any] = {"message": message.id or "", "model": message.model or "", "side": side}
+    bodies: list[Any] = []
+    for block in message.content or []:
+        about["usage"] = None if bodies else _spent(message, state)
+        if block.type == "text" and block.text is not None:
+            bodies.append(MessageAdded(role="assistant", text=block.text, **about))
+        elif block.type == "thinking":
+            thought = ThinkingPart(text=block.thinking or "", signature=block.signature or "")
+            bodies.append(MessageAdded(role="assistant", parts=(thought,), **about))
+        elif block.type in ("tool_use", "server_tool_use") and block.id and block.name:
+            bodies.append(CallMade(call=block.id, tool=block.name, input=block.input, **about))
+    return bodies
+
+
+def _spent(message: Message, state: State) -> Usage | None:
+    """What this record adds to the usage of its answer: the answer's records repeat it, and it may grow."""
+    tokens = message.usage
+    if tokens is None:
+        return None
+    now = (
+        tokens.input_tokens or 0,
+        tokens.output_tokens or 0,
+        tokens.cache_read_input_tokens or 0,
+        tokens.cache_creation_input_tokens or 0,
+    )
+    last = state.spent if message.id and message.id == state.message else (0, 0, 0, 0)
+    state.message, state.spent = message.id or "", (
+        max(now[0], last[0]), max(now[1], last[1]), max(now[2], last[2]), max(now[3], last[3]),
+    )  # fmt: skip
+    new = [most - was for most, was in zip(state.spent, last, strict=True)]
+    return Usage(input=new[0], output=new[1], cache_read=new[2], cache_write=new[3]) if any(new) else None
+
+
+def _prompt(message: Message, side: str, reading: Reading[State]) -> list[Any]:
+    if isinstance(message.content, str):
+        return [MessageAdded(role="user", text=message.content, side=side)]
+    bodies: list[Any] = []
+    parts: list[Part] = []
+    for block in message.content or []:
+        if block.type == "tool_result" and block.tool_use_id:
+            bodies.append(_returned(block, side, reading))
+        elif block.type == "text" and block.text is not None:
+            parts.append(TextPart(text=block.text))
+        elif block.type == "image" and block.source is not None and block.source.data:
+            parts.append(_image(block.source, reading))
+    if len(parts) == 1 and isinstance(parts[0], TextPart):
+        bodies.append(MessageAdded(role="user", text=parts[0].text, side=side))
+    elif parts:
+        bodies.append(MessageAdded(role="user", parts=tuple(parts), side=side))
+    return bodies
+
+
+def _returned(block: Block, side: str, reading: Reading[State]) -> CallReturned:
+    output, parts = block.content, []
+    if b'"image"' in bytes(output):
+        blocks = msgspec.json.decode(output, type=list[Block])
+        images = [one for one in blocks if one.type == "image" and one.source is not None and one.source.data]
+        parts = [_image(one.source, reading) for one in images if one.source is not None]
+        output = raw([{"type": "text", "text": one.text or ""} for one in blocks if one not in images])
+    return CallReturned(
+        call=block.tool_use_id or "", output=output, parts=tuple(parts), failed=bool(block.is_error), side=side
+    )
+
+
+def _image(source: Source, reading: Reading[State]) -> ImagePart:
+    data = base64.b64decode(source.data or "", validate=True)
+    return ImagePart(blob=reading.blob(data), media_type=source.media_type or "")
+
+
+def _text(message: Message | None) -> str:
+    content = message.content if message else None
+    if isinstance(content, str):
+        return content
+    return "\n".join(block.text for block in content or [] if block.text)
+
+
+def _queued(attachment: dict[str, Any] | None) -> str:
+    """A prompt that was typed while the agent was at work."""
+    prompt = (attachment or {}).get("prompt") if (attachment or {}).get("type") == "queued_command" else ""
+    return prompt if isinstance(prompt, str) else ""
+
+
+def _kept(about: dict[str, Any] | None) -> str:
+    segment = (about or {}).get("preservedSegment")
+    head = segment.get("headUuid") if isinstance(segment, dict) else ""
+    return head if isinstance(head, str) else ""
+
+
+def _title(type: str, record: bytes, state: State) -> list[Any]:
+    field, worth = _TITLES[type]
+    title = msgspec.json.decode(record).get(field)
+    if not isinstance(title, str) or not title.strip() or worth < state.title:
+        return []
+    state.title = worth
+    return [SessionTitled(title=" ".join(title.split())[:200])]
+
+
+# Finding and recognising ----------------------------------------------------------------------------------------------
+
+
+_OWN = {"summary", "file-history-snapshot", "queue-operation", "custom-title", "ai-title", "last-prompt", "mode"}
+
+
+def recognises(path: PurePath, head: bytes) -> bool:
+    """Whether a record is Claude Code's by its body: others use the same envelope."""
+    if path.suffix != ".jsonl":
+        return False
+    for line in head.split(b"\n")[:200]:
+        try:
+            one = msgspec.json.decode(line)
+        except (msgspec.DecodeError, RecursionError):
+            continue
+        if not isinstance(one, dict):
+            continue
+        message = one.get("message")
+        if isinstance(message, dict):
+            return "content" in message and ("uuid" in one or "sessionId" in one) and "parts" not in message
+        if one.get("type") in _OWN and ("sessionId" in one or "leafUuid" in one or "snapshot" in one):
+            return True
+    return False
+
+
+def identify(path: PurePath, first: bytes) -> Identity:
+    """The file's name is the session's; a subagent's file names its session in each record."""
+    folders = path.parts
+    at = len(folders) - 1 - folders[::-1].index("projects") if "projects" in folders else -1
+    project = folders[at + 1] if 0 <= at < len(folders) - 2 else ""
+    parent: str | None = None
+    if path.stem.startswith("agent-"):
+        try:
+            parent = msgspec.json.decode(first, type=Owner).sessionId
+        except msgspec.DecodeError:
+            parent = None
+    return Identity(native=path.stem, project=project, parent=parent or "")
+
+
+# Writing --------------------------------------------------------------------------------------------------------------
+
+
+def folder(cwd: str) -> str:
+    """The folder of a directory's sessions."""
+    return re.sub("[^a-zA-Z0-9]", "-", cwd)
+
+
+def write(rounds: list[Round], target: Target) -> Native:
+    lines: list[dict[str, Any]] = []
+
+    def add(type: str, key: str, at: int, message: dict[str, Any]) -> None:
+        lines.append({
+            "parentUuid": lines[-1]["uuid"] if lines else None, "isSidechain": False, "userType": "external",
+            "cwd": target.cwd, "sessionId": target.id, "version": "2.1.325", "type": type, "message": message,
+            "uuid": str(uuid.uuid5(uuid.UUID(target.id), key)), "timestamp": iso(at),
+        })  # fmt: skip
+
+    for one in rounds:
+        if isinstance(one, Prompt):
+            add("user", one.key, one.at, {"role": "user", "content": _content(one.parts, target)})
+        elif isinstance(one, Answer):
+            _write_answer(one, target, add)
+        else:
+            results = [
+                {"type": "tool_result", "tool_use_id": back.call, "content": _result(back, target)}
+                | ({"is_error": True} if back.failed else {})
+                for back in one.returns
+            ]
+            add("user", one.key, one.at, {"role": "user", "content": results})
+    if target.title:
+        lines.append({"type": "custom-title", "customTitle": target.title, "sessionId": target.id})
+    data = b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
+    return Native(
+        id=target.id, files=[Written(path=f"projects/{folder(target.cwd)[:200]}/{target.id}.jsonl", data=data)]
+    )
+
+
+def _write_answer(answer: Answer, target: Target, add: Any) -> None:
+    for i, part in enumerate(answer.parts):
+        if isinstance(part, CallMade):
+            block = {"type": "tool_use", "id": part.call, "name": part.tool, "input": part.input}
+        elif isinstance(part, TextPart):
+            block = {"type": "text", "text": part.text}
+        else:
+            continue
+        # One id for the blocks of one answer: the program merges them, and only them.
+        message = {
+            "id": f"msg_{uuid.uuid5(uuid.UUID(target.id), answer.key).hex[:24]}", "type": "message",
+            "role": "assistant", "model": "<synthetic>", "content": [block], "stop_sequence": None,
+            "stop_reason": "tool_use" if answer.calls else "end_turn",
+            "usage": {"input_tokens": 0, "output_tokens": 0},
+        }  # fmt: skip
+        add("assistant", f"{answer.key}/{i}", answer.at, message)
+
+
+def _content(parts: tuple[Part, ...], target: Target) -> Any:
+    if all(isinstance(part, TextPart) for part in parts):
+        return "\n".join(part.text for part in parts if isinstance(part, TextPart))
+    return [_block(part, target) for part in parts]
+
+
+def _result(returned: CallReturned, target: Target) -> Any:
+    text = output_text(returned)
+    images = [part for part in returned.parts if isinstance(part, ImagePart)]
+    return text if not images else [{"type": "text", "text": text}, *(_block(part, target) for part in images)]
+
+
+def _block(part: Part, target: Target) -> dict[str, Any]:
+    if isinstance(part, TextPart | ThinkingPart):
+        return {"type": "text", "text": part.text}
+    data = base64.b64encode(target.blob(part.blob)).decode()
+    source = {"type": "base64", "media_type": part.media_type or "image/png", "data": data}
+    return {"type": "image", "source": source}
+
+
+def resume(native: str, file: str) -> Command:
+    # A very long directory has a folder whose name ends in a hash only the program can make: then by path.
+    by_path = len(PurePath(file).parent.name) >= 200
+    return Command(argv=["claude", "--resume", file if by_path else native])
+
+
+RUNTIME = Runtime(
+    name=NAME,
+    title="Claude Code",
+    home=".claude",
+    home_variable="CLAUDE_CONFIG_DIR",
+    binary="claude",
+    formats=(
+        Format(
+            name="lines",
+            patterns=("projects/*/*.jsonl", "projects/*/*/subagents/**/*.jsonl"),
+            recognises=recognises,
+            identify=identify,
+            read=read,
+            state=State,
+        ),
+    ),
+    tools={
+        "shell": Tool("Bash", {"command": "command"}),
+        "read": Tool("Read", {"path": "file_path", "offset": "offset", "limit": "limit"}),
+        "write": Tool("Write", {"path": "file_path", "content": "content"}),
+        "edit": Tool("Edit", {"path": "file_path", "old": "old_string", "new": "new_string"}),
+        "glob": Tool("Glob", {"pattern": "pattern", "path": "path"}),
+        "search": Tool("Grep", {"pattern": "pattern", "path": "path"}),
+        "fetch": Tool("WebFetch", {"url": "url"}),
+    },
+    writer=Writer(write=write, resume=resume, images=True, context_tokens=180_000),
+    evidence="2.1.325, run against a scripted model",
+)

@@ -1,0 +1,119 @@
+"""clew's own JSON lines: every event of a session as one flat object, and back into drafts that say the same.
+
+What an operation of clew's own wrote (opened, paused, leases ...) happened to the session that was exported, not to
+the one that reads it: it is kept verbatim, as a kind that begins with `clew.`. So is a body that was removed, and one
+that a newer clew wrote. Seqs in a body are those of the exported session.
+"""
+
+import re
+from collections.abc import Iterable
+from pathlib import PurePath
+
+import msgspec
+from msgspec import Raw
+
+from clew.model import codec
+from clew.model.conversation import identity
+from clew.model.events import KINDS, Compacted, Draft, Event, Opaque, Rewound
+from clew.model.ids import ALPHABET, LENGTH
+from clew.runtimes.contract import Format, Identity, Reading, Runtime, opaque
+
+NAME = "clew"
+# What an event has that its draft has not.
+ENVELOPE = ("session", "seq", "at", "actor", "position")
+_AN_ID = re.compile(f"[{ALPHABET}]{{{LENGTH}}}")
+_AN_EVENT = re.compile(rb'\s*\{"session":\s*"[^"]+",\s*"seq":\s*\d+,\s*"kind":\s*"')
+
+
+class Envelope(msgspec.Struct):
+    session: str
+    seq: int
+    kind: str
+    at: int | None = None
+    source: str | None = None
+    said_at: int | None = None
+
+
+class State(msgspec.Struct, omit_defaults=True):
+    """What the sources of other sessions are called here: those of an ancestor, in the file of a fork."""
+
+    others: dict[str, str] = {}
+
+
+_envelope = msgspec.json.Decoder(Envelope).decode
+_fields = msgspec.json.Decoder(dict[str, Raw]).decode
+
+
+def export(events: Iterable[Event]) -> bytes:
+    """The events, one per line."""
+    lines = (msgspec.json.encode(codec.event_fields(event)) for event in events)
+    # A line feed in verbatim JSON can only lie between its tokens.
+    return b"".join(line.replace(b"\n", b" ").replace(b"\r", b" ") + b"\n" for line in lines)
+
+
+def read(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
+    event = _envelope(record)
+    source = _source(event, reading)
+    said_at = event.said_at if event.said_at is not None else event.at
+    fields = {name: value for name, value in _fields(record).items() if name not in ENVELOPE}
+    if "opaque" in fields and "." in event.kind:
+        body = Opaque(kind=event.kind, raw=bytes(fields["opaque"]).decode())
+        return [Draft(body=body, source=source, said_at=said_at)]
+    if "opaque" in fields or "removed" in fields or event.kind not in KINDS or KINDS[event.kind].reserved:
+        return [opaque(f"{NAME}.{event.kind}", record, source, said_at)]
+    draft = codec.draft(fields)
+    return [msgspec.structs.replace(_renamed(draft, reading.state), source=source, said_at=said_at)]
+
+
+def _source(event: Envelope, reading: Reading[State]) -> str:
+    """The event's own source, or its place. Two sessions may have the same source: another's gets a name of its own."""
+    if event.source is None:
+        return f"{event.session}:{event.seq}"
+    others = reading.state.others
+    if event.session == reading.native:
+        others.pop(identity(event.source), None)
+        return event.source
+    others[identity(event.source)] = f"{event.session}/{identity(event.source)}"
+    return f"{event.session}/{event.source}"
+
+
+def _renamed(draft: Draft, state: State) -> Draft:
+    """The draft, pointing to sources by what they are called here."""
+    body = draft.body
+    if isinstance(body, Rewound) and identity(body.to) in state.others:
+        body = msgspec.structs.replace(body, to=state.others[identity(body.to)])
+    elif isinstance(body, Compacted) and identity(body.keep) in state.others:
+        body = msgspec.structs.replace(body, keep=state.others[identity(body.keep)])
+    return msgspec.structs.replace(draft, body=body)
+
+
+def recognises(path: PurePath, head: bytes) -> bool:
+    first = head.split(b"\n", 1)[0]
+    if _AN_EVENT.match(first):
+        return True
+    try:
+        _envelope(first)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False
+    return True
+
+
+def identify(path: PurePath, first: bytes) -> Identity:
+    """A file is called like its session; if not, its first event tells, which in a fork's file is the ancestor's."""
+    native = path.stem if _AN_ID.fullmatch(path.stem) else _envelope(first).session
+    fields = _fields(first)
+    return Identity(native=native, project=_text(fields, "project"), agent=_text(fields, "agent"))
+
+
+def _text(fields: dict[str, Raw], name: str) -> str:
+    value = msgspec.json.decode(fields[name]) if name in fields else ""
+    return value if isinstance(value, str) else ""
+
+
+RUNTIME = Runtime(
+    name=NAME,
+    title="clew",
+    home="",
+    formats=(Format(name="lines", patterns=(), recognises=recognises, identify=identify, read=read, state=State),),
+    evidence="clew's own export, read back over every kind",
+)

@@ -1,0 +1,323 @@
+"""Cline and Roo Code: a folder per task below the editor's global storage, with two JSON arrays.
+
+`api_conversation_history.json` is the conversation in Anthropic's shape; calls are native blocks, or XML in the text,
+which stays text. `ui_messages.json` is what the panel shows: the same words again. It is read only when it is asked
+for, and then only for the usage, which older conversations do not hold. Both are written anew at every change, and a
+message has no id of its own: its place in the array is its name.
+"""
+
+import base64
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import PurePath
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from clew.model.events import (
+    CallMade,
+    CallReturned,
+    Compacted,
+    Draft,
+    ImagePart,
+    MessageAdded,
+    Part,
+    RuntimeAttached,
+    SessionTitled,
+    TextPart,
+    ThinkingPart,
+    Usage,
+    UsageCounted,
+)
+from clew.runtimes.contract import Format, Identity, Reading, Record, Runtime, Tool, micros, opaque, raw
+
+NAME = "cline"
+_TASK = re.compile(r"\s*<(task|user_message|feedback|answer)>\n?(.*?)\n?</\1>\s*", re.DOTALL)
+_ENVIRONMENT = re.compile(r"\s*<environment_details>.*</environment_details>\s*", re.DOTALL)
+_DIRECTORY = re.compile(r"# Current (?:Working|Workspace) Directory \(([^)\n]+)\)")
+# After one of these no more is counted for the request before.
+_SETTLED = {
+    "api_req_started",
+    "api_req_failed",
+    "completion_result",
+    "followup",
+    "plan_mode_respond",
+    "resume_task",
+    "resume_completed_task",
+}
+
+
+class Source(msgspec.Struct):
+    data: str | None = None
+    media_type: str | None = None
+
+
+class Block(msgspec.Struct):
+    type: str
+    text: str | None = None
+    thinking: str | None = None
+    signature: str | None = None
+    id: str | None = None
+    name: str | None = None
+    input: Raw = Raw(b"{}")
+    tool_use_id: str | None = None
+    content: Raw = Raw(b"null")
+    is_error: bool | None = None
+    source: Source | None = None
+
+
+class ModelInfo(msgspec.Struct):
+    modelId: str | None = None
+
+
+class Tokens(msgspec.Struct):
+    prompt: int | None = None
+    completion: int | None = None
+    cached: int | None = None
+
+
+class Metrics(msgspec.Struct):
+    tokens: Tokens | None = None
+    cost: float | None = None
+
+
+class Message(msgspec.Struct):
+    role: str = ""
+    type: str = ""
+    content: str | list[Raw] = ""
+    ts: float | None = None
+    isSummary: bool | None = None
+    modelInfo: ModelInfo | None = None
+    metrics: Metrics | None = None
+
+
+class Shown(msgspec.Struct):
+    type: str
+    say: str | None = None
+    ask: str | None = None
+    text: str | None = None
+    ts: float | None = None
+    partial: bool | None = None
+
+
+class Request(msgspec.Struct):
+    """What the text of an `api_req_started` says, once the answer is there."""
+
+    tokensIn: int | None = None
+    tokensOut: int | None = None
+    cacheWrites: int | None = None
+    cacheReads: int | None = None
+    cost: float | None = None
+
+
+class State(msgspec.Struct, omit_defaults=True):
+    cwd: str | None = None
+    titled: bool = False
+    request: Request | None = None
+    asked: str = ""
+
+
+_decode = msgspec.json.Decoder(Message).decode
+_block = msgspec.json.Decoder(Block).decode
+
+
+def split(data: bytes) -> Iterator[Record]:
+    """The elements of the array, each under its place."""
+    # Raw elements are not checked for their characters.
+    whole = data.decode("utf-8", "replace").encode()
+    for index, one in enumerate(msgspec.json.decode(whole, type=list[Raw])):
+        yield str(index), bytes(one)
+
+
+def split_shown(data: bytes) -> Iterator[Record]:
+    return ((f"ui/{key}", one) for key, one in split(data))
+
+
+def read(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
+    """One message of the conversation."""
+    message, state = _decode(record), reading.state
+    at = micros(message.ts)
+    if message.role not in ("user", "assistant") or message.type == "reasoning":
+        return [opaque(f"{NAME}.{message.type or message.role or 'record'}", record, key, at)]
+    bodies = _said(message, key, reading)
+    if bodies and message.metrics is not None and isinstance(bodies[0], MessageAdded | CallMade):
+        bodies[0] = msgspec.structs.replace(bodies[0], usage=_spent(message.metrics))
+    drafts = [Draft(body=body, source=f"{key}/{i}" if i else key, said_at=at) for i, body in enumerate(bodies)]
+    if not drafts:
+        drafts = [opaque(f"{NAME}.{message.role}", record, key, at)]
+    cwd = found[1] if (found := _DIRECTORY.search(record.decode())) else state.cwd or ""
+    if cwd != state.cwd:
+        state.cwd = cwd
+        attached = RuntimeAttached(runtime=NAME, native=reading.native, cwd=cwd)
+        drafts.insert(0, Draft(body=attached, source=f"{key}/runtime", said_at=at))
+    if message.role == "user" and not state.titled and (title := _title(bodies)):
+        state.titled = True
+        drafts.append(Draft(body=SessionTitled(title=title), source=f"{key}/title", said_at=at))
+    return drafts
+
+
+def _said(message: Message, key: str, reading: Reading[State]) -> list[Any]:
+    """A message's blocks in order; texts, thoughts and images that follow each other are one message."""
+    contents = message.content
+    if isinstance(contents, str):
+        contents = [raw({"type": "text", "text": contents})] if contents else []
+    user, model = message.role == "user", (message.modelInfo and message.modelInfo.modelId) or ""
+    bodies: list[Any] = []
+    parts: list[Part] = []
+
+    def flush() -> None:
+        alone = parts[0].text if len(parts) == 1 and isinstance(parts[0], TextPart) else ""
+        if parts and user:
+            bodies.append(MessageAdded(role="user", text=alone, parts=() if alone else tuple(parts)))
+        elif parts:
+            held = () if alone else tuple(parts)
+            bodies.append(MessageAdded(role="assistant", text=alone, parts=held, message=key, model=model))
+        parts.clear()
+
+    for content in contents:
+        block = _block(content)
+        if block.type == "text" and block.text is not None and not (user and _ENVIRONMENT.fullmatch(block.text)):
+            if text := _typed(block.text) if user else block.text:
+                parts.append(TextPart(text=text))
+        elif block.type == "thinking":
+            parts.append(ThinkingPart(text=block.thinking or "", signature=block.signature or ""))
+        elif block.type == "image" and block.source is not None and block.source.data:
+            data = base64.b64decode(block.source.data, validate=True)
+            parts.append(ImagePart(blob=reading.blob(data), media_type=block.source.media_type or ""))
+        elif block.type == "tool_use" and block.id and block.name:
+            flush()
+            bodies.append(CallMade(call=block.id, tool=block.name, input=block.input, message=key, model=model))
+        elif block.type == "tool_result" and block.tool_use_id:
+            flush()
+            bodies.append(CallReturned(call=block.tool_use_id, output=block.content, failed=bool(block.is_error)))
+        else:
+            flush()
+            kind = "environment" if block.type == "text" else block.type
+            bodies.append(opaque(f"{NAME}.{kind}", bytes(content), "").body)
+    if message.isSummary and not bodies and parts:
+        return [Compacted(summary="\n".join(part.text for part in parts if isinstance(part, TextPart)))]
+    flush()
+    return bodies
+
+
+def _typed(text: str) -> str:
+    """What the person typed, without the tags around it."""
+    return found[2] if (found := _TASK.fullmatch(text)) else text
+
+
+def _title(bodies: list[Any]) -> str:
+    """The first line of the first prompt."""
+    texts = [
+        part.text
+        for body in bodies
+        if isinstance(body, MessageAdded)
+        for part in body.content
+        if isinstance(part, TextPart)
+    ]
+    return "\n".join(texts).strip().partition("\n")[0].strip()[:80]
+
+
+def read_shown(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
+    """One element of what the panel shows. A request's cost is written into it later, so it is counted at the next."""
+    shown, state = msgspec.json.decode(record, type=Shown), reading.state
+    kind, at = shown.say or shown.ask or shown.type, micros(shown.ts)
+    drafts = [opaque(f"{NAME}.ui.{kind}", record, key, at)]
+    if kind not in _SETTLED or shown.partial:
+        return drafts
+    if state.request is not None and (usage := _usage(state.request)).tokens + usage.cache_read:
+        drafts.append(Draft(body=UsageCounted(usage=usage), source=f"{state.asked}/usage", said_at=at))
+    state.request, state.asked = None, ""
+    if kind == "api_req_started":
+        with suppress(msgspec.DecodeError, RecursionError):
+            state.request, state.asked = msgspec.json.decode(shown.text or "{}", type=Request), key
+    return drafts
+
+
+def _spent(metrics: Metrics) -> Usage:
+    """What an answer cost; the tokens of the prompt include the cached ones."""
+    tokens = metrics.tokens or Tokens()
+    cached = tokens.cached or 0
+    return Usage(
+        input=max((tokens.prompt or 0) - cached, 0),
+        output=tokens.completion or 0,
+        cache_read=cached,
+        cost_micros=round((metrics.cost or 0) * 1_000_000),
+    )
+
+
+def _usage(request: Request) -> Usage:
+    return Usage(
+        input=request.tokensIn or 0,
+        output=request.tokensOut or 0,
+        cache_read=request.cacheReads or 0,
+        cache_write=request.cacheWrites or 0,
+        cost_micros=round((request.cost or 0) * 1_000_000),
+    )
+
+
+# Finding and recognising ----------------------------------------------------------------------------------------------
+
+
+def recognises(path: PurePath, head: bytes) -> bool:
+    return path.name == "api_conversation_history.json" and head.lstrip().startswith(b"[")
+
+
+def recognises_shown(path: PurePath, head: bytes) -> bool:
+    return path.name == "ui_messages.json" and head.lstrip().startswith(b"[")
+
+
+def identify(path: PurePath, first: bytes) -> Identity:
+    """The folder is named after the task; above it is the extension's."""
+    agent = "roo" if any("roo" in folder for folder in path.parts[:-2]) else ""
+    return Identity(native=path.parent.name or path.stem, agent=agent)
+
+
+# Any editor of the family, at home on either system or on a machine reached from one.
+_STORAGE = (
+    ".config/*/User/globalStorage",
+    "Library/Application Support/*/User/globalStorage",
+    "AppData/Roaming/*/User/globalStorage",
+    ".vscode-server/data/User/globalStorage",
+)
+_FOLDERS = (
+    *(f"{storage}/{name}" for storage in _STORAGE for name in ("saoudrizwan.claude-dev", "rooveterinaryinc.roo-cline")),
+    ".cline/data",
+)
+
+RUNTIME = Runtime(
+    name=NAME,
+    title="Cline and Roo Code",
+    home="",
+    formats=(
+        Format(
+            name="conversation",
+            patterns=tuple(f"{folder}/tasks/*/api_conversation_history.json" for folder in _FOLDERS),
+            recognises=recognises,
+            identify=identify,
+            read=read,
+            state=State,
+            mutable=True,
+            split=split,
+        ),
+        Format(
+            name="shown",
+            patterns=(),
+            recognises=recognises_shown,
+            identify=identify,
+            read=read_shown,
+            state=State,
+            mutable=True,
+            split=split_shown,
+        ),
+    ),
+    tools={
+        "shell": Tool("execute_command", {"command": "command"}),
+        "read": Tool("read_file", {"path": "path"}),
+        "write": Tool("write_to_file", {"path": "path", "content": "content"}),
+        "list": Tool("list_files", {"path": "path"}),
+        "search": Tool("search_files", {"pattern": "regex", "path": "path"}),
+    },
+    evidence="Shapes from public sources, read on made-up files only. The extensions were not run.",
+)

@@ -1,0 +1,630 @@
+"""Codex CLI: JSON lines in `sessions/YYYY/MM/DD/rollout-<time>-<id>.jsonl`, each `{timestamp, type, payload}`.
+
+What the model sees is in `response_item` records; `event_msg` records repeat it for the screen and are kept verbatim. A
+fork, and what follows a revert, is a file that holds only its own part and names the rest in `history_base`; older
+versions copy the history of the session they fork.
+"""
+
+import base64
+import re
+import uuid
+from pathlib import PurePath
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from clew.model.events import (
+    Body,
+    CallMade,
+    CallReturned,
+    Compacted,
+    Draft,
+    FilePart,
+    ImagePart,
+    MessageAdded,
+    Part,
+    Rewound,
+    RuntimeAttached,
+    SessionTitled,
+    TextPart,
+    ThinkingPart,
+    TurnEnded,
+    TurnStarted,
+    Usage,
+    UsageCounted,
+)
+from clew.runtimes.contract import (
+    Command,
+    Format,
+    Identity,
+    Native,
+    Reading,
+    Runtime,
+    Target,
+    Tool,
+    Writer,
+    Written,
+    iso,
+    micros,
+    opaque,
+    project_of,
+    raw,
+)
+from clew.runtimes.rounds import Answer, Prompt, Round, output_text, text_of
+
+NAME = "codex"
+# How many turns a rollback can be followed back, and how many failed calls wait for their return: state stays small.
+TURNS = FAILURES = 50
+# Providers of local models number their items from zero in every answer: only a long id names one record for good.
+_LONG_ID = re.compile(r"[\w-]{16,}")
+
+_ID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+_FILE_ID = re.compile(f"({_ID})(_{_ID})?$")
+_TAGS = (
+    "environment_context|user_instructions|turn_aborted|subagent_notification|skill|permissions instructions"
+    "|collaboration_mode|multi_agent_mode|context_window_guidance|model_switch|personality_spec|realtime_conversation"
+)
+_INJECTED = re.compile(rf"\s*(?:<({_TAGS})>.*</\1>|# AGENTS\.md instructions.*</INSTRUCTIONS>)\s*", re.S)
+_IMAGE_TAG = re.compile(r"<image[^<>]*>|</image>")
+_REQUEST = re.compile(r"## My request for Codex:\s*(.*)", re.S)
+_EXIT = re.compile(r"^(?:Exit code: |Process exited with code )(-?\d+)$", re.M)
+_REFUSED = ("aborted", "unsupported call: ", "failed to parse function arguments", "apply_patch verification failed",
+            "patch rejected", "exec_command failed")  # fmt: skip
+
+
+class Tokens(msgspec.Struct):
+    input_tokens: int | None = 0
+    cached_input_tokens: int | None = 0
+    cache_write_input_tokens: int | None = 0
+    output_tokens: int | None = 0
+    reasoning_output_tokens: int | None = 0
+    total_tokens: int | None = 0
+
+
+class Counted(msgspec.Struct):
+    total_token_usage: Tokens | None = None
+    last_token_usage: Tokens | None = None
+
+
+class Payload(msgspec.Struct):
+    """The fields of all kinds of payloads; one that means different things in different kinds is Any."""
+
+    type: str | None = None
+    id: str | None = None
+    role: str | None = None
+    content: Any = None
+    name: str | None = None
+    namespace: str | None = None
+    call_id: str | None = None
+    arguments: Any = None
+    input: Any = None
+    output: Any = None
+    action: Any = None
+    tools: Any = None
+    status: Any = None
+    result: Any = None
+    summary: Any = None
+    encrypted_content: str | None = None
+    revised_prompt: Any = None
+    internal_chat_message_metadata_passthrough: Any = None
+    item: Any = None
+    success: Any = None
+    exit_code: Any = None
+    message: Any = None
+    replacement_history: Any = None
+    info: Counted | None = None
+    usage: Tokens | None = None
+    response_id: str | None = None
+    thread_token_usage: Tokens | None = None
+    turn_id: str | None = None
+    reason: Any = None
+    num_turns: Any = None
+    thread_name: Any = None
+    model: Any = None
+    cwd: str | None = None
+    cli_version: str | None = None
+    git: Any = None
+    source: Any = None
+    agent_nickname: str | None = None
+    parent_thread_id: str | None = None
+    forked_from_id: str | None = None
+    history_base: Any = None
+
+
+class Line(msgspec.Struct):
+    type: str | None = None
+    timestamp: Any = None
+    payload: Payload | None = None
+
+
+class State(msgspec.Struct, omit_defaults=True):
+    where: tuple[str, str, str] = ("", "", "")
+    model: str = ""
+    titled: bool = False
+    forked: bool = False
+    turn: str = ""
+    # How many tokens the session had used when they were last counted; -1 when answers are counted one by one.
+    total: int = 0
+    failed: list[str] = []
+    last: str = ""
+    # For each prompt, the source of what came before it.
+    turns: list[str] = []
+
+
+_decode = msgspec.json.Decoder(Line).decode
+_decode_flat = msgspec.json.Decoder(Payload).decode
+
+
+def read(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
+    line = _decode(record)
+    type, payload = line.type or "", line.payload
+    if payload is None:
+        # Before 0.32 there was no envelope.
+        payload = _decode_flat(record)
+        type = "response_item" if payload.type else "session_meta" if payload.id else "record"
+    source = _source(type, payload) or key
+    at = micros(line.timestamp) if isinstance(line.timestamp, str) else None
+    bodies = _bodies(type, payload, reading) or [None]
+    drafts = []
+    for i, body in enumerate(bodies):
+        name = f"{source}/{i}" if i else source
+        if body is None:
+            drafts.append(opaque(f"{NAME}.{payload.type or type}", record, name, at))
+        else:
+            drafts.append(Draft(body=body, source=name, said_at=at))
+    reading.state.last = drafts[-1].source or ""
+    return drafts
+
+
+def _source(type: str, payload: Payload) -> str:
+    """The identity of a record; nothing when it has none that can be relied on."""
+    if type == "token_usage_record":
+        found = payload.response_id or ""
+        return found if _LONG_ID.fullmatch(found) else ""
+    if type != "response_item":
+        return ""
+    if payload.id and _LONG_ID.fullmatch(payload.id):
+        return payload.id
+    if payload.call_id and _LONG_ID.fullmatch(payload.call_id):
+        return f"{payload.call_id}/{'call' if payload.output is None else 'return'}"
+    return ""
+
+
+def _bodies(type: str, payload: Payload, reading: Reading[State]) -> list[Body | None]:
+    """What a record says; None stands for the record itself, and so does nothing at all."""
+    state = reading.state
+    if type == "session_meta":
+        return _attached(payload, reading)
+    if type == "turn_context":
+        state.model = payload.model if isinstance(payload.model, str) else state.model
+        state.turn = payload.turn_id or state.turn
+        return _moved((payload.cwd or state.where[0], *state.where[1:]), reading)
+    if type == "response_item":
+        return _item(payload, reading)
+    if type == "event_msg":
+        return _event(payload, reading)
+    if type == "compacted":
+        summary = _summary(payload)
+        return [Compacted(summary=summary)] if summary else []
+    if type == "token_usage_record" and payload.usage and (usage := _usage(payload.usage)):
+        state.total = -1
+        return [UsageCounted(usage=usage, model=state.model, message=payload.response_id or "")]
+    return []
+
+
+# Where the session runs -----------------------------------------------------------------------------------------------
+
+
+def _attached(meta: Payload, reading: Reading[State]) -> list[Body | None]:
+    """The program, once more only when something changed; the head of a fork may repeat its parent's."""
+    thread = _thread(reading.native)
+    if meta.id and meta.id != thread:
+        return []
+    branch = meta.git.get("branch") if isinstance(meta.git, dict) else ""
+    forked = bool(meta.forked_from_id or meta.history_base)
+    reading.state.forked = reading.state.forked or forked
+    found = _moved((meta.cwd or "", meta.cli_version or "", branch if isinstance(branch, str) else ""), reading)
+    return [*found, None] if found and forked else found
+
+
+def _moved(where: tuple[str, str, str], reading: Reading[State]) -> list[Body | None]:
+    if where == reading.state.where:
+        return []
+    reading.state.where = where
+    cwd, version, branch = where
+    return [
+        RuntimeAttached(runtime=NAME, native=_thread(reading.native), cwd=cwd, runtime_version=version, branch=branch)
+    ]
+
+
+def _thread(native: str) -> str:
+    """The id that Codex knows the session by; what follows a revert is in a file of its own, with a second id."""
+    found = _FILE_ID.fullmatch(native)
+    return found[1] if found else native
+
+
+# What was said --------------------------------------------------------------------------------------------------------
+
+
+def _item(item: Payload, reading: Reading[State]) -> list[Body | None]:
+    state, model = reading.state, reading.state.model
+    call = item.call_id or item.id or ""
+    match item.type or "message":
+        case "message" if item.role == "assistant":
+            return _message("assistant", item, reading)
+        case "message" if item.role == "user" and not _is_injected(item):
+            return _prompt(_message("user", item, reading), state)
+        case "agent_message":
+            # What another agent tells this one; it may be encrypted as a whole.
+            return _message("user", item, reading)
+        case "reasoning":
+            text = "\n\n".join(_texts(item.summary) + _texts(item.content))
+            thought = ThinkingPart(text=text, signature=item.encrypted_content or "")
+            told = bool(thought.text or thought.signature)
+            return [MessageAdded(role="assistant", parts=(thought,), model=model)] if told else []
+        case "function_call" if item.name and call:
+            tool = f"{item.namespace}__{item.name}" if item.namespace else item.name
+            return [CallMade(call=call, tool=tool, input=_arguments(item.arguments), model=model)]
+        case "custom_tool_call" if item.name and call:
+            return [CallMade(call=call, tool=item.name, input=raw({"input": item.input}), model=model)]
+        case "local_shell_call" if call:
+            return [CallMade(call=call, tool="local_shell", input=raw(item.action), model=model)]
+        case "tool_search_call" if call:
+            return [CallMade(call=call, tool="tool_search", input=_arguments(item.arguments), model=model)]
+        case "tool_search_output" if item.call_id:
+            return [CallReturned(call=item.call_id, output=raw(item.tools))]
+        case "function_call_output" | "custom_tool_call_output" if item.call_id:
+            return [_returned(item.call_id, item.output, reading)]
+        case "web_search_call" if call:
+            # The provider searched by itself: what it found is part of its answer.
+            returned = CallReturned(call=call, output=raw({"status": item.status}), failed=item.status == "failed")
+            return [CallMade(call=call, tool="web_search", input=raw(item.action), model=model), returned]
+        case "image_generation_call" if call and isinstance(item.result, str):
+            image = ImagePart(blob=reading.blob(base64.b64decode(item.result, validate=True)), media_type="image/png")
+            made = CallMade(call=call, tool="image_generation", input=raw({"prompt": item.revised_prompt}), model=model)
+            return [made, CallReturned(call=call, parts=(image,))]
+    return []
+
+
+def _message(role: str, item: Payload, reading: Reading[State]) -> list[Body | None]:
+    parts, left = _parts(item.content, reading)
+    model = reading.state.model if role == "assistant" else ""
+    text = parts[0].text if len(parts) == 1 and isinstance(parts[0], TextPart) else ""
+    said: list[Body | None] = []
+    if parts:
+        said.append(MessageAdded(role=role, text=text, parts=() if text else tuple(parts), model=model))
+    # What has no part is kept with the record.
+    return [*said, None] if left and said else said
+
+
+def _parts(content: Any, reading: Reading[State]) -> tuple[list[Part], bool]:
+    """The parts of a content, and whether anything was left over."""
+    if isinstance(content, str):
+        return [TextPart(text=content)], False
+    parts: list[Part] = []
+    left = False
+    shows = any(one.get("type") == "input_image" for one in content or [])
+    for one in content or []:
+        if isinstance(text := one.get("text"), str):
+            if not (shows and _IMAGE_TAG.fullmatch(text)):
+                parts.append(TextPart(text=text))
+        elif isinstance(url := one.get("image_url"), str) and url.startswith("data:"):
+            parts.append(_image(url, reading))
+        else:
+            left = True
+    return parts, left
+
+
+def _image(url: str, reading: Reading[State]) -> ImagePart:
+    about, _, data = url.removeprefix("data:").partition(",")
+    return ImagePart(blob=reading.blob(base64.b64decode(data, validate=True)), media_type=about.partition(";")[0])
+
+
+def _texts(content: Any) -> list[str]:
+    return [one["text"] for one in content or [] if isinstance(one, dict) and isinstance(one.get("text"), str)]
+
+
+def _is_injected(item: Payload) -> bool:
+    """Whether the program said it in the user's name: newer versions tell, older ones are known by their tags."""
+    about = item.internal_chat_message_metadata_passthrough
+    kinds = about.get("content_item_kinds") if isinstance(about, dict) else None
+    if isinstance(kinds, list) and kinds and "unknown" not in kinds:
+        return not any(str(kind).startswith("user") for kind in kinds)
+    texts = [item.content] if isinstance(item.content, str) else _texts(item.content)
+    return bool(texts) and all(_INJECTED.fullmatch(text) for text in texts)
+
+
+def _prompt(said: list[Body | None], state: State) -> list[Body | None]:
+    """A prompt begins a turn, and the first one gives the session its title."""
+    if not said or not isinstance(first := said[0], MessageAdded):
+        return said
+    state.turns = [*state.turns, state.last][-TURNS:]
+    text = text_of(first.content)
+    asked = _REQUEST.search(text)
+    title = (asked[1] if asked else text).strip().partition("\n")[0].strip()[:80]
+    if title and not state.titled:
+        state.titled = True
+        return [*said, SessionTitled(title=title)]
+    return said
+
+
+# Calls ----------------------------------------------------------------------------------------------------------------
+
+
+def _arguments(arguments: Any) -> Raw:
+    """The arguments as the model wrote them; text that is not JSON becomes a JSON string."""
+    if not isinstance(arguments, str):
+        return raw({} if arguments is None else arguments)
+    if not arguments.strip():
+        return Raw(b"{}")
+    try:
+        msgspec.json.decode(arguments)
+    except (msgspec.DecodeError, RecursionError):
+        return raw(arguments)
+    return Raw(arguments.encode())
+
+
+def _returned(call: str, output: Any, reading: Reading[State]) -> CallReturned:
+    state, parts = reading.state, []
+    if isinstance(output, dict) and "content" in output:
+        # Some versions before 0.60 wrap it: {"content": ..., "success": ...}.
+        output, success = output["content"], output.get("success")
+        state.failed += [call] if success is False else []
+    text = output if isinstance(output, str) else "\n".join(_texts(output if isinstance(output, list) else [output]))
+    if isinstance(output, list) and any("image_url" in one for one in output):
+        parts = [one for one in _parts(output, reading)[0] if isinstance(one, ImagePart)]
+        output = [one for one in output if "image_url" not in one or not str(one["image_url"]).startswith("data:")]
+    failed = call in state.failed or _tells_failure(text)
+    state.failed = [one for one in state.failed if one != call]
+    return CallReturned(call=call, output=raw(output or None if parts else output), parts=tuple(parts), failed=failed)
+
+
+def _tells_failure(text: str) -> bool:
+    if text.startswith(_REFUSED) or text.endswith("\naborted by user"):
+        return True
+    if text.startswith('{"output":') and text.endswith("}"):
+        try:
+            about = msgspec.json.decode(text).get("metadata")
+        except (msgspec.DecodeError, RecursionError):
+            return False
+        return isinstance(about, dict) and about.get("exit_code") not in (0, None)
+    # The head that the program puts before what the command printed.
+    code = _EXIT.search(text[:200].partition("\nOutput:\n")[0])
+    return code is not None and code[1] != "0"
+
+
+def _note_failure(event: Payload, state: State) -> None:
+    """Remember that a call failed: its return does not always say so, and comes later."""
+    about = event.item if isinstance(event.item, dict) else {}
+    call, result = about.get("id") or event.call_id, event.result if isinstance(event.result, dict) else {}
+    done = result.get("Ok")
+    failed = (
+        about.get("status") == "failed"
+        or event.success is False
+        or event.exit_code not in (0, None)
+        or "Err" in result
+        or (isinstance(done, dict) and done.get("isError") is True)
+    )
+    if failed and isinstance(call, str):
+        state.failed = [*state.failed, call][-FAILURES:]
+
+
+# Everything else ------------------------------------------------------------------------------------------------------
+
+
+def _event(event: Payload, reading: Reading[State]) -> list[Body | None]:
+    state = reading.state
+    match event.type:
+        case "task_started" | "turn_started":
+            state.turn = event.turn_id or ""
+            return [TurnStarted(turn=state.turn, model=state.model)]
+        case "task_complete" | "turn_complete":
+            return [TurnEnded(turn=event.turn_id or state.turn, stop_reason="completed", model=state.model)]
+        case "turn_aborted":
+            reason = event.reason if isinstance(event.reason, str) else "interrupted"
+            return [TurnEnded(turn=event.turn_id or state.turn, stop_reason=reason, model=state.model)]
+        case "thread_name_updated" if isinstance(event.thread_name, str) and event.thread_name.strip():
+            state.titled = True
+            return [SessionTitled(title=event.thread_name.strip())]
+        case "thread_rolled_back" if isinstance(event.num_turns, int) and event.num_turns > 0 and state.turns:
+            at = max(len(state.turns) - event.num_turns, 0)
+            to, state.turns = state.turns[at], state.turns[:at]
+            return [Rewound(to=to)]
+        case "token_count":
+            return _count(event.info, reading)
+        case "item_completed" | "exec_command_end" | "mcp_tool_call_end" | "patch_apply_end":
+            _note_failure(event, state)
+    return []
+
+
+def _count(info: Counted | None, reading: Reading[State]) -> list[Body | None]:
+    """What the last answer cost, the first time it is told: news of the rate limits repeats it."""
+    state = reading.state
+    if info is None or info.total_token_usage is None or info.last_token_usage is None or state.total < 0:
+        return []
+    total, usage = info.total_token_usage.total_tokens or 0, _usage(info.last_token_usage)
+    if total == state.total or usage is None:
+        return []
+    state.total = total
+    # A fork of an older version begins with a copy of its parent's turns. Ids tell the time: they are older than it.
+    inherited = state.forked and len(state.turn) == 36 and state.turn < _thread(reading.native)
+    return [] if inherited else [UsageCounted(usage=usage, model=state.model)]
+
+
+def _usage(tokens: Tokens) -> Usage | None:
+    read, write = tokens.cached_input_tokens or 0, tokens.cache_write_input_tokens or 0
+    usage = Usage(
+        input=max((tokens.input_tokens or 0) - read - write, 0), output=tokens.output_tokens or 0,
+        cache_read=read, cache_write=write, reasoning=tokens.reasoning_output_tokens or 0,
+    )  # fmt: skip
+    return usage if usage != Usage() else None
+
+
+def _summary(compacted: Payload) -> str:
+    """What the model sees from here on: the messages that were kept, then the summary. Empty when it cannot be read."""
+    told = compacted.message if isinstance(compacted.message, str) else ""
+    history = compacted.replacement_history if isinstance(compacted.replacement_history, list) else []
+    if not told and any(one.get("type") in ("compaction", "context_compaction") for one in history):
+        return ""
+    kept = []
+    for one in msgspec.convert(history, list[Payload]):
+        text = "\n".join(_texts(one.content))
+        if one.role in ("user", "assistant") and text and text != told and not _is_injected(one):
+            kept.append(f"{one.role}: {text}")
+    return "\n\n".join([*kept, *([told] if told else [])])
+
+
+# Finding and recognising ----------------------------------------------------------------------------------------------
+
+
+def recognises(path: PurePath, head: bytes) -> bool:
+    first = head.lstrip().partition(b"\n")[0]
+    if re.search(rb'"type":\s*"session_meta"', first) and b'"payload"' in first:
+        return True
+    return path.name.startswith("rollout-") and path.suffix == ".jsonl" and first.startswith(b"{")
+
+
+def identify(path: PurePath, first: bytes) -> Identity:
+    """The session its first record names. What follows a revert has the same id and a longer file name."""
+    name = _FILE_ID.search(path.stem)
+    try:
+        line = _decode(first)
+        meta = line.payload or _decode_flat(first)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        meta = Payload()
+    thread = meta.id or (name[1] if name else path.stem)
+    base = meta.history_base if isinstance(meta.history_base, dict) else {}
+    spawn = meta.source.get("subagent") if isinstance(meta.source, dict) else None
+    spawn = spawn.get("thread_spawn") if isinstance(spawn, dict) else None
+    parent = meta.parent_thread_id or (spawn.get("parent_thread_id") if isinstance(spawn, dict) else "")
+    parent = parent or meta.forked_from_id or base.get("thread_id") or ""
+    native = f"{thread}{name[2]}" if name and name[2] and name[1] == thread else thread
+    return Identity(
+        native=native,
+        project=project_of(meta.cwd) if meta.cwd else "",
+        agent=meta.agent_nickname or "",
+        parent=parent if isinstance(parent, str) and parent != native else "",
+        fork_of=str(base.get("thread_id") or ""),
+        fork_bytes=base["end_byte_offset"] if isinstance(base.get("end_byte_offset"), int) else 0,
+    )
+
+
+# Writing --------------------------------------------------------------------------------------------------------------
+
+
+def write(rounds: list[Round], target: Target) -> Native:
+    """A rollout in the form of before `history_mode`, with the events that the list of sessions is made from."""
+    meta = {
+        "id": target.id, "timestamp": iso(target.at), "cwd": target.cwd, "originator": "clew", "cli_version": "0.0.0",
+        "source": "cli",
+    }  # fmt: skip
+    lines: list[tuple[int, str, dict[str, Any]]] = [(target.at, "session_meta", meta)]
+    if target.title:
+        # Codex shows the first prompt instead; this keeps the title for whoever reads the file again.
+        named = {"type": "thread_name_updated", "thread_id": target.id, "thread_name": target.title}
+        lines.append((target.at, "event_msg", named))
+    answers = (one for one in rounds if isinstance(one, Answer))
+    patches = {call.call for answer in answers for call in answer.calls if _patch(call) is not None}
+    for one in rounds:
+        if isinstance(one, Prompt):
+            lines += [(one.at, *line) for line in _write_prompt(one, target)]
+        elif isinstance(one, Answer):
+            lines += [(one.at, *line) for part in one.parts for line in _write_part(part)]
+        else:
+            lines += [(one.at, "response_item", _write_return(back, patches, target)) for back in one.returns]
+    data = b"".join(
+        msgspec.json.encode({"timestamp": iso(at), "type": type, "payload": payload}) + b"\n"
+        for at, type, payload in lines
+    )
+    time = iso(target.at)[:19].replace(":", "-")
+    path = f"sessions/{time[:10].replace('-', '/')}/rollout-{time}-{target.id}.jsonl"
+    return Native(id=target.id, files=[Written(path=path, data=data)])
+
+
+def _write_prompt(prompt: Prompt, target: Target) -> list[tuple[str, dict[str, Any]]]:
+    content = _content(prompt.parts, target)
+    if not content:
+        return []
+    shown = {"type": "user_message", "message": text_of(prompt.parts) or "[image]"}
+    return [("response_item", {"type": "message", "role": "user", "content": content}), ("event_msg", shown)]
+
+
+def _content(parts: tuple[Any, ...], target: Target) -> list[dict[str, str]]:
+    content = []
+    for part in parts:
+        if isinstance(part, TextPart) and part.text:
+            content.append({"type": "input_text", "text": part.text})
+        elif isinstance(part, ImagePart | FilePart) and part.media_type.startswith("image/"):
+            data = base64.b64encode(target.blob(part.blob)).decode()
+            content.append({"type": "input_image", "image_url": f"data:{part.media_type};base64,{data}"})
+        elif isinstance(part, ImagePart | FilePart):
+            content.append({"type": "input_text", "text": f"[file {part.name or part.blob}]"})
+    return content
+
+
+def _write_part(part: Any) -> list[tuple[str, dict[str, Any]]]:
+    if isinstance(part, CallMade):
+        return [("response_item", _write_call(part))]
+    if not isinstance(part, TextPart) or not part.text:
+        return []
+    message = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": part.text}]}
+    return [("event_msg", {"type": "agent_message", "message": part.text}), ("response_item", message)]
+
+
+def _write_call(call: CallMade) -> dict[str, Any]:
+    if (patch := _patch(call)) is not None:
+        return {"type": "custom_tool_call", "call_id": _call_id(call.call), "name": call.tool, "input": patch}
+    name = re.sub("[^a-zA-Z0-9_-]", "_", call.tool)[:64] or "tool"
+    # As text: with an object here Codex drops the call, and its return with it, without a word.
+    arguments = bytes(call.input).decode()
+    return {"type": "function_call", "name": name, "arguments": arguments, "call_id": _call_id(call.call)}
+
+
+def _write_return(returned: CallReturned, patches: set[str], target: Target) -> dict[str, Any]:
+    text, images = output_text(returned), _content(returned.parts, target)
+    return {
+        "type": "custom_tool_call_output" if returned.call in patches else "function_call_output",
+        "call_id": _call_id(returned.call),
+        "output": [{"type": "input_text", "text": text}, *images] if images else text,
+    }
+
+
+def _patch(call: CallMade) -> str | None:
+    """The patch of a call of apply_patch, whose input is text and not JSON."""
+    if call.tool != "apply_patch":
+        return None
+    given = msgspec.json.decode(call.input)
+    text = given.get("input") if isinstance(given, dict) and len(given) == 1 else None
+    return text if isinstance(text, str) else None
+
+
+def _call_id(call: str) -> str:
+    """The id of a call; the API takes no more than 64 characters."""
+    return call if len(call) <= 64 else f"call_{uuid.uuid5(uuid.NAMESPACE_OID, call).hex}"
+
+
+def resume(native: str, path: str) -> Command:
+    return Command(argv=["codex", "resume", _thread(native)])
+
+
+RUNTIME = Runtime(
+    name=NAME,
+    title="Codex CLI",
+    home=".codex",
+    home_variable="CODEX_HOME",
+    binary="codex",
+    formats=(
+        Format(
+            name="rollout",
+            patterns=("sessions/**/rollout-*.jsonl", "archived_sessions/**/rollout-*.jsonl"),
+            recognises=recognises,
+            identify=identify,
+            read=read,
+            state=State,
+        ),
+    ),
+    tools={"shell": Tool("exec_command", {"command": "cmd"}), "patch": Tool("apply_patch", {"patch": "input"})},
+    writer=Writer(write=write, resume=resume, images=True),
+    evidence="read, written and resumed with Codex CLI 0.166.0 on 2026-11-16; see docs/runtimes/codex.md",
+)

@@ -1,0 +1,514 @@
+"""GitHub Copilot CLI: events as JSON lines in `session-state/<id>/events.jsonl`; older builds wrote one flat file.
+
+The calls of an answer are in `assistant.message`; `tool.execution_start` repeats them, and alone tells of a call only
+when no message did. Tokens are reported per answer by `session.usage_record`, and in total at `session.shutdown`: the
+total adds only what no record counted. `inputTokens` includes what was read from and written to the cache.
+"""
+
+import base64
+import re
+import uuid
+from collections.abc import Callable
+from pathlib import PurePath
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Raw
+
+from clew.model.conversation import SPOKEN
+from clew.model.events import (
+    CallMade,
+    CallReturned,
+    Compacted,
+    Draft,
+    FilePart,
+    ImagePart,
+    MessageAdded,
+    Opaque,
+    Part,
+    Rewound,
+    RuntimeAttached,
+    SessionTitled,
+    TextPart,
+    ThinkingPart,
+    Usage,
+    UsageCounted,
+)
+from clew.runtimes.contract import (
+    Command,
+    Format,
+    Identity,
+    Native,
+    Reading,
+    Runtime,
+    Target,
+    Tool,
+    Writer,
+    Written,
+    iso,
+    micros,
+    opaque,
+    project_of,
+    raw,
+)
+from clew.runtimes.rounds import Answer, Prompt, Round, images_of, output_text, text_of
+
+NAME = "copilot-cli"
+VERSION = "1.0.102"
+NOTHING = [0, 0, 0, 0, 0]
+# Nobody counts further; a greater number would not fit where numbers are kept.
+Count = Annotated[int, msgspec.Meta(ge=0, le=10**15)] | None
+
+
+class Event(msgspec.Struct):
+    type: str
+    data: Raw = Raw(b"{}")
+    id: str | None = None
+    timestamp: str | None = None
+    agentId: str | None = None
+
+
+class Context(msgspec.Struct):
+    cwd: str | None = None
+    branch: str | None = None
+
+
+class Started(msgspec.Struct):
+    sessionId: str | None = None
+    copilotVersion: str | None = None
+    context: Context | None = None
+
+
+class Binary(msgspec.Struct):
+    """An image or a file: its bytes, or the name of a `session.binary_asset` before it."""
+
+    type: str | None = None
+    data: str | None = None
+    assetId: str | None = None
+    mimeType: str | None = None
+    displayName: str | None = None
+
+
+class Prompted(msgspec.Struct):
+    content: str | None = None
+    attachments: Raw = Raw(b"null")
+    source: str | None = None
+    isAutopilotContinuation: bool | None = None
+
+
+class Request(msgspec.Struct):
+    toolCallId: str
+    name: str
+    arguments: Raw = Raw(b"{}")
+
+
+class Answered(msgspec.Struct):
+    content: str | None = None
+    messageId: str | None = None
+    apiCallId: str | None = None
+    model: str | None = None
+    reasoningText: str | None = None
+    reasoningOpaque: str | None = None
+    encryptedContent: str | None = None
+    toolRequests: list[Request] | None = None
+    parentToolCallId: str | None = None
+
+
+class Ran(msgspec.Struct):
+    toolCallId: str
+    toolName: str
+    arguments: Raw = Raw(b"{}")
+    model: str | None = None
+    parentToolCallId: str | None = None
+
+
+class Result(msgspec.Struct):
+    content: Raw = Raw(b'""')
+    binaryResultsForLlm: list[Binary] | None = None
+
+
+class Fault(msgspec.Struct):
+    message: str | None = None
+
+
+class Completed(msgspec.Struct):
+    toolCallId: str
+    success: bool | None = None
+    result: Result | None = None
+    error: Fault | None = None
+    parentToolCallId: str | None = None
+
+
+class Summarised(msgspec.Struct):
+    success: bool | None = None
+    summaryContent: str | None = None
+
+
+class Cleared(msgspec.Struct):
+    initialMessage: str | None = None
+
+
+class Tokens(msgspec.Struct):
+    inputTokens: Count = 0
+    outputTokens: Count = 0
+    cacheReadTokens: Count = 0
+    cacheWriteTokens: Count = 0
+    reasoningTokens: Count = 0
+    model: str | None = None
+    apiCallId: str | None = None
+
+
+class Metered(msgspec.Struct):
+    usage: Tokens | None = None
+
+
+class Shutdown(msgspec.Struct):
+    modelMetrics: dict[str, Metered] | None = None
+
+
+class State(msgspec.Struct, omit_defaults=True):
+    """`calls` have not come back yet; `kept` is the first that was said since a compaction began, None outside one."""
+
+    where: tuple[str, str, str] = ("", "", "")
+    titled: bool = False
+    calls: set[str] = set()
+    kept: str | None = None
+    counted: dict[str, list[int]] = {}
+    assets: dict[str, str] = {}
+
+
+_event = msgspec.json.Decoder(Event).decode
+
+
+def read(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
+    event = _event(record)
+    source, at, state = event.id or key, micros(event.timestamp), reading.state
+    reader = READERS.get(event.type)
+    bodies = reader(event, reading) if reader else []
+    if not bodies:
+        return [opaque(f"{NAME}.{event.type}", record, source, at)]
+    drafts = [Draft(body=body, source=f"{source}/{i}" if i else source, said_at=at) for i, body in enumerate(bodies)]
+    first = bodies[0]
+    if isinstance(first, SPOKEN) and not getattr(first, "side", ""):
+        state.kept = state.kept if state.kept != "" else source
+        if not state.titled and isinstance(first, MessageAdded) and first.role == "user" and first.text.strip():
+            state.titled = True
+            title = SessionTitled(title=first.text.strip().splitlines()[0].strip()[:80])
+            drafts.append(Draft(body=title, source=f"{source}/title", said_at=at))
+    return drafts
+
+
+def _started(event: Event, reading: Reading[State]) -> list[Any]:
+    started = msgspec.json.decode(event.data, type=Started)
+    return _attached(started.context, started.copilotVersion, event, reading)
+
+
+def _moved(event: Event, reading: Reading[State]) -> list[Any]:
+    return _attached(msgspec.json.decode(event.data, type=Context), None, event, reading)
+
+
+def _attached(context: Context | None, version: str | None, event: Event, reading: Reading[State]) -> list[Any]:
+    state, context = reading.state, context or Context()
+    where = (context.cwd or state.where[0], version or state.where[1], context.branch or "")
+    if event.agentId or where == state.where:
+        return []
+    state.where = where
+    return [
+        RuntimeAttached(runtime=NAME, native=reading.native, cwd=where[0], runtime_version=where[1], branch=where[2])
+    ]
+
+
+def _prompted(event: Event, reading: Reading[State]) -> list[Any]:
+    prompted = msgspec.json.decode(event.data, type=Prompted)
+    side = event.agentId or ""
+    # A message with a source, or without a word, was put in by the program; that to a subagent is its agent's.
+    if prompted.isAutopilotContinuation or (prompted.source and not side):
+        return []
+    attached = msgspec.json.decode(prompted.attachments, type=list[Binary] | None) or []
+    parts = _binaries(attached, reading)
+    bodies: list[Any] = []
+    if prompted.content or parts:
+        bodies.append(MessageAdded(role="user", text=prompted.content or "", parts=parts, side=side))
+        if len(parts) < len(attached):
+            bodies.append(Opaque(kind=f"{NAME}.attachments", raw=bytes(prompted.attachments).decode()))
+    return bodies
+
+
+def _answered(event: Event, reading: Reading[State]) -> list[Any]:
+    answered = msgspec.json.decode(event.data, type=Answered)
+    about: dict[str, Any] = {
+        "message": answered.apiCallId or answered.messageId or "",
+        "model": answered.model or "",
+        "side": event.agentId or answered.parentToolCallId or "",
+    }
+    signature = answered.reasoningOpaque or answered.encryptedContent or ""
+    bodies: list[Any] = []
+    if answered.reasoningText or signature:
+        parts: tuple[Part, ...] = (ThinkingPart(text=answered.reasoningText or "", signature=signature),)
+        parts += (TextPart(text=answered.content),) if answered.content else ()
+        bodies.append(MessageAdded(role="assistant", parts=parts, **about))
+    elif answered.content:
+        bodies.append(MessageAdded(role="assistant", text=answered.content, **about))
+    requests = answered.toolRequests or []
+    bodies += [CallMade(call=one.toolCallId, tool=one.name, input=_input(one.arguments), **about) for one in requests]
+    reading.state.calls.update(one.toolCallId for one in requests)
+    return bodies
+
+
+def _input(arguments: Raw) -> Raw:
+    """What a tool was given: some builds wrote the JSON of it into a string."""
+    if not bytes(arguments).startswith(b'"'):
+        return arguments
+    text = msgspec.json.decode(arguments, type=str)
+    try:
+        msgspec.json.decode(text, type=dict[str, Raw])
+    except msgspec.DecodeError:
+        return arguments
+    return Raw(text.encode())
+
+
+def _ran(event: Event, reading: Reading[State]) -> list[Any]:
+    ran = msgspec.json.decode(event.data, type=Ran)
+    if ran.toolCallId in reading.state.calls:
+        return []
+    reading.state.calls.add(ran.toolCallId)
+    side = event.agentId or ran.parentToolCallId or ""
+    model = ran.model or ""
+    return [CallMade(call=ran.toolCallId, tool=ran.toolName, input=_input(ran.arguments), model=model, side=side)]
+
+
+def _completed(event: Event, reading: Reading[State]) -> list[Any]:
+    completed = msgspec.json.decode(event.data, type=Completed)
+    result = completed.result or Result()
+    failed = completed.success is False
+    said = completed.error.message if completed.error else None
+    returned = CallReturned(
+        call=completed.toolCallId,
+        output=raw(said) if failed and said is not None else result.content,
+        parts=_binaries(result.binaryResultsForLlm or [], reading),
+        failed=failed,
+        side=event.agentId or completed.parentToolCallId or "",
+    )
+    reading.state.calls.discard(completed.toolCallId)
+    return [returned]
+
+
+def _asset(event: Event, reading: Reading[State]) -> list[Any]:
+    asset = msgspec.json.decode(event.data, type=Binary)
+    if asset.assetId and asset.data:
+        reading.state.assets[asset.assetId] = reading.blob(base64.b64decode(asset.data, validate=True))
+    return []
+
+
+def _binaries(binaries: list[Binary], reading: Reading[State]) -> tuple[Part, ...]:
+    """The images and files whose bytes are in the session."""
+    parts: list[Part] = []
+    for one in binaries:
+        if one.data:
+            blob = reading.blob(base64.b64decode(one.data, validate=True))
+        else:
+            blob = reading.state.assets.get(one.assetId or "", "")
+        if blob:
+            is_image = one.type == "image" or (one.mimeType or "").startswith("image/")
+            kind = ImagePart if is_image else FilePart
+            parts.append(kind(blob=blob, media_type=one.mimeType or "", name=one.displayName or ""))
+    return tuple(parts)
+
+
+def _compacting(event: Event, reading: Reading[State]) -> list[Any]:
+    if not event.agentId:
+        reading.state.kept = ""
+    return []
+
+
+def _compacted(event: Event, reading: Reading[State]) -> list[Any]:
+    """The summary stands for what was said before the compaction began; work goes on while it is made."""
+    done = msgspec.json.decode(event.data, type=Summarised)
+    if event.agentId:
+        return []
+    kept, reading.state.kept = reading.state.kept, None
+    return [Compacted(summary=done.summaryContent, keep=kept or "")] if done.success and done.summaryContent else []
+
+
+def _cleared(event: Event, reading: Reading[State]) -> list[Any]:
+    cleared = msgspec.json.decode(event.data, type=Cleared)
+    if event.agentId:
+        return []
+    opening = [MessageAdded(role="user", text=cleared.initialMessage)] if cleared.initialMessage else []
+    return [Rewound(to=""), *opening]
+
+
+def _recorded(event: Event, reading: Reading[State]) -> list[Any]:
+    tokens = msgspec.json.decode(event.data, type=Metered).usage
+    if tokens is None:
+        return []
+    model, spent = tokens.model or "", _counts(tokens)
+    before = reading.state.counted.get(model, NOTHING)
+    reading.state.counted[model] = [was + new for was, new in zip(before, spent, strict=True)]
+    return [UsageCounted(usage=_usage(spent), model=model, message=tokens.apiCallId or "")]
+
+
+def _stopped(event: Event, reading: Reading[State]) -> list[Any]:
+    """What the session used in total, less what was counted before."""
+    bodies = []
+    for model, metered in (msgspec.json.decode(event.data, type=Shutdown).modelMetrics or {}).items():
+        total, before = _counts(metered.usage or Tokens()), reading.state.counted.get(model, NOTHING)
+        more = [max(0, now - was) for now, was in zip(total, before, strict=True)]
+        reading.state.counted[model] = [was + new for was, new in zip(before, more, strict=True)]
+        if any(more):
+            bodies.append(UsageCounted(usage=_usage(more), model=model))
+    return bodies
+
+
+def _counts(tokens: Tokens) -> list[int]:
+    return [
+        tokens.inputTokens or 0,
+        tokens.outputTokens or 0,
+        tokens.cacheReadTokens or 0,
+        tokens.cacheWriteTokens or 0,
+        tokens.reasoningTokens or 0,
+    ]
+
+
+def _usage(spent: list[int]) -> Usage:
+    taken, output, cache_read, cache_write, reasoning = spent
+    fresh = max(0, taken - cache_read - cache_write)
+    return Usage(input=fresh, output=output, cache_read=cache_read, cache_write=cache_write, reasoning=reasoning)
+
+
+READERS: dict[str, Callable[[Event, Reading[State]], list[Any]]] = {
+    "session.start": _started,
+    "session.resume": _started,
+    "session.context_changed": _moved,
+    "user.message": _prompted,
+    "assistant.message": _answered,
+    "tool.user_requested": _ran,
+    "tool.execution_start": _ran,
+    "tool.execution_complete": _completed,
+    "session.binary_asset": _asset,
+    "session.compaction_start": _compacting,
+    "session.compaction_complete": _compacted,
+    "session.context_cleared": _cleared,
+    "session.usage_record": _recorded,
+    "session.shutdown": _stopped,
+}
+
+
+# Finding and recognising ----------------------------------------------------------------------------------------------
+
+
+def recognises(path: PurePath, head: bytes) -> bool:
+    first = head.split(b"\n", 1)[0]
+    return (
+        path.suffix == ".jsonl" and bool(re.search(rb'"type":\s*"session\.start"', first)) and b'"sessionId"' in first
+    )
+
+
+def identify(path: PurePath, first: bytes) -> Identity:
+    """A session is called like its folder; a flat file like what its first event says."""
+    started = msgspec.json.decode(_event(first).data, type=Started)
+    native = path.parent.name if path.name == "events.jsonl" else started.sessionId or path.stem
+    context = started.context or Context()
+    return Identity(native=native, project=project_of(context.cwd or ""))
+
+
+# Writing --------------------------------------------------------------------------------------------------------------
+
+
+def write(rounds: list[Round], target: Target) -> Native:
+    lines: list[dict[str, Any]] = []
+
+    def add(type: str, key: str, at: int, data: dict[str, Any]) -> None:
+        lines.append({
+            "type": type, "data": data, "id": _id(target, key), "timestamp": iso(at),
+            "parentId": lines[-1]["id"] if lines else None,
+        })  # fmt: skip
+
+    start = {"sessionId": target.id, "version": 1, "producer": "clew", "copilotVersion": VERSION}
+    add("session.start", "start", target.at, start | {"startTime": iso(target.at), "context": {"cwd": target.cwd}})
+    for one in rounds:
+        if isinstance(one, Prompt):
+            add("user.message", one.key, one.at, _prompt(one, target))
+        elif isinstance(one, Answer):
+            if one.calls or text_of(one.parts):
+                add("assistant.message", one.key, one.at, _answer(one, target))
+        else:
+            for i, back in enumerate(one.returns):
+                add("tool.execution_complete", f"{one.key}/{i}", one.at, _result(back, target))
+    data = b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
+    folder = f"session-state/{target.id}"
+    files = [Written(path=f"{folder}/events.jsonl", data=data)]
+    if target.title:
+        # A title is not an event: it is in the file beside them, which the program else makes itself.
+        about = {"id": target.id, "cwd": target.cwd, "name": target.title, "user_named": True}
+        lines_of_yaml = [f"{name}: {msgspec.json.encode(value).decode()}\n" for name, value in about.items()]
+        files.append(Written(path=f"{folder}/workspace.yaml", data="".join(lines_of_yaml).encode()))
+    return Native(id=target.id, files=files)
+
+
+def _prompt(prompt: Prompt, target: Target) -> dict[str, Any]:
+    text, attached = text_of(prompt.parts), [_binary(part, target) for part in images_of(prompt.parts)]
+    return {"content": text, "transformedContent": text, **({"attachments": attached} if attached else {})}
+
+
+def _answer(answer: Answer, target: Target) -> dict[str, Any]:
+    requests = [
+        {"toolCallId": call.call, "name": call.tool, "arguments": call.input, "type": "function"}
+        for call in answer.calls
+    ]
+    message = _id(target, f"{answer.key}/message")
+    return {"messageId": message, "content": text_of(answer.parts), "toolRequests": requests}
+
+
+def _id(target: Target, key: str) -> str:
+    return str(uuid.uuid5(uuid.UUID(target.id), key))
+
+
+def _result(back: CallReturned, target: Target) -> dict[str, Any]:
+    """A failure has an error in the place of a result; the program reads only that one."""
+    text = output_text(back)
+    if back.failed:
+        return {"toolCallId": back.call, "success": False, "error": {"message": text}}
+    images = [{**_binary(part, target), "type": "image"} for part in images_of(back.parts)]
+    result = {"content": text} | ({"binaryResultsForLlm": images} if images else {})
+    return {"toolCallId": back.call, "success": True, "result": result}
+
+
+def _binary(part: ImagePart | FilePart, target: Target) -> dict[str, Any]:
+    data = base64.b64encode(target.blob(part.blob)).decode()
+    named = {"displayName": part.name} if part.name else {}
+    return {"type": "blob", "data": data, "mimeType": part.media_type or "image/png", **named}
+
+
+def resume(native: str, file: str) -> Command:
+    return Command(argv=["copilot", f"--resume={native}"])
+
+
+RUNTIME = Runtime(
+    name=NAME,
+    title="GitHub Copilot CLI",
+    home=".copilot",
+    home_variable="COPILOT_HOME",
+    binary="copilot",
+    formats=(
+        Format(
+            name="lines",
+            patterns=("session-state/*/events.jsonl", "session-state/*.jsonl"),
+            recognises=recognises,
+            identify=identify,
+            read=read,
+            state=State,
+        ),
+    ),
+    tools={
+        "shell": Tool("bash", {"command": "command"}),
+        "read": Tool("view", {"path": "path"}),
+        "write": Tool("create", {"path": "path", "content": "file_text"}),
+        "edit": Tool("edit", {"path": "path", "old": "old_str", "new": "new_str"}),
+        "glob": Tool("glob", {"pattern": "pattern", "path": "paths"}),
+        "search": Tool("grep", {"pattern": "pattern", "path": "paths"}),
+        "fetch": Tool("web_fetch", {"url": "url"}),
+    },
+    writer=Writer(write=write, resume=resume, images=True),
+    evidence=f"{VERSION}, run against a scripted model",
+)

@@ -1,0 +1,318 @@
+"""A conversation made to fit another program, and an honest list of what that took.
+
+Everything a target cannot take as it is goes one of two ways: it is adapted, and the report says how, or it is dropped,
+and the report says why. What was never part of the conversation stays in the log and is only counted.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from clew.model.conversation import conversation, model_view
+from clew.model.events import (
+    CallMade,
+    CallReturned,
+    Event,
+    FilePart,
+    ImagePart,
+    Opaque,
+    Part,
+    RuntimeAttached,
+    TextPart,
+    ThinkingPart,
+)
+from clew.runtimes.contract import Runtime, Tool, raw
+from clew.runtimes.rehome import Rehoming
+from clew.runtimes.rounds import Answer, Prompt, Results, Round, output_text, rounds
+
+# A token is about four characters of English or code; the estimate only decides whether to cut.
+CHARACTERS_PER_TOKEN = 4
+NO_RESULT = "[No result was recorded: the session ended before this call returned.]"
+NO_BEGINNING = "[The beginning of this session was not recorded.]"
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """One kind of thing that could not be carried as it was: how many, and why."""
+
+    what: str
+    count: int
+    why: str
+
+
+class Fidelity(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a session on its way into another program. `stayed` was not conversation and is in the log."""
+
+    carried: dict[str, int]
+    adapted: list[Change] = []
+    dropped: list[Change] = []
+    stayed: dict[str, int] = {}
+
+
+class Fitted(msgspec.Struct, frozen=True, kw_only=True):
+    rounds: list[Round]
+    fidelity: Fidelity
+
+
+def fit(
+    events: list[Event],
+    target: Runtime,
+    *,
+    tools: dict[str, dict[str, Tool]],
+    rehoming: Rehoming | None = None,
+    flatten: bool = False,
+    brief: str = "",
+) -> Fitted:
+    """The rounds of a session for a target. `tools` are the common tools of each runtime the session ran in."""
+    return _Fit(target, tools, rehoming, flatten=flatten, brief=brief).run(events)
+
+
+class _Fit:
+    def __init__(
+        self,
+        target: Runtime,
+        tools: dict[str, dict[str, Tool]],
+        rehoming: Rehoming | None,
+        *,
+        flatten: bool,
+        brief: str,
+    ) -> None:
+        self._target = target
+        self._rehoming = rehoming
+        self._flatten = flatten
+        self._brief = brief
+        # By the name a program gives it: which common tool it is, and what its arguments are called in common.
+        self._common = {
+            name: {
+                tool.name: (common, {own: word for word, own in tool.arguments.items()}) for common, tool in of.items()
+            }
+            for name, of in tools.items()
+        }
+        self._adapted: Counter[tuple[str, str]] = Counter()
+        self._dropped: Counter[tuple[str, str]] = Counter()
+
+    def run(self, events: list[Event]) -> Fitted:
+        spoken = conversation(events)
+        sides = len(conversation(events, sides=True)) - len(spoken)
+        self._drop("messages of subagents", sides, "they were said beside the conversation, not in it")
+        seen = model_view(events)
+        covered = len(spoken) - len(seen)
+        self._adapt("messages before a compaction", covered, "the summary the session made stands for them")
+        found = rounds(self._translated(events, seen))
+        found = [one for one in map(self._round, found) if one is not None]
+        found = self._paired(found)
+        if self._rehoming is not None:
+            found = self._rehoming.rounds(found)
+            self._adapt("paths", self._rehoming.count, "the project lives elsewhere now")
+        if self._flatten:
+            found = self._as_text(found)
+        found = self._cut(found)
+        if found and not isinstance(found[0], Prompt):
+            found.insert(0, Prompt(key="0", at=found[0].at, parts=(TextPart(text=NO_BEGINNING),)))
+            self._adapt("beginning", 1, "a conversation has to begin with a prompt")
+        return Fitted(rounds=found, fidelity=self._fidelity(found, events))
+
+    def _fidelity(self, found: list[Round], events: list[Event]) -> Fidelity:
+        carried = Counter[str]()
+        for one in found:
+            if isinstance(one, Prompt):
+                carried["prompts"] += 1
+            elif isinstance(one, Results):
+                carried["results"] += len(one.returns)
+            else:
+                carried["answers"] += any(isinstance(part, TextPart) for part in one.parts)
+                carried["calls"] += len(one.calls)
+        stayed = Counter(event.kind for event in events if isinstance(event.body, Opaque))
+        return Fidelity(
+            carried={name: count for name, count in carried.items() if count},
+            adapted=_changes(self._adapted),
+            dropped=_changes(self._dropped),
+            stayed=dict(stayed),
+        )
+
+    def _adapt(self, what: str, count: int, why: str) -> None:
+        if count:
+            self._adapted[what, why] += count
+
+    def _drop(self, what: str, count: int, why: str) -> None:
+        if count:
+            self._dropped[what, why] += count
+
+    # Calls in the target's words --------------------------------------------------------------------------------------
+
+    def _translated(self, events: list[Event], seen: Iterable[Event]) -> Iterator[Event]:
+        """The conversation with every call named as the target names it."""
+        runtime, driven = "", {}
+        for event in events:
+            if isinstance(event.body, RuntimeAttached):
+                runtime = event.body.runtime
+            driven[event.seq] = runtime
+        for event in seen:
+            body = event.body
+            if isinstance(body, CallMade) and driven.get(event.seq) != self._target.name:
+                event = msgspec.structs.replace(event, body=self._renamed(body, driven.get(event.seq, "")))
+            yield event
+
+    def _renamed(self, call: CallMade, runtime: str) -> CallMade:
+        common, words = self._common.get(runtime, {}).get(call.tool, ("", {}))
+        own = self._target.tools.get(common)
+        if own is None:
+            self._adapt("calls of foreign tools", 1, f"{self._target.title} has no such tool; the name was kept")
+            return call
+        values = msgspec.json.decode(call.input)
+        if not isinstance(values, dict):
+            return call
+        named = {own.arguments.get(words.get(name, ""), name): value for name, value in values.items()}
+        if (call.tool, list(values)) != (own.name, list(named)):
+            self._adapt("tool names", 1, f"written as {self._target.title} names them")
+        return msgspec.structs.replace(call, tool=own.name, input=raw(named))
+
+    # Parts a target cannot take ---------------------------------------------------------------------------------------
+
+    def _round(self, one: Round) -> Round | None:
+        if isinstance(one, Results):
+            backs = tuple(msgspec.structs.replace(back, parts=self._parts(back.parts)) for back in one.returns)
+            return msgspec.structs.replace(one, returns=backs)
+        if isinstance(one, Prompt):
+            if one.role != "user":
+                self._adapt(f"{one.role} messages", 1, "carried as the user's words")
+            prompt = self._parts(one.parts)
+            return msgspec.structs.replace(one, parts=prompt, role="user") if prompt else None
+        answer = tuple(
+            self._object(part) if isinstance(part, CallMade) else part
+            for piece in one.parts
+            for part in ([piece] if isinstance(piece, CallMade) else self._parts((piece,)))
+        )
+        return msgspec.structs.replace(one, parts=answer) if answer else None
+
+    def _parts(self, parts: tuple[Part, ...]) -> tuple[Any, ...]:
+        return tuple(kept for part in parts if (kept := self._part(part)) is not None)
+
+    def _part(self, part: Part) -> Part | None:
+        if isinstance(part, ThinkingPart):
+            self._drop("thinking", 1, "its signature only holds for the provider that made it")
+            return None
+        writer = self._target.writer
+        if isinstance(part, ImagePart | FilePart) and not (isinstance(part, ImagePart) and writer and writer.images):
+            self._adapt("images and files", 1, f"{self._target.title} gets a note in their place")
+            return TextPart(text=f"[{part.media_type or 'file'} {part.name or part.blob[:12]}, kept in clew]")
+        return None if isinstance(part, TextPart) and not part.text else part
+
+    def _object(self, call: CallMade) -> CallMade:
+        """Every provider wants the arguments of a call as an object."""
+        value = msgspec.json.decode(call.input)
+        if isinstance(value, dict):
+            return call
+        self._adapt("arguments", 1, "arguments that were no object were put into one")
+        return msgspec.structs.replace(call, input=raw({"input": value}))
+
+    # Calls and results in pairs ---------------------------------------------------------------------------------------
+
+    def _paired(self, found: list[Round]) -> list[Round]:
+        """Each answer's calls followed by exactly one result each; every call with an id of its own."""
+        results: dict[str, list[CallReturned]] = {}
+        at: dict[str, Results] = {}
+        for one in found:
+            if isinstance(one, Results):
+                for back in one.returns:
+                    results.setdefault(back.call, []).append(back)
+                    at.setdefault(back.call, one)
+        paired: list[Round] = []
+        used: Counter[str] = Counter()
+        for one in found:
+            if isinstance(one, Results):
+                continue
+            if isinstance(one, Prompt) or not one.calls:
+                paired.append(one)
+                continue
+            paired += self._with_results(one, results, at, used)
+        orphans = sum(len(backs) - min(used[call], len(backs)) for call, backs in results.items())
+        self._drop("results without a call", orphans, "the call they answer is not in the conversation")
+        return paired
+
+    def _with_results(
+        self, answer: Answer, results: dict[str, list[CallReturned]], at: dict[str, Results], used: Counter[str]
+    ) -> list[Round]:
+        parts: list[Part | CallMade] = []
+        backs: list[CallReturned] = []
+        when = answer.at
+        for part in answer.parts:
+            if not isinstance(part, CallMade):
+                parts.append(part)
+                continue
+            number = used[part.call]
+            used[part.call] += 1
+            own = results.get(part.call, [])[number : number + 1]
+            if not own:
+                self._adapt("calls without a result", 1, "closed with a note that none was recorded")
+                own = [CallReturned(call=part.call, output=raw(NO_RESULT), failed=True)]
+            else:
+                when = max(when, at[part.call].at)
+            name = part.call if part.call and not number else f"{part.call or 'call'}_{number + 1}"
+            if name != part.call:
+                self._adapt("call ids", 1, "two calls had the same id")
+            parts.append(msgspec.structs.replace(part, call=name))
+            backs.append(msgspec.structs.replace(own[0], call=name))
+        return [
+            msgspec.structs.replace(answer, parts=tuple(parts)),
+            Results(key=f"{answer.key}r", at=when, returns=tuple(backs)),
+        ]
+
+    # As plain text ----------------------------------------------------------------------------------------------------
+
+    def _as_text(self, found: list[Round]) -> list[Round]:
+        """Calls and results told in words, for a provider that refuses tools it does not know."""
+        told: list[Round] = []
+        for one in found:
+            if isinstance(one, Answer):
+                parts = tuple(_told(part) if isinstance(part, CallMade) else part for part in one.parts)
+                self._adapt("calls", len(one.calls), "told as text, as asked")
+                told.append(msgspec.structs.replace(one, parts=parts))
+            elif isinstance(one, Results):
+                texts = [TextPart(text=f"[result of call {back.call}]\n{output_text(back)}") for back in one.returns]
+                self._adapt("results", len(texts), "told as text, as asked")
+                told.append(Prompt(key=one.key, at=one.at, parts=tuple(texts)))
+            else:
+                told.append(one)
+        return told
+
+    # Too long for the target ------------------------------------------------------------------------------------------
+
+    def _cut(self, found: list[Round]) -> list[Round]:
+        """The last turns that fit, with what must not be forgotten in front of them."""
+        writer = self._target.writer
+        room = (writer.context_tokens if writer else 100_000) * CHARACTERS_PER_TOKEN
+        if sum(map(_length, found)) <= room:
+            return found
+        room -= len(self._brief) + 2000
+        starts = [i for i, one in enumerate(found) if isinstance(one, Prompt)]
+        used, first = 0, len(found)
+        for start, end in reversed(list(zip(starts, [*starts[1:], len(found)], strict=True))):
+            used += sum(map(_length, found[start:end]))
+            if used > room and first < len(found):
+                break
+            first = start
+        self._adapt(
+            "turns too many", sum(start < first for start in starts),
+            f"longer than the context of {self._target.title}: the last were carried, a brief stands for the rest",
+        )  # fmt: skip
+        words = f"[The earlier part of this session is not shown here.]\n\n{self._brief}".strip()
+        at = found[first].at if first < len(found) else 0
+        return [Prompt(key="brief", at=at, parts=(TextPart(text=words),)), *found[first:]]
+
+
+def _changes(counted: Counter[tuple[str, str]]) -> list[Change]:
+    return [Change(what=what, count=count, why=why) for (what, why), count in counted.items()]
+
+
+def _told(call: CallMade) -> TextPart:
+    return TextPart(text=f"[call {call.call}: {call.tool} {bytes(call.input).decode()}]")
+
+
+def _length(one: Round) -> int:
+    if isinstance(one, Results):
+        return sum(len(bytes(back.output)) for back in one.returns)
+    return sum(
+        len(bytes(part.input)) if isinstance(part, CallMade) else len(getattr(part, "text", "")) for part in one.parts
+    )

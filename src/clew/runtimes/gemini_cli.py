@@ -1,0 +1,573 @@
+"""Gemini CLI: a log of JSON lines below `tmp/<project>/chats/`, and the single JSON documents it wrote before.
+
+A message is written again under its id when calls are added to it; `$set.messages` replaces the whole list (at a
+resume, after a compression, when an answer was cancelled), and `$rewindTo` takes back a message and all after it. A
+replaced list is held against the conversation as it was: it goes on from the last message both have in common. The
+list repeats messages without their model, tokens and thoughts, so that one whose words are the same is not told again.
+What a call gave back is there twice, in the call and as a message of its own; both have the source of the call.
+"""
+
+import hashlib
+import re
+import uuid
+from collections.abc import Iterable, Iterator
+from pathlib import PurePath
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from clew.model.events import (
+    Body,
+    CallMade,
+    CallReturned,
+    Compacted,
+    Draft,
+    MessageAdded,
+    Rewound,
+    RuntimeAttached,
+    SessionTitled,
+    ThinkingPart,
+    Usage,
+    UsageCounted,
+)
+from clew.model.events import Part as Said
+from clew.runtimes.contract import (
+    Command,
+    Format,
+    Identity,
+    Native,
+    Reading,
+    Record,
+    Runtime,
+    Target,
+    Tool,
+    Writer,
+    Written,
+    iso,
+    micros,
+    opaque,
+)
+from clew.runtimes.gemini_parts import UNKNOWN, Content, bodies, object_of, parts_of, returned, words_of, written
+from clew.runtimes.rounds import Answer, Prompt, Round
+
+NAME = "gemini-cli"
+# What the program puts in front of a conversation, and leaves out again when it resumes one.
+_INJECTED = re.compile(r"\s*<(session_context|hook_context)>.*</\1>\s*", re.DOTALL)
+_IGNORED = ("/", "?", "<session_context>", "<hook_context>")
+_WORKSPACE = re.compile(r"Workspace Directories:\*\*\n\s*- (.+)")
+
+
+class Thought(msgspec.Struct):
+    subject: str | None = None
+    description: str | None = None
+
+
+class ToolCall(msgspec.Struct):
+    id: str
+    name: str = ""
+    args: Raw = Raw(b"{}")
+    result: Content = None
+
+
+class Tokens(msgspec.Struct):
+    input: int | None = 0
+    output: int | None = 0
+    cached: int | None = 0
+    thoughts: int | None = 0
+    tool: int | None = 0
+
+
+class Patch(msgspec.Struct):
+    messages: list[Raw] | None = None
+    summary: str | None = None
+
+
+class Line(msgspec.Struct):
+    """Any record: a header, a message, a patch or a rewind."""
+
+    id: str | None = None
+    type: str = ""
+    timestamp: str | None = None
+    content: Content = None
+    displayContent: Content = None
+    thoughts: list[Thought] | None = None
+    toolCalls: list[ToolCall] | None = None
+    tokens: Tokens | None = None
+    model: str | None = None
+    sessionId: str | None = None
+    directories: list[str] | None = None
+    summary: str | None = None
+    messages: list[Raw] | None = None
+    patch: Patch | None = msgspec.field(name="$set", default=None)
+    rewind: str | None = msgspec.field(name="$rewindTo", default=None)
+
+
+class Known(msgspec.Struct, array_like=True):
+    """A message that was told: what it said, its last piece (None if it said nothing), its source if not its id.
+
+    `here` says that it is in the list as it is now.
+    """
+
+    mark: str = ""
+    last: str | None = None
+    source: str = ""
+    here: bool = True
+
+
+class Register(msgspec.Struct):
+    """The program's own list: which folder keeps the sessions of which directory."""
+
+    projects: dict[str, str] = {}
+
+
+class State(msgspec.Struct, omit_defaults=True):
+    """`path` is the list of messages as it is now, `lost` as it was before it was last replaced."""
+
+    path: list[str] = []
+    lost: list[str] = []
+    known: dict[str, Known] = {}
+    returns: dict[str, str] = {}
+    answer: str = ""
+    spent: tuple[int, int, int, int] = (0, 0, 0, 0)
+    titled: bool = False
+    attached: bool = False
+    cwd: str = ""
+
+
+Piece = tuple[str, Body]
+_decode = msgspec.json.Decoder(Line).decode
+
+
+def read(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
+    line = _decode(record)
+    if line.rewind is not None:
+        return [_rewind(line.rewind, key, reading.state)]
+    if line.id is not None:
+        return _message(line, record, key, reading)
+    if line.patch is not None:
+        return _patch(line.patch, record, key, reading)
+    if not line.sessionId:
+        return [opaque(f"{NAME}.record", record, key)]
+    return _header(line, record, key, reading)
+
+
+def _header(line: Line, record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
+    """What a session begins with; an older one is a document in itself, with all its messages."""
+    if line.messages is not None:
+        record = msgspec.json.encode({**msgspec.json.decode(record, type=dict[str, Raw]), "messages": None})
+    drafts = [opaque(f"{NAME}.header", record, key)]
+    drafts += _title(line.summary, f"{key}/title", reading.state)
+    drafts += _attach((line.directories or [""])[0], key, reading)
+    for n, one in enumerate(line.messages or []):
+        drafts += _message(_decode(one), bytes(one), f"{key}/{n}", reading)
+    return drafts
+
+
+def _message(line: Line, record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
+    """A message that was added at the end, or written again."""
+    state, id = reading.state, line.id or key
+    pieces = _pieces(line, reading)
+    known = state.known.get(id)
+    if known is None or not known.here:
+        known = _elsewhere(id, key, state) if known else Known()
+        state.path.append(id)
+    return _tell(line, record, key, reading, pieces, known)
+
+
+def _elsewhere(id: str, key: str, state: State) -> Known:
+    """A message that was taken back and is there again stands in another place: it needs another source."""
+    # The list that was replaced cannot be put back as it was any more.
+    state.lost = []
+    return Known(source=f"{id}{key}")
+
+
+def _tell(
+    line: Line, record: bytes, key: str, reading: Reading[State], pieces: list[Piece], known: Known
+) -> list[Draft]:
+    """The drafts of a message, and what is remembered of it."""
+    state, id, at = reading.state, line.id or key, micros(line.timestamp)
+    source = known.source or id
+    state.known[id] = Known(mark=_mark(line, pieces), last=_last(pieces), source=known.source)
+    drafts = _attach(_workspace(line), key, reading, at)
+    _expect(pieces, source, state)
+    for name, body in pieces:
+        place = state.returns.get(body.call) if isinstance(body, CallReturned) else None
+        if isinstance(body, MessageAdded | CallMade) and body.message:
+            # The pieces of an answer belong together, and not to those of the one that was taken back.
+            body = msgspec.structs.replace(body, message=source)
+        drafts.append(Draft(body=body, source=place or f"{source}{name}", said_at=at))
+    if line.type == "user" and not state.titled and any(isinstance(body, MessageAdded) for _, body in pieces):
+        words = words_of(line.displayContent) or words_of(line.content)
+        drafts += _title(words, f"{source}/title", state) if not words.startswith("System:") else []
+    usage = _usage(line, source, at, state)
+    if not (pieces or usage) or any(part == UNKNOWN for part in parts_of(line.content)):
+        # Not under its id: the program's first message has the same id in every session.
+        drafts.append(opaque(f"{NAME}.{_kind(line)}", record, key, at))
+    return drafts + usage
+
+
+def _expect(pieces: list[Piece], source: str, state: State) -> None:
+    """Remember where the returns of a message's calls belong."""
+    if calls := [(name, body) for name, body in pieces if isinstance(body, CallMade)]:
+        state.returns = {body.call: f"{source}{name.replace('call', 'return')}" for name, body in calls}
+
+
+def _kind(line: Line) -> str:
+    injected = _INJECTED.match(words_of(line.content))
+    return injected.group(1) if injected else line.type or "message"
+
+
+# What a message says --------------------------------------------------------------------------------------------------
+
+
+def _pieces(line: Line, reading: Reading[Any]) -> list[Piece]:
+    """The bodies of a message, each with a name that stays its own when the message is written again."""
+    parts = parts_of(line.content)
+    if line.type == "user":
+        if _INJECTED.fullmatch(words_of(line.content)) and parts[0].thought is None:
+            return []
+        return _named(bodies(parts, "user", reading))
+    if line.type != "gemini":
+        return []
+    message, model = line.id or "", line.model or ""
+    found = bodies(parts, "assistant", reading, message=message, model=model)
+    if line.thoughts and not any(part.thought for part in parts):
+        thoughts = tuple(ThinkingPart(text=_thought(one)) for one in line.thoughts)
+        found.insert(0, MessageAdded(role="assistant", parts=thoughts, message=message, model=model))
+    there = {body.call for body in found if isinstance(body, CallMade)}
+    for tool in line.toolCalls or []:
+        if tool.id not in there:
+            input = object_of(tool.args)
+            found.append(CallMade(call=tool.id, tool=tool.name, input=input, message=message, model=model))
+    for tool in line.toolCalls or []:
+        found += _result(tool, reading)
+    return _named(found)
+
+
+def _result(tool: ToolCall, reading: Reading[Any]) -> list[Body]:
+    """What the program wrote down with the call itself; nothing while it is running."""
+    if isinstance(tool.result, str):
+        return [CallReturned(call=tool.id, output=Raw(msgspec.json.encode(tool.result)))]
+    found = bodies(parts_of(tool.result), "user", reading)
+    return [body for body in found if isinstance(body, CallReturned) and body.call == tool.id]
+
+
+def _named(found: list[Body]) -> list[Piece]:
+    counts = {"": 0, "/thought": 0, "/call": 0, "/return": 0}
+    pieces = []
+    for body in found:
+        name = "/call" if isinstance(body, CallMade) else "/return" if isinstance(body, CallReturned) else ""
+        if isinstance(body, MessageAdded) and body.parts and isinstance(body.parts[0], ThinkingPart):
+            name = "/thought"
+        n, counts[name] = counts[name], counts[name] + 1
+        pieces.append((f"{name}{n}" if name else f"/text{n}" if n else "", body))
+    return pieces
+
+
+def _thought(thought: Thought) -> str:
+    return "\n".join(words for words in (thought.subject, thought.description) if words)
+
+
+def _mark(line: Line, pieces: list[Piece]) -> str:
+    """A short name for what a message says, thoughts and model aside."""
+    said: list[Any] = []
+    for name, body in pieces:
+        if isinstance(body, CallMade):
+            # The program writes arguments again in its own way.
+            said.append([body.tool, msgspec.json.decode(body.input)])
+        elif isinstance(body, CallReturned):
+            # A call's own return is not repeated with it in a list.
+            said += [[body.output, body.failed]] if line.type == "user" else []
+        elif isinstance(body, MessageAdded) and not name.startswith("/thought"):
+            said.append(body.content)
+    return hashlib.blake2b(msgspec.json.encode(said or words_of(line.content)), digest_size=5).hexdigest()
+
+
+def _last(pieces: list[Piece]) -> str | None:
+    """The piece the conversation goes on from; returns need not be named, they follow their calls."""
+    return next((name for name, body in reversed(pieces) if not isinstance(body, CallReturned)), None)
+
+
+def _usage(line: Line, source: str, at: int | None, state: State) -> list[Draft]:
+    """What an answer cost, or what it cost more than was told before."""
+    tokens = line.tokens
+    if tokens is None:
+        return []
+    cached, thoughts = tokens.cached or 0, tokens.thoughts or 0
+    fresh = max((tokens.input or 0) - cached, 0) + (tokens.tool or 0)
+    now = (fresh, (tokens.output or 0) + thoughts, cached, thoughts)
+    before = state.spent if state.answer == source else (0, 0, 0, 0)
+    new = [max(much - was, 0) for much, was in zip(now, before, strict=True)]
+    state.answer, state.spent = source, (
+        max(now[0], before[0]), max(now[1], before[1]), max(now[2], before[2]), max(now[3], before[3]),
+    )  # fmt: skip
+    if not any(new):
+        return []
+    usage = Usage(input=new[0], output=new[1], cache_read=new[2], reasoning=new[3])
+    counted = UsageCounted(usage=usage, model=line.model or "", message=line.id or "")
+    return [Draft(body=counted, source=f"{source}/usage{sum(now)}", said_at=at)]
+
+
+def _title(words: str | None, source: str, state: State) -> list[Draft]:
+    title = next((row.strip() for row in (words or "").splitlines() if row.strip()), "")[:80]
+    if not title:
+        return []
+    state.titled = True
+    return [Draft(body=SessionTitled(title=title), source=source)]
+
+
+def _workspace(line: Line) -> str:
+    injected = line.type == "user" and _WORKSPACE.search(words_of(line.content))
+    return injected.group(1).strip() if injected and _kind(line) == "session_context" else ""
+
+
+def _attach(cwd: str, key: str, reading: Reading[State], at: int | None = None) -> list[Draft]:
+    """Where the program works: told with the first message, and again when it becomes known or changes."""
+    state = reading.state
+    if state.attached and (not cwd or cwd == state.cwd):
+        return []
+    if not cwd and not state.path:
+        return []
+    state.attached, state.cwd = True, cwd
+    body = RuntimeAttached(runtime=NAME, native=reading.native, cwd=cwd)
+    return [Draft(body=body, source=f"{key}/runtime", said_at=at)]
+
+
+# How a list takes the place of another --------------------------------------------------------------------------------
+
+
+def _rewind(id: str, key: str, state: State) -> Draft:
+    known = state.known.get(id)
+    if known is None or not known.here:
+        _leave(state, 0)
+    else:
+        # From the end, so that many rewinds cost no more than what they take back.
+        _leave(state, len(state.path) - 1 - next(n for n, one in enumerate(reversed(state.path)) if one == id))
+    spoken = next((one for one in reversed(state.path) if state.known[one].last is not None), "")
+    return Draft(body=Rewound(to=_end(spoken, state)), source=key)
+
+
+def _leave(state: State, first: int) -> None:
+    """Take the messages from this one on off the list."""
+    for id in state.path[first:]:
+        state.known[id].here = False
+    del state.path[first:]
+
+
+def _end(id: str, state: State) -> str:
+    """The source of the last thing a message said."""
+    return f"{state.known[id].source or id}{state.known[id].last}" if id else ""
+
+
+def _patch(patch: Patch, record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
+    drafts = _title(patch.summary, f"{key}/title", reading.state)
+    if patch.messages is None:
+        return [*drafts, opaque(f"{NAME}.set", record, key)]
+    return drafts + _replace(patch.messages, key, reading)
+
+
+def _replace(messages: list[Raw], key: str, reading: Reading[State]) -> list[Draft]:
+    """Tell what is new in a list, after going back to where it parts from the conversation as it was."""
+    state = reading.state
+    lines = {line.id: (line, bytes(one)) for one in messages if (line := _decode(one)).id is not None}
+    pieces = {id: _pieces(line, reading) for id, (line, _) in lines.items()}
+    said = [id for id, some in pieces.items() if _last(some) is not None]
+    shared, more = _shared(said, state.path, state)
+    before, _ = _shared(said, state.lost, state)
+    fresh = bool(said) and not max(shared, before) and said[0] not in state.known
+    summary = said[0] if fresh and _sums_up(pieces[said[0]]) else None
+    drafts: list[Draft] = []
+    if not summary and (more or before > shared):
+        shared = max(shared, before)
+        drafts.append(Draft(body=Rewound(to=_end(said[shared - 1] if shared else "", state)), source=key))
+    kept = set(said[:shared])
+    if more:
+        state.lost = list(state.path)
+    _leave(state, 0)
+    for n, (id, (line, record)) in enumerate(lines.items()):
+        known, mark = state.known.get(id), _mark(line, pieces[id])
+        stays = known is not None and (id in kept or known.last is None)
+        if known and not stays:
+            known = _elsewhere(id, key, state)
+        state.path.append(id)
+        if known and stays and known.mark == mark:
+            known.here = True
+            _expect(pieces[id], known.source or id, state)
+            continue
+        if stays:
+            line.tokens = None
+        some: list[Piece] = [("", Compacted(summary=words_of(line.content)))] if id == summary else pieces[id]
+        drafts += _tell(line, record, f"{key}/{n}", reading, some, known or Known())
+        state.known[id].mark = mark
+    return drafts or [Draft(body=Rewound(to=_end(said[-1] if said else "", state)), source=key)]
+
+
+def _shared(said: list[str], path: list[str], state: State) -> tuple[int, bool]:
+    """With how many of these messages a path begins, and whether there is more on it."""
+    n = 0
+    for id in path:
+        if state.known[id].last is None:
+            continue
+        if n == len(said) or id != said[n]:
+            return n, True
+        n += 1
+    return n, False
+
+
+def _sums_up(pieces: list[Piece]) -> bool:
+    """Whether this is what a compression left of the messages before."""
+    body = pieces[0][1]
+    return isinstance(body, MessageAdded) and body.role == "user" and "<state_snapshot>" in body.text
+
+
+# Finding and recognising ----------------------------------------------------------------------------------------------
+
+
+def is_lines(path: PurePath, head: bytes) -> bool:
+    """Whether the first line is a whole header; the name proves nothing, documents are called .jsonl, too."""
+    try:
+        line = _decode(head.lstrip().split(b"\n", 1)[0])
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False
+    return line.sessionId is not None and line.messages is None and b'"projectHash"' in head
+
+
+def is_document(path: PurePath, head: bytes) -> bool:
+    begins = re.match(rb'\s*\{\s*"sessionId"\s*:', head) and re.search(rb'"projectHash"\s*:', head[:4096])
+    return bool(begins) and not is_lines(path, head)
+
+
+def identify(path: PurePath, first: bytes) -> Identity:
+    """The header names the session; a subagent's file lies in a folder named like the session that started it."""
+    named = re.search(rb'"sessionId"\s*:\s*"([^"\\]+)"', first[:4096])
+    folders = path.parts
+    at = len(folders) - 1 - folders[::-1].index("chats") if "chats" in folders else 0
+    project = folders[at - 1] if at else ""
+    return Identity(
+        native=named.group(1).decode(errors="replace") if named else path.stem,
+        # The folder was a hash of the directory once.
+        project="" if re.fullmatch("[0-9a-f]{64}", project) else project,
+        parent=folders[at + 1] if at and at + 2 < len(folders) else "",
+    )
+
+
+def split(data: bytes) -> Iterator[Record]:
+    """The header of a document, then its messages."""
+    document = msgspec.json.decode(data, type=dict[str, Raw])
+    messages = msgspec.json.decode(document.pop("messages"), type=list[Raw])
+    yield "@header", msgspec.json.encode(document)
+    for n, message in enumerate(messages):
+        said = msgspec.json.decode(message)
+        yield f"@{said.get('id', n) if isinstance(said, dict) else n}", bytes(message)
+
+
+# Writing --------------------------------------------------------------------------------------------------------------
+
+
+def write(rounds: list[Round], target: Target) -> Native:
+    """One file in the folder of the directory, which the program's register of projects names.
+
+    Its name has the whole id: a later start of the program deletes files whose names end in a shortened one. Calls and
+    results are parts of messages: `toolCalls`, the program's own way, come twice after a resume.
+    """
+    root = hashlib.sha256(target.cwd.encode()).hexdigest()
+    now = iso(target.at)
+    header = {"sessionId": target.id, "projectHash": root, "startTime": now, "lastUpdated": now, "kind": "main"}
+    lines: list[dict[str, Any]] = [{**header, "directories": [target.cwd]}]
+    if target.title:
+        lines[0]["summary"] = target.title
+    names: dict[str, str] = {}
+    for one in rounds:
+        if isinstance(one, Prompt):
+            type, parts = "user", _prompt(one.parts, target)
+        elif isinstance(one, Answer):
+            type, parts = "gemini", written(one.parts, target)
+            names |= {call.call: call.tool for call in one.calls}
+        else:
+            type, parts = (
+                "user",
+                [part for back in one.returns for part in returned(back, names.get(back.call, ""), target)],
+            )
+        line = {"id": str(uuid.uuid5(uuid.UUID(target.id), one.key)), "timestamp": iso(one.at), "type": type}
+        lines.append({**line, "content": parts} | ({"model": one.model} if isinstance(one, Answer) else {}))
+    data = b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
+    folder, marker = _folder(target)
+    name = f"session-{now[:16].replace(':', '-')}-{target.id}.jsonl"
+    return Native(id=target.id, files=[Written(path=f"tmp/{folder}/chats/{name}", data=data), *marker])
+
+
+def _folder(target: Target) -> tuple[str, list[Written]]:
+    """The folder of the directory, and for one that the program does not know yet the file by which it will."""
+    try:
+        known = msgspec.json.decode(target.file("projects.json") or b"{}", type=Register).projects
+    except msgspec.DecodeError:
+        known = {}
+    if target.cwd in known and re.fullmatch(r"[\w.-]+", known[target.cwd]):
+        return known[target.cwd], []
+    name = re.sub("[^a-z0-9]+", "-", PurePath(target.cwd).name.lower()).strip("-") or "project"
+    names = [name, *(f"{name}-{number}" for number in range(1, 1000))]
+    for one in names:
+        root = target.file(f"tmp/{one}/.project_root")
+        if root is not None and root.decode("utf-8", "replace").strip() == target.cwd:
+            return one, []
+        if root is None and one not in known.values():
+            return one, [Written(path=f"tmp/{one}/.project_root", data=target.cwd.encode())]
+    return target.id, [Written(path=f"tmp/{target.id}/.project_root", data=target.cwd.encode())]
+
+
+def _prompt(parts: Iterable[Said], target: Target) -> list[dict[str, Any]]:
+    found = written(parts, target)
+    words = "".join(part.get("text", "") for part in found).strip()
+    if found and "text" in found[0] and (not words or words.startswith(_IGNORED)):
+        # The program leaves out a prompt that looks like a command; one that says it is no thought stays.
+        found[0]["thought"] = False
+    return found
+
+
+def resume(native: str, file: str) -> Command:
+    """A session in the program's own folder by its id, any other file as an import."""
+    own = PurePath(file).parent.name == "chats"
+    return Command(argv=["gemini", "-r", native] if own else ["gemini", "--session-file", file])
+
+
+RUNTIME = Runtime(
+    name=NAME,
+    title="Gemini CLI",
+    home=".gemini",
+    home_variable="GEMINI_CLI_HOME",
+    home_below=".gemini",
+    binary="gemini",
+    formats=(
+        Format(
+            name="lines",
+            patterns=("tmp/*/chats/session-*.jsonl", "tmp/*/chats/*/*.jsonl"),
+            recognises=is_lines,
+            identify=identify,
+            read=read,
+            state=State,
+            mutable=True,
+        ),
+        Format(
+            name="document",
+            patterns=("tmp/*/chats/session-*.json", "tmp/*/chats/*/*.json"),
+            recognises=is_document,
+            identify=identify,
+            read=read,
+            state=State,
+            mutable=True,
+            split=split,
+        ),
+    ),
+    tools={
+        "shell": Tool("run_shell_command", {"command": "command"}),
+        "read": Tool("read_file", {"path": "file_path"}),
+        "write": Tool("write_file", {"path": "file_path", "content": "content"}),
+        "edit": Tool("replace", {"path": "file_path", "old": "old_string", "new": "new_string"}),
+        "list": Tool("list_directory", {"path": "dir_path"}),
+        "glob": Tool("glob", {"pattern": "pattern", "path": "dir_path"}),
+        "search": Tool("grep_search", {"pattern": "pattern", "path": "dir_path"}),
+    },
+    writer=Writer(write=write, resume=resume, images=True, context_tokens=900_000),
+    evidence="0.61.0, run against a scripted model",
+)

@@ -1,0 +1,154 @@
+"""Messages as the Gemini API has them: lists of parts. Gemini CLI and Qwen Code keep them in different envelopes."""
+
+import base64
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from clew.model.events import (
+    Body,
+    CallMade,
+    CallReturned,
+    FilePart,
+    ImagePart,
+    MessageAdded,
+    TextPart,
+    ThinkingPart,
+)
+from clew.model.events import Part as Said
+from clew.runtimes.contract import Reading, Target
+from clew.runtimes.rounds import output_text
+
+
+class InlineData(msgspec.Struct):
+    mimeType: str | None = None
+    data: str = ""
+
+
+class FunctionCall(msgspec.Struct):
+    id: str | None = None
+    name: str = ""
+    args: Raw = Raw(b"{}")
+
+
+class FunctionResponse(msgspec.Struct):
+    id: str | None = None
+    name: str = ""
+    response: dict[str, Raw] | None = None
+    parts: "list[Part] | None" = None
+
+
+class Part(msgspec.Struct):
+    text: str | None = None
+    thought: bool | None = None
+    thoughtSignature: str | None = None
+    functionCall: FunctionCall | None = None
+    functionResponse: FunctionResponse | None = None
+    inlineData: InlineData | None = None
+
+
+Content = str | Part | list[str | Part] | None
+UNKNOWN = Part()
+
+
+def parts_of(content: Content) -> list[Part]:
+    """The parts of a message, whichever way it was written down."""
+    many = content if isinstance(content, list) else [content] if content else []
+    return [Part(text=one) if isinstance(one, str) else one for one in many]
+
+
+def words_of(content: Content) -> str:
+    """The text of a message, thoughts aside."""
+    return "".join(part.text for part in parts_of(content) if part.text and not part.thought)
+
+
+def bodies(parts: list[Part], role: str, reading: Reading[Any], *, message: str = "", model: str = "") -> list[Body]:
+    """What the parts of a message say, in order; media beside a function's response belongs to it."""
+    found: list[Body] = []
+    run: list[Said] = []
+    answered = any(part.functionResponse for part in parts)
+    media = [_media(part.inlineData, reading) for part in parts if part.inlineData and answered]
+
+    def end_run() -> None:
+        if len(run) == 1 and isinstance(run[0], TextPart):
+            found.append(MessageAdded(role=role, text=run[0].text, message=message, model=model))
+        elif run:
+            found.append(MessageAdded(role=role, parts=tuple(run), message=message, model=model))
+        run.clear()
+
+    for part in parts:
+        if part.functionCall or part.functionResponse or bool(part.thought) != bool(run and _is_thought(run[-1])):
+            end_run()
+        if part.functionCall:
+            name, input = part.functionCall.name, object_of(part.functionCall.args)
+            call = part.functionCall.id or name
+            found.append(CallMade(call=call, tool=name, input=input, message=message, model=model))
+        elif part.functionResponse:
+            found.append(_returned(part.functionResponse, media, reading))
+            media = []
+        elif part.thought and part.text:
+            run.append(ThinkingPart(text=part.text, signature=part.thoughtSignature or ""))
+        elif part.text:
+            run.append(TextPart(text=part.text))
+        elif part.inlineData and not answered:
+            run.append(_media(part.inlineData, reading))
+    end_run()
+    return found
+
+
+def object_of(args: Raw) -> Raw:
+    """The arguments of a call; a call without any has an empty object."""
+    return Raw(b"{}") if bytes(args) == b"null" else args
+
+
+def _is_thought(part: Said) -> bool:
+    return isinstance(part, ThinkingPart)
+
+
+def _returned(back: FunctionResponse, media: list[ImagePart | FilePart], reading: Reading[Any]) -> CallReturned:
+    response = back.response or {}
+    value = next((response[name] for name in ("output", "error") if set(response) == {name}), None)
+    inside = [_media(part.inlineData, reading) for part in back.parts or [] if part.inlineData]
+    return CallReturned(
+        call=back.id or back.name,
+        output=Raw(msgspec.json.encode(response)) if value is None else value,
+        parts=(*inside, *media),
+        failed="error" in response,
+    )
+
+
+def _media(data: InlineData, reading: Reading[Any]) -> ImagePart | FilePart:
+    kind = data.mimeType or ""
+    blob = reading.blob(base64.b64decode(data.data, validate=True))
+    return (ImagePart if kind.startswith("image/") else FilePart)(blob=blob, media_type=kind)
+
+
+# Writing --------------------------------------------------------------------------------------------------------------
+
+
+def written(parts: Iterable[Said | CallMade], target: Target) -> list[dict[str, Any]]:
+    """The parts of a message as the API has them; texts side by side are one, because the programs glue them."""
+    found: list[dict[str, Any]] = []
+    for part in parts:
+        if isinstance(part, CallMade):
+            # Decoded, so that they are written as the programs would; only an object can be a function's arguments.
+            args = msgspec.json.decode(part.input)
+            args = args if isinstance(args, dict) else {"input": args}
+            found.append({"functionCall": {"id": part.call, "name": part.tool, "args": args}})
+        elif isinstance(part, ImagePart | FilePart):
+            data = base64.b64encode(target.blob(part.blob)).decode()
+            found.append({"inlineData": {"mimeType": part.media_type or "image/png", "data": data}})
+        elif found and "text" in found[-1]:
+            found[-1]["text"] += f"\n{part.text}"
+        else:
+            found.append({"text": part.text})
+    return found
+
+
+def returned(back: CallReturned, tool: str, target: Target) -> list[dict[str, Any]]:
+    """What a call gave back as the API has it, images beside it."""
+    response = {"error" if back.failed else "output": output_text(back)}
+    answer = {"functionResponse": {"id": back.call, "name": tool, "response": response}}
+    return [answer, *written((part for part in back.parts if isinstance(part, ImagePart | FilePart)), target)]

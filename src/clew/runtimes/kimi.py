@@ -1,0 +1,471 @@
+"""Kimi: the wire log of Kimi Code, the older wire log of Kimi CLI, and Kimi CLI's context file.
+
+Kimi Code (`.kimi-code/sessions/<folder>/<session>/agents/<agent>/wire.jsonl`) writes typed records; a prompt is in
+`turn.prompt` and again in `context.append_message`, usage in `step.end` and again in `usage.record`: the second of each
+is the one that is read, because only it is there in every case. Kimi CLI (`.kimi/sessions/<hash>/<session>/wire.jsonl`)
+writes `{timestamp, message: {type, payload}}`; its `context.jsonl` beside it holds the same messages again.
+"""
+
+import base64
+import re
+from pathlib import PurePath
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from clew.model.events import (
+    CallMade,
+    CallReturned,
+    Compacted,
+    Draft,
+    ImagePart,
+    MessageAdded,
+    Part,
+    Rewound,
+    RuntimeAttached,
+    SessionTitled,
+    TextPart,
+    ThinkingPart,
+    TurnEnded,
+    Usage,
+    UsageCounted,
+)
+from clew.runtimes.contract import Format, Identity, Reading, Runtime, Tool, micros, opaque, raw
+
+NAME = "kimi"
+# Kimi Code names the folder of a directory after it, with a mark that tells it from others of that name.
+_FOLDER = re.compile(r"wd_(.+)_[0-9a-f]+")
+_DATA_URL = re.compile(r"data:([^;,]+);base64,(.*)", re.DOTALL)
+
+
+class ImageUrl(msgspec.Struct):
+    url: str = ""
+
+
+class Content(msgspec.Struct):
+    """A content part; both programs write it alike but for the name of the image."""
+
+    type: str
+    text: str | None = None
+    think: str | None = None
+    encrypted: str | None = None
+    image_url: ImageUrl | None = None
+    imageUrl: ImageUrl | None = None
+
+
+class Origin(msgspec.Struct):
+    kind: str = "user"
+
+
+class Message(msgspec.Struct):
+    role: str
+    content: str | list[Content] = ""
+    origin: Origin = msgspec.field(default_factory=Origin)
+
+
+class Result(msgspec.Struct):
+    output: Raw = Raw(b"null")
+    isError: bool | None = None
+
+
+class Event(msgspec.Struct):
+    type: str
+    uuid: str = ""
+    stepUuid: str = ""
+    part: Content | None = None
+    toolCallId: str = ""
+    name: str = ""
+    args: Raw = Raw(b"{}")
+    result: Result = msgspec.field(default_factory=Result)
+
+
+class Tokens(msgspec.Struct, rename="camel"):
+    input_other: int = 0
+    output: int = 0
+    input_cache_read: int = 0
+    input_cache_creation: int = 0
+
+
+class Line(msgspec.Struct):
+    type: str
+    time: float | None = None
+    created_at: float | None = None
+    message: Message | None = None
+    event: Event | None = None
+    model: str = ""
+    modelAlias: str = ""
+    cwd: str = ""
+    usage: Tokens | None = None
+    summary: str = ""
+    count: int = 0
+
+
+class State(msgspec.Struct, omit_defaults=True):
+    """`anchors` are what stood just before each prompt: where an undo goes back to."""
+
+    model: str = ""
+    cwd: str = ""
+    titled: bool = False
+    last: str = ""
+    step: str = ""
+    anchors: list[str] = []
+
+
+_decode = msgspec.json.Decoder(Line).decode
+
+
+def read_code(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
+    """One record of Kimi Code's wire log."""
+    line, state = _decode(record), reading.state
+    at = micros(line.time if line.time is not None else line.created_at)
+    if line.type == "context.append_loop_event" and line.event is not None:
+        drafts = _loop_event(line.event, record, key, at, reading)
+    elif line.type == "context.append_message" and line.message is not None:
+        drafts = _message(line.message, record, key, at, reading)
+    else:
+        bodies = _state_change(line, reading)
+        kind = f"{NAME}.{line.type}"
+        drafts = _drafts(bodies, key, at) if bodies else [opaque(kind, record, key, at)]
+    last = drafts[-1]
+    # A rewind is no place in the conversation: what comes next hangs on where it went.
+    state.last = last.body.to if isinstance(last.body, Rewound) else last.source or ""
+    return drafts
+
+
+def _state_change(line: Line, reading: Reading[State]) -> list[Any]:
+    state = reading.state
+    if line.type == "metadata":
+        return [RuntimeAttached(runtime=NAME, native=reading.native)]
+    if line.type == "config.update":
+        state.model = line.modelAlias or state.model
+        if line.cwd and line.cwd != state.cwd:
+            state.cwd = line.cwd
+            return [RuntimeAttached(runtime=NAME, native=reading.native, cwd=line.cwd)]
+    elif line.type == "usage.record" and line.usage is not None:
+        return [UsageCounted(usage=_usage(line.usage), model=line.model)]
+    elif line.type == "context.apply_compaction":
+        state.anchors = []
+        return [Compacted(summary=line.summary)]
+    elif line.type == "context.clear":
+        state.anchors = []
+        return [Rewound()]
+    elif line.type == "context.undo" and 0 < line.count <= len(state.anchors):
+        to, state.anchors = state.anchors[-line.count], state.anchors[: -line.count]
+        return [Rewound(to=to)]
+    return []
+
+
+def _message(message: Message, record: bytes, key: str, at: int | None, reading: Reading[State]) -> list[Draft]:
+    """What a person typed; anything else that is put among the messages was not said by anybody."""
+    parts = _parts(message.content, reading)
+    if message.role != "user" or message.origin.kind != "user" or not parts:
+        return [opaque(f"{NAME}.{message.origin.kind}", record, key, at)]
+    reading.state.anchors.append(reading.state.last)
+    drafts = _prompt(parts, key, at, reading.state)
+    if not isinstance(message.content, str) and len(parts) < len(message.content):
+        # An image kept elsewhere, say: what has no word here stays verbatim.
+        drafts.append(opaque(f"{NAME}.part", record, f"{key}/part", at))
+    return drafts
+
+
+def _loop_event(event: Event, record: bytes, key: str, at: int | None, reading: Reading[State]) -> list[Draft]:
+    state = reading.state
+    source = key
+    body: MessageAdded | CallMade | CallReturned | None = None
+    if event.type == "content.part" and event.part is not None:
+        parts = _parts([event.part], reading)
+        source = event.uuid or key
+        if parts:
+            body = _said(parts, message=event.stepUuid, model=state.model)
+    elif event.type == "tool.call" and event.toolCallId and event.name:
+        # A call's own id counts from zero per tool; the step makes it one of a kind.
+        source = f"{event.stepUuid}/{event.toolCallId}" if event.stepUuid else key
+        body = CallMade(
+            call=event.toolCallId, tool=event.name, input=event.args, message=event.stepUuid, model=state.model
+        )
+    elif event.type == "tool.result" and event.toolCallId:
+        body = CallReturned(call=event.toolCallId, output=event.result.output, failed=bool(event.result.isError))
+    if body is None:
+        return [opaque(f"{NAME}.{event.type}", record, key, at)]
+    return [Draft(body=body, source=source, said_at=at)]
+
+
+# Kimi CLI -------------------------------------------------------------------------------------------------------------
+
+
+class Function(msgspec.Struct):
+    name: str
+    arguments: str | None = None
+
+
+class Call(msgspec.Struct):
+    id: str
+    function: Function
+
+
+class ReturnValue(msgspec.Struct):
+    is_error: bool = False
+    output: Raw = Raw(b"null")
+
+
+class OldTokens(msgspec.Struct):
+    input_other: int = 0
+    output: int = 0
+    input_cache_read: int = 0
+    input_cache_creation: int = 0
+
+
+class Said(msgspec.Struct):
+    """The payload of any message of the older wire log."""
+
+    user_input: str | list[Content] = ""
+    n: int = 0
+    type: str = ""
+    text: str | None = None
+    think: str | None = None
+    encrypted: str | None = None
+    image_url: ImageUrl | None = None
+    id: str = ""
+    function: Function | None = None
+    tool_call_id: str = ""
+    return_value: ReturnValue = msgspec.field(default_factory=ReturnValue)
+    token_usage: OldTokens | None = None
+    message_id: str | None = None
+    parent_tool_call_id: str | None = None
+    task_tool_call_id: str | None = None
+    event: "Envelope | None" = None
+
+
+class Envelope(msgspec.Struct):
+    type: str
+    payload: Said = msgspec.field(default_factory=Said)
+
+
+class OldLine(msgspec.Struct):
+    type: str = ""
+    timestamp: float | None = None
+    message: Envelope | None = None
+
+
+_decode_old = msgspec.json.Decoder(OldLine).decode
+
+
+def read_cli(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
+    """One record of Kimi CLI's wire log; its times are seconds."""
+    line = _decode_old(record)
+    at = micros(line.timestamp * 1000) if line.timestamp is not None else None
+    if line.message is None:
+        if line.type == "metadata":
+            return [Draft(body=RuntimeAttached(runtime=NAME, native=reading.native), source=key)]
+        return [opaque(f"{NAME}.{line.type or 'record'}", record, key, at)]
+    kind, said, side = line.message.type, line.message.payload, ""
+    if kind == "SubagentEvent" and said.event is not None:
+        side = said.parent_tool_call_id or said.task_tool_call_id or "subagent"
+        kind, said = said.event.type, said.event.payload
+    if kind in ("TurnBegin", "SteerInput") and not side and (parts := _parts(said.user_input, reading)):
+        return _prompt(parts, key, at, reading.state)
+    body = _old_body(kind, said, side, key, reading)
+    if body is None:
+        return [opaque(f"{NAME}.{line.message.type}", record, key, at)]
+    return [Draft(body=body, source=key, said_at=at)]
+
+
+def _old_body(kind: str, said: Said, side: str, key: str, reading: Reading[State]) -> Any:
+    state = reading.state
+    if kind == "StepBegin" and not side:
+        state.step = key
+    elif kind == "ContentPart":
+        part = Content(said.type, said.text, said.think, said.encrypted, said.image_url)
+        if parts := _parts([part], reading):
+            return _said(parts, message="" if side else state.step, side=side)
+    elif kind == "ToolCall" and said.id and said.function is not None:
+        return _call(Call(said.id, said.function), "" if side else state.step, side)
+    elif kind == "ToolResult" and said.tool_call_id:
+        back = said.return_value
+        return CallReturned(call=said.tool_call_id, output=back.output, failed=back.is_error, side=side)
+    elif kind == "StatusUpdate" and said.token_usage is not None:
+        return UsageCounted(usage=_usage(said.token_usage), message=said.message_id or "")
+    elif kind == "TurnEnd" and not side:
+        return TurnEnded()
+    return None
+
+
+class Turn(msgspec.Struct):
+    role: str
+    content: str | list[Content] | None = None
+    tool_calls: list[Call] | None = None
+    tool_call_id: str | None = None
+
+
+_decode_turn = msgspec.json.Decoder(Turn).decode
+
+
+def read_context(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
+    """One message of Kimi CLI's context file; it knows no times."""
+    turn, state = _decode_turn(record), reading.state
+    parts = _parts(turn.content or "", reading)
+    if turn.role == "user" and parts and not (isinstance(parts[0], TextPart) and parts[0].text.startswith("<system>")):
+        attached = [] if state.titled else [RuntimeAttached(runtime=NAME, native=reading.native)]
+        return [*(Draft(body=one, source=f"{key}/runtime") for one in attached), *_prompt(parts, key, None, state)]
+    if turn.role == "tool" and turn.tool_call_id:
+        text = "\n".join(part.text for part in parts if isinstance(part, TextPart))
+        return [Draft(body=CallReturned(call=turn.tool_call_id, output=raw(text)), source=key)]
+    if turn.role == "assistant":
+        bodies: list[Any] = [_said(parts, message=key)] if parts else []
+        bodies += [_call(call, key, "") for call in turn.tool_calls or []]
+        if bodies:
+            return _drafts(bodies, key, None)
+    return [opaque(f"{NAME}.{turn.role}", record, key)]
+
+
+# What all three share -------------------------------------------------------------------------------------------------
+
+
+def _parts(contents: str | list[Content], reading: Reading[State]) -> list[Part]:
+    if isinstance(contents, str):
+        return [TextPart(text=contents)] if contents else []
+    parts: list[Part] = []
+    for one in contents:
+        image = one.image_url or one.imageUrl
+        if one.type == "text" and one.text:
+            parts.append(TextPart(text=one.text))
+        elif one.type == "think" and (one.think or one.encrypted):
+            parts.append(ThinkingPart(text=one.think or "", signature=one.encrypted or ""))
+        elif image is not None and (found := _DATA_URL.fullmatch(image.url)):
+            data = base64.b64decode(found[2], validate=True)
+            parts.append(ImagePart(blob=reading.blob(data), media_type=found[1]))
+    return parts
+
+
+def _said(parts: list[Part], *, message: str, model: str = "", side: str = "") -> MessageAdded:
+    if len(parts) == 1 and isinstance(parts[0], TextPart):
+        return MessageAdded(role="assistant", text=parts[0].text, message=message, model=model, side=side)
+    return MessageAdded(role="assistant", parts=tuple(parts), message=message, model=model, side=side)
+
+
+def _prompt(parts: list[Part], key: str, at: int | None, state: State) -> list[Draft]:
+    alone = len(parts) == 1 and isinstance(parts[0], TextPart)
+    text = "\n".join(part.text for part in parts if isinstance(part, TextPart))
+    body = MessageAdded(role="user", text=text) if alone else MessageAdded(role="user", parts=tuple(parts))
+    drafts = [Draft(body=body, source=key, said_at=at)]
+    words = text.strip().partition("\n")[0].strip()
+    if words and not state.titled:
+        state.titled = True
+        drafts.append(Draft(body=SessionTitled(title=words[:80]), source=f"{key}/title", said_at=at))
+    return drafts
+
+
+def _call(call: Call, message: str, side: str) -> CallMade:
+    arguments = (call.function.arguments or "{}").encode()
+    try:
+        msgspec.json.decode(arguments)
+    except (msgspec.DecodeError, RecursionError):
+        # What the model wrote was no JSON: the words themselves.
+        arguments = msgspec.json.encode(call.function.arguments)
+    return CallMade(call=call.id, tool=call.function.name, input=Raw(arguments), message=message, side=side)
+
+
+def _usage(tokens: Tokens | OldTokens) -> Usage:
+    return Usage(
+        input=tokens.input_other,
+        output=tokens.output,
+        cache_read=tokens.input_cache_read,
+        cache_write=tokens.input_cache_creation,
+    )
+
+
+def _drafts(bodies: list[Any], source: str, at: int | None) -> list[Draft]:
+    return [Draft(body=body, source=f"{source}/{i}" if i else source, said_at=at) for i, body in enumerate(bodies)]
+
+
+# Finding and recognising ----------------------------------------------------------------------------------------------
+
+
+def _first(head: bytes) -> dict[str, Any]:
+    try:
+        found = msgspec.json.decode(head.lstrip().split(b"\n", 1)[0])
+    except (msgspec.DecodeError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def recognises_code(path: PurePath, head: bytes) -> bool:
+    first = _first(head)
+    return first.get("type") == "metadata" and "protocol_version" in first and "created_at" in first
+
+
+def recognises_cli(path: PurePath, head: bytes) -> bool:
+    first = _first(head)
+    if first.get("type") == "metadata":
+        return "protocol_version" in first and "created_at" not in first
+    message = first.get("message")
+    return "timestamp" in first and isinstance(message, dict) and {"type", "payload"} <= message.keys()
+
+
+def recognises_context(path: PurePath, head: bytes) -> bool:
+    first = _first(head)
+    return path.suffix == ".jsonl" and (
+        first.get("role") in ("_checkpoint", "_system_prompt", "_usage")
+        or (path.stem == "context" and first.get("role") == "user")
+    )
+
+
+def identify(path: PurePath, first: bytes) -> Identity:
+    """The folder is named after the session; a subagent's folder lies below its session's."""
+    folder = path.parent
+    if folder.parent.name in ("agents", "subagents"):
+        above = folder.parent.parent
+        named = _FOLDER.fullmatch(above.parent.name)
+        project = named[1] if named else ""
+        if folder.name == "main":
+            return Identity(native=above.name, project=project)
+        return Identity(native=f"{above.name}/{folder.name}", project=project, agent=folder.name, parent=above.name)
+    return Identity(native=folder.name if path.stem == "wire" and folder.name else path.stem)
+
+
+def identify_context(path: PurePath, first: bytes) -> Identity:
+    """The folder is named after the session; the oldest versions had a file of that name instead."""
+    return Identity(native=path.parent.name if path.stem == "context" and path.parent.name else path.stem)
+
+
+RUNTIME = Runtime(
+    name=NAME,
+    title="Kimi",
+    home="",
+    binary="kimi",
+    formats=(
+        Format(
+            name="code",
+            patterns=(".kimi-code/sessions/*/*/agents/*/wire.jsonl",),
+            recognises=recognises_code,
+            identify=identify,
+            read=read_code,
+            state=State,
+        ),
+        Format(
+            name="cli",
+            patterns=(".kimi/sessions/*/*/wire.jsonl", ".kimi/sessions/*/*/subagents/*/wire.jsonl"),
+            recognises=recognises_cli,
+            identify=identify,
+            read=read_cli,
+            state=State,
+        ),
+        Format(
+            name="context",
+            patterns=(".kimi/sessions/*/*.jsonl",),
+            recognises=recognises_context,
+            identify=identify_context,
+            read=read_context,
+            state=State,
+        ),
+    ),
+    tools={
+        "shell": Tool("Bash", {"command": "command"}),
+        "read": Tool("Read", {"path": "path"}),
+        "write": Tool("Write", {"path": "path", "content": "content"}),
+        "glob": Tool("Glob", {"pattern": "pattern", "path": "path"}),
+        "search": Tool("Grep", {"pattern": "pattern", "path": "path"}),
+    },
+    evidence="One public wire log of Kimi Code read; Kimi CLI's shapes from public sources. The clients were not run.",
+)

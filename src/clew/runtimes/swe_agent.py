@@ -1,0 +1,258 @@
+"""SWE-agent: one `.traj` document per run, with what was said (`history`) and what was done (`trajectory`).
+
+The two tell the same story, so only the history is read as the conversation; of a step only what the history lacks is
+kept. A document without a history is read from its steps. A command of the model's is a call of `bash`, whether it was
+a native call or a fenced block, and what comes next is its result.
+"""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import PurePath
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from clew.model.events import (
+    CallMade,
+    CallReturned,
+    Draft,
+    MessageAdded,
+    Part,
+    RuntimeAttached,
+    SessionTitled,
+    TextPart,
+    ThinkingPart,
+    TurnEnded,
+    Usage,
+)
+from clew.runtimes.contract import Format, Identity, Reading, Record, Runtime, Tool, opaque, raw
+
+NAME = "swe-agent"
+MAIN = ("main", "primary", "")
+
+
+class Document(msgspec.Struct):
+    trajectory: list[Raw] | None = None
+    history: list[Raw] | None = None
+    info: dict[str, Raw] | None = None
+    environment: str | None = None
+
+
+class Function(msgspec.Struct):
+    name: str
+    arguments: str | dict[str, Any] | None = None
+
+
+class Call(msgspec.Struct):
+    id: str
+    function: Function
+
+
+class Thought(msgspec.Struct):
+    thinking: str | None = None
+    signature: str | None = None
+
+
+class Block(msgspec.Struct):
+    type: str = ""
+    text: str | None = None
+
+
+class Item(msgspec.Struct):
+    role: str
+    content: str | list[Block] | None = None
+    message_type: str | None = None
+    thought: str | None = None
+    action: str | None = None
+    tool_calls: list[Call] | None = None
+    tool_call_ids: list[str] | None = None
+    thinking_blocks: list[Thought] | None = None
+    is_demo: bool | None = None
+    agent: str | None = None
+
+
+class Step(msgspec.Struct):
+    action: str | None = None
+    observation: str | None = None
+    response: str | None = None
+    thought: str | None = None
+
+
+class Stats(msgspec.Struct):
+    instance_cost: float | None = None
+    tokens_sent: int | None = None
+    tokens_received: int | None = None
+
+
+class Info(msgspec.Struct):
+    exit_status: str | None = None
+    model_stats: Stats | None = None
+
+
+class About(msgspec.Struct):
+    version: str | None = None
+    environment: str | None = None
+
+
+class State(msgspec.Struct, omit_defaults=True):
+    """`call` is the command that waits for what comes next."""
+
+    call: str = ""
+    titled: bool = False
+
+
+def split(data: bytes) -> Iterator[Record]:
+    """First who ran, then what was said or done, last how it ended."""
+    # Raw elements are not checked for their characters.
+    document = msgspec.json.decode(data.decode("utf-8", "replace"), type=Document)
+    info = document.info or {}
+    version = info.get("swe_agent_version", Raw(b"null"))
+    yield "about", msgspec.json.encode({"version": version, "environment": document.environment})
+    for i, item in enumerate(document.history or []):
+        yield f"history/{i}", bytes(item)
+    steps = document.trajectory or []
+    for i, step in enumerate(steps):
+        # `query` and `messages` repeat the whole history at every step.
+        told = {"query", "messages"} | ({"action", "observation", "response", "thought"} if document.history else set())
+        if i == len(steps) - 1:
+            # What the last command gave back was said to nobody, so no history has it.
+            told -= {"observation"}
+        held: dict[str, Raw] = msgspec.json.decode(step, type=dict[str, Raw])
+        yield f"step/{i}", msgspec.json.encode({name: value for name, value in held.items() if name not in told})
+    if info:
+        yield "info", msgspec.json.encode(info)
+
+
+def read(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
+    """One record of the document; its key tells which kind it is."""
+    if key == "about":
+        version = msgspec.json.decode(record, type=About).version or ""
+        return [Draft(body=RuntimeAttached(runtime=NAME, native=reading.native, runtime_version=version), source=key)]
+    if key == "info":
+        return [*_ended(record, key), opaque(f"{NAME}.info", record, f"{key}/record")]
+    bodies: list[Any]
+    if key.startswith("history/"):
+        item = msgspec.json.decode(record, type=Item)
+        bodies, kind = _said(item, key, reading.state), "demo" if item.is_demo else item.role
+    else:
+        bodies, kind = _done(msgspec.json.decode(record, type=Step), key, reading.state), "step"
+    if not bodies:
+        return [opaque(f"{NAME}.{kind}", record, key)]
+    drafts = [Draft(body=body, source=f"{key}/{i}" if i else key) for i, body in enumerate(bodies)]
+    first = bodies[0]
+    if isinstance(first, MessageAdded) and first.role == "user" and not reading.state.titled:
+        reading.state.titled = True
+        if title := first.text.strip().partition("\n")[0].strip()[:80]:
+            drafts.append(Draft(body=SessionTitled(title=title), source=f"{key}/title"))
+    return drafts
+
+
+def _said(item: Item, key: str, state: State) -> list[Any]:
+    text, side = _text(item.content), "" if (item.agent or "") in MAIN else item.agent or ""
+    # The instructions and the worked example were written by nobody in this session.
+    if item.is_demo or item.role == "system":
+        return []
+    if item.role == "assistant":
+        thoughts: list[Part] = [
+            ThinkingPart(text=one.thinking or "", signature=one.signature or "") for one in item.thinking_blocks or []
+        ]
+        calls = [_call(call, key, side) for call in item.tool_calls or []]
+        if not calls and item.action and item.action.strip():
+            calls = [_command(item.action, f"{key}/call", key, side)]
+            text = item.thought or text
+        state.call = calls[0].call if calls else ""
+        said = _message(text, thoughts, key, side)
+        return [*said, *calls]
+    if item.tool_call_ids:
+        state.call = ""
+        return [CallReturned(call=item.tool_call_ids[0], output=raw(text), side=side)]
+    if state.call:
+        call, state.call = state.call, ""
+        return [CallReturned(call=call, output=raw(text), side=side)]
+    return [MessageAdded(role="user", text=text, side=side)] if item.role == "user" and text else []
+
+
+def _done(step: Step, key: str, state: State) -> list[Any]:
+    """A step of a document that has no history, or the end of one that has."""
+    if state.call and not step.action and step.observation is not None:
+        call, state.call = state.call, ""
+        return [CallReturned(call=call, output=raw(step.observation))]
+    said = _message(step.thought or step.response or "", [], key, "")
+    if not step.action or not step.action.strip():
+        return said
+    call = f"{key}/call"
+    return [*said, _command(step.action, call, key, ""), CallReturned(call=call, output=raw(step.observation or ""))]
+
+
+def _message(text: str, thoughts: list[Part], key: str, side: str) -> list[Any]:
+    if thoughts:
+        parts = (*thoughts, *([TextPart(text=text)] if text else []))
+        return [MessageAdded(role="assistant", parts=parts, message=key, side=side)]
+    return [MessageAdded(role="assistant", text=text, message=key, side=side)] if text else []
+
+
+def _command(action: str, call: str, key: str, side: str) -> CallMade:
+    return CallMade(call=call, tool="bash", input=raw({"command": action}), message=key, side=side)
+
+
+def _call(call: Call, key: str, side: str) -> CallMade:
+    arguments = call.function.arguments
+    if isinstance(arguments, str):
+        # What the model wrote may be no JSON: then it is the words themselves.
+        with suppress(msgspec.DecodeError, RecursionError):
+            arguments = msgspec.json.decode(arguments)
+    return CallMade(call=call.id, tool=call.function.name, input=raw(arguments or {}), message=key, side=side)
+
+
+def _text(content: str | list[Block] | None) -> str:
+    if isinstance(content, list):
+        return "\n".join(block.text for block in content if block.text)
+    return content or ""
+
+
+def _ended(record: bytes, key: str) -> list[Draft]:
+    """The end of the run. Until then the totals still grow, and must not be counted."""
+    info = msgspec.json.decode(record, type=Info)
+    if not info.exit_status:
+        return []
+    stats = info.model_stats or Stats()
+    usage = Usage(
+        input=stats.tokens_sent or 0,
+        output=stats.tokens_received or 0,
+        cost_micros=round((stats.instance_cost or 0) * 1_000_000),
+    )
+    spent = usage if usage.tokens or usage.cost_micros else None
+    return [Draft(body=TurnEnded(stop_reason=info.exit_status, usage=spent), source=key)]
+
+
+def recognises(path: PurePath, head: bytes) -> bool:
+    return path.suffix == ".traj" and head.lstrip().startswith(b"{")
+
+
+def identify(path: PurePath, first: bytes) -> Identity:
+    """The run and the instance: the same instance is run again and again."""
+    folder = path.parent.parent if path.parent.name == path.stem else path.parent
+    return Identity(native=f"{folder.name}/{path.stem}" if folder.name else path.stem)
+
+
+RUNTIME = Runtime(
+    name=NAME,
+    title="SWE-agent",
+    home="",
+    binary="sweagent",
+    formats=(
+        Format(
+            name="trajectory",
+            patterns=(),
+            recognises=recognises,
+            identify=identify,
+            read=read,
+            state=State,
+            mutable=True,
+            split=split,
+        ),
+    ),
+    tools={"shell": Tool("bash", {"command": "command"})},
+    evidence="One public trajectory read; native calls from public sources. The client was not run.",
+)

@@ -1,0 +1,29 @@
+"""Files of JSON lines that no adapter recognises: every record is kept verbatim, none is understood."""
+
+from pathlib import PurePath
+
+import msgspec
+
+from clew.model.events import Draft
+from clew.runtimes.contract import Format, Identity, Reading, Runtime, opaque
+
+
+def _recognises(path: PurePath, head: bytes) -> bool:
+    return path.suffix in (".jsonl", ".ndjson") and head.lstrip().startswith(b"{")
+
+
+def _identify(path: PurePath, first: bytes) -> Identity:
+    return Identity(native=path.stem)
+
+
+def _read(record: bytes, key: str, reading: Reading[msgspec.Struct]) -> list[Draft]:
+    msgspec.json.decode(record)
+    return [opaque("unknown.record", record, key)]
+
+
+RUNTIME = Runtime(
+    name="unknown",
+    title="Unknown",
+    home="",
+    formats=(Format(name="lines", patterns=(), recognises=_recognises, identify=_identify, read=_read),),
+)

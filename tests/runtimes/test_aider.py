@@ -1,0 +1,131 @@
+"""Aider: what is read from a chat history in Markdown."""
+
+import json
+from pathlib import PurePath
+
+import pytest
+
+from clew.model.conversation import conversation
+from clew.model.events import MessageAdded, Opaque, RuntimeAttached, SessionTitled, Usage, UsageCounted
+from clew.runtimes.aider import identify, recognises, split
+from clew.runtimes.contract import micros
+from support.transcripts import events, read
+
+PATH = "/home/me/app/.aider.chat.history.md"
+HISTORY = b"""
+# aider chat started at 2026-11-16 10:00:00
+
+> Aider v0.86.1  
+> Main model: m-1 with diff edit format  
+> Git repo: .git with 3 files  
+
+#### /add a.txt  
+> Added a.txt to the chat  
+
+#### list the files  
+####   
+#### please  
+
+Here they are:
+
+```
+> a quote in a file
+# a heading
+```
+
+> Tokens: 12k sent, 1.5k received. Cost: $0.04 message, $0.11 session.  
+
+#### thanks  
+
+Welcome.
+
+# aider chat started at 2026-11-16 11:00:00
+
+> Aider v0.87.0  
+
+#### again  
+"""  # noqa: W291  # two blanks are Markdown's line break
+
+
+def test_a_history_is_read() -> None:
+    done = read("aider", HISTORY, path=PATH)
+    native = identify(PurePath(PATH), b"").native
+    told = [one.body for one in done.drafts if not isinstance(one.body, Opaque)]
+    answer = "Here they are:\n\n```\n> a quote in a file\n# a heading\n```"
+    keys = [one.source.partition("~")[0] for one in done.drafts if one.source and isinstance(one.body, MessageAdded)]
+    assert told == [
+        RuntimeAttached(runtime="aider", native=native),
+        RuntimeAttached(runtime="aider", native=native, runtime_version="0.86.1"),
+        MessageAdded(role="user", text="/add a.txt"),
+        MessageAdded(role="user", text="list the files\n\nplease"),
+        SessionTitled(title="list the files"),
+        MessageAdded(role="assistant", text=answer, message=keys[2], model="m-1"),
+        UsageCounted(usage=Usage(input=12_000, output=1_500, cost_micros=40_000), model="m-1"),
+        MessageAdded(role="user", text="thanks"),
+        MessageAdded(role="assistant", text="Welcome.", message=keys[4], model="m-1"),
+        RuntimeAttached(runtime="aider", native=native, runtime_version="0.86.1"),
+        RuntimeAttached(runtime="aider", native=native, runtime_version="0.87.0"),
+        MessageAdded(role="user", text="again"),
+    ]
+    assert {one.said_at for one in done.drafts} == {micros("2026-11-16 10:00:00"), micros("2026-11-16 11:00:00")}
+    opaque = [json.loads(one.body.raw)["text"] for one in done.drafts if isinstance(one.body, Opaque)]
+    assert opaque[0] == "Aider v0.86.1\nMain model: m-1 with diff edit format\nGit repo: .git with 3 files"
+    assert len({one.source for one in done.drafts}) == len(done.drafts)
+
+
+def test_growth_ends_in_the_same_conversation() -> None:
+    whole = [one.body for one in conversation(events(read("aider", HISTORY, path=PATH).drafts))]
+    drafts = []
+    for end in (150, 200, 260, 300, 330, 400, len(HISTORY)):
+        drafts += read("aider", HISTORY[:end], path=PATH).drafts
+    assert [one.body for one in conversation(events(drafts))] == whole
+
+
+def test_a_prompt_ends_an_answer_whose_fence_was_never_closed() -> None:
+    data = b"# aider chat started at 2026-11-16 10:00:00\n\n#### a  \n\n```\nbroken off\n\n#### b  \n\n> said  \n"
+    kinds = [(json.loads(record)["type"], json.loads(record)["text"]) for _, record in split(data)]
+    assert kinds == [
+        ("start", "2026-11-16 10:00:00"),
+        ("user", "a"),
+        ("assistant", "```\nbroken off"),
+        ("user", "b"),
+        ("program", "said"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "usage"),
+    [
+        ("Tokens: 5,212 sent, 1,030 received.", Usage(input=5212, output=1030)),
+        (
+            "Tokens: 8.2k sent, 4.1k cache write, 3k cache hit, 1.1k received. Cost: $0.0066 message, $0.01 session.",
+            Usage(input=8200, output=1100, cache_read=3000, cache_write=4100, cost_micros=6600),
+        ),
+        ("Tokens: 1.2M sent, 3 received", Usage(input=1_200_000, output=3)),
+    ],
+)
+def test_tokens_are_counted_as_the_program_rounds_them(line: str, usage: Usage) -> None:
+    done = read("aider", f"> {line}  \n".encode(), path=PATH)
+    assert [one.body.usage for one in done.drafts if isinstance(one.body, UsageCounted)] == [usage]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"", b"\n\n", b"####", b"#### ", b">", b"> ", b"# aider chat started at ", b"\xff\xfe\n#### \xff",
+        b"plain\r\n\r\n#### x\r\n",
+        b"> Tokens: 1.2.3k sent, 4 received.", b"# aider chat started at 9999999\n\n> Aider v\n",
+    ],
+)  # fmt: skip
+def test_odd_histories_are_read(data: bytes) -> None:
+    done = read("aider", data, path=PATH)
+    assert done.quarantined == 0
+    assert done.records == len(list(split(data)))
+
+
+def test_files_are_recognised_and_named() -> None:
+    assert recognises(PurePath(PATH), HISTORY)
+    assert not recognises(PurePath("/x/README.md"), b"# Something")
+    one, other = identify(PurePath(PATH), b""), identify(PurePath("/srv/app/.aider.chat.history.md"), b"")
+    assert one.project == other.project == "app"
+    assert one.native != other.native

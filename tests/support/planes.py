@@ -1,0 +1,12 @@
+"""Planes on a store of one's own choice."""
+
+from clew.client import Local, Plane
+from clew.model.access import owner_of_everything
+from clew.service import Context
+from clew.store import open_store
+
+ME = "person:ada"
+
+
+def plane_on(url: str) -> Plane:
+    return Plane(Local(Context(store=open_store(url), principal=ME, grants=(owner_of_everything(ME),), machine="here")))
