@@ -3,6 +3,7 @@
 import getpass
 import os
 import shutil
+import socket
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     home: Path
     store: str
     principal: str
+    machine: str
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,12 +37,13 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 def settings(
     *, store: str | None = None, home: str | os.PathLike[str] | None = None, principal: str | None = None
 ) -> Settings:
-    """Settings from arguments, then CLEW_HOME, CLEW_STORE and CLEW_PRINCIPAL, then defaults."""
+    """Settings from arguments, then CLEW_HOME, CLEW_STORE, CLEW_PRINCIPAL and CLEW_MACHINE, then defaults."""
     place = Path(home or os.environ.get("CLEW_HOME") or Path.home() / ".clew").expanduser().absolute()
     return Settings(
         home=place,
         store=store or os.environ.get("CLEW_STORE") or f"sqlite:///{place / 'clew.db'}",
         principal=principal or os.environ.get("CLEW_PRINCIPAL") or f"person:{_login()}",
+        machine=os.environ.get("CLEW_MACHINE") or socket.gethostname() or "localhost",
     )
 
 
@@ -54,7 +57,10 @@ def connect(
 
     chosen = settings(store=store, home=home, principal=principal)
     context = Context(
-        store=open_store(chosen.store), principal=chosen.principal, grants=(owner_of_everything(chosen.principal),)
+        store=open_store(chosen.store),
+        principal=chosen.principal,
+        grants=(owner_of_everything(chosen.principal),),
+        machine=chosen.machine,
     )
     return Plane(Local(context))
 

@@ -22,6 +22,7 @@ from clew.model.ids import new_id
 from clew.model.knowledge import Knowledge
 from clew.model.working_set import Touched
 from clew.service import Context, call
+from clew.service.capture import Captured, Finds, chunks
 from clew.service.forks import Difference
 from clew.service.sessions import SessionDetail, SessionInfo
 from clew.store.leases import Lease
@@ -103,6 +104,16 @@ class Plane:
     def verify(self, id: str | None = None) -> list[Verified]:
         found: list[Verified] = self.client.call("verify", session=id)
         return found
+
+    def capture(
+        self, paths: list[str] | None = None, *, runtime: str = "", home: str = ""
+    ) -> Iterator[Captured | Finds]:
+        """Capture the sessions of agent programs: first what was found, then what became of each file."""
+        finds: Finds = self.client.call("capture_find", runtime=runtime, home=home, paths=paths)
+        yield finds
+        yield from finds.same
+        for portion in chunks(finds.changed):
+            yield from self.client.call("capture", files=portion)
 
     def close(self) -> None:
         self.client.close()

@@ -14,6 +14,7 @@ EXITS = {
     "budget_exceeded": 4,
     "on_hold": 4,
     "has_forks": 4,
+    "lossy": 4,
     "denied": 5,
     "unavailable": 6,
     "busy": 6,

@@ -13,6 +13,7 @@ from clew.model import events as e
 from clew.model.events import Event
 from clew.model.retention import Policy
 from clew.service.care import Collected
+from clew.service.connecting import Known
 from clew.service.forks import Difference, Side
 from clew.service.sessions import Changed, SessionDetail, SessionInfo
 from clew.store.forget import Erased, Pruned
@@ -208,7 +209,22 @@ def findings(found: list[Finding]) -> None:
             click.echo(f"    {'':<10} -> {one.advice}")
 
 
+def runtimes(found: list[Known]) -> None:
+    words = {None: "-", True: "yes", False: "no"}
+    table(
+        ("runtime", "program", "installed", "sessions", "connected", "read", "resume in", "tested with"),
+        (
+            (
+                one.name, one.title, "yes" if one.installed else "no", str(one.sessions), words[one.connected],
+                words[one.reads], words[one.writes], one.tested_with or "-",
+            )
+            for one in found
+        ),
+    )  # fmt: skip
+
+
 RENDER: dict[str, Callable[[Any], None]] = {
+    "runtimes": runtimes,
     "open": opened,
     "sessions": sessions,
     "show": show,

@@ -11,14 +11,17 @@ import msgspec
 from click.shell_completion import CompletionItem
 
 from clew import app
-from clew.cli import streams
+from clew.cli import programs, streams
 from clew.cli.exits import exit_code
 from clew.cli.output import print_error, print_json
 from clew.model.errors import ClewError, InvalidInput
 from clew.service.registry import Operation, Parameter, load
 
 # Operations that have a command of their own making.
-BY_HAND = {"append", "events", "tail", "show", "erase"}
+BY_HAND = {
+    "append", "events", "tail", "show", "erase", "resume", "capture", "capture_find", "materialise", "export",
+    "runtimes", "connect", "disconnect",
+}  # fmt: skip
 GROUPS = {"retention": "How long conversations are kept.", "lease": "The exclusive right to append to a session."}
 
 
@@ -153,7 +156,7 @@ def _build() -> None:
     for operation in load().values():
         if operation.name not in BY_HAND:
             groups.get(operation.name.partition("_")[0], clew).add_command(command(operation))
-    for made in streams.commands(json_option, complete_id):
+    for made in (*streams.commands(json_option, complete_id), *programs.commands(json_option, complete_id)):
         clew.add_command(made)
 
 

@@ -20,7 +20,18 @@ from clew.model.events import Draft, OperationCalled
 from clew.model.session import Session
 from clew.store import Store
 
-MODULES = ("sessions", "turns", "forks", "leases", "care", "retention")
+MODULES = (
+    "sessions",
+    "turns",
+    "forks",
+    "leases",
+    "care",
+    "retention",
+    "capture",
+    "materialise",
+    "exports",
+    "connecting",
+)
 
 
 class Context(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,6 +40,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     store: Store
     principal: str
     grants: tuple[Grant, ...]
+    machine: str = ""
 
 
 class Parameter(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,6 +141,16 @@ def _parse(found: Operation, arguments: Mapping[str, Any]) -> msgspec.Struct:
 
 def _target(session: Session) -> Target:
     return Target(project=session.project, agent=session.agent, session=session.id)
+
+
+def permit(context: Context, right: Right, about: Session | str) -> None:
+    """Rule on what an operation finds only while it runs: a session, or a project by name."""
+    target = Target(project=about) if isinstance(about, str) else _target(about)
+    ruling = rule(context.principal, right, target, context.grants)
+    if not ruling.allowed:
+        raise Denied(
+            f"refused in project {target.project}: {ruling.because}; ask an owner for a grant", right=str(right)
+        )
 
 
 def _rule(context: Context, found: Operation, target: Target) -> None:

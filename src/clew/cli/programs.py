@@ -1,0 +1,324 @@
+"""Commands about agent programs: capture their sessions, go on with one in another, export, import, connect."""
+
+import os
+import shlex
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from clew.cli.output import plain, print_json, table
+from clew.model.errors import Conflict, InvalidInput
+
+FORMS = ["native", "jsonl", "markdown", "html", "atif", "copilot"]
+FIELDS = ("runtime", "path", "session", "records", "events", "opaque", "quarantined", "error", "status", "note")
+
+
+def commands(json_option: Callable[..., Any], complete_id: Callable[..., Any]) -> list[click.Command]:
+    """All of them."""
+    session = click.argument("session", metavar="ID", shell_complete=complete_id)
+    runtime = click.argument("runtime", shell_complete=_complete_runtime)
+
+    @click.command()
+    @click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path())
+    @click.option("--runtime", default="", help="Only this program.", shell_complete=_complete_runtime)
+    @click.option("--home", default="", metavar="DIR", help="A home directory other than yours.")
+    @click.option("--watch", is_flag=True, help="Go on capturing what comes.")
+    @click.option("--spool", is_flag=True, help="Capture what hooks have reported.", hidden=True)
+    @json_option
+    @click.pass_obj
+    def capture(
+        plane: Any, paths: tuple[str, ...], runtime: str, home: str, watch: bool, spool: bool, as_json: bool
+    ) -> None:
+        """Capture the sessions of every agent program on this machine, and only what is new.
+
+        With PATHs, only these files and folders; the program is told by what is in them.
+        """
+        if spool:
+            from clew.cli.spool import drain
+
+            drain(plane)
+            return
+        _capture(plane, list(paths), runtime, home, as_json=as_json)
+        if watch:
+            _watch(plane, list(paths), runtime, home, as_json=as_json)
+
+    @click.command(name="import")
+    @click.argument("paths", nargs=-1, required=True, metavar="FILE...", type=click.Path())
+    @click.option("--runtime", default="", help="The program that wrote it.", shell_complete=_complete_runtime)
+    @json_option
+    @click.pass_obj
+    def import_(plane: Any, paths: tuple[str, ...], runtime: str, as_json: bool) -> None:
+        """Import session files: of any agent program, ATIF, Copilot's interchange, or clew's own JSON lines."""
+        _capture(plane, list(paths), runtime, "", as_json=as_json)
+
+    @click.command()
+    @session
+    @click.option("--in", "runtime", metavar="RUNTIME", default="", help="Go on in this program.",
+                  shell_complete=_complete_runtime)  # fmt: skip
+    @click.option("--cwd", default="", metavar="DIR", help="The directory to work in. [default: the session's own]")
+    @click.option("--at", type=int, metavar="SEQ", help="Go on from this event instead of the last.")
+    @click.option("--print", "print_only", is_flag=True, help="Print the command instead of running it.")
+    @click.option("--strict", is_flag=True, help="Refuse if anything would be dropped.")
+    @click.option("--flatten", is_flag=True, help="Tell calls and results as text.")
+    @click.option("--reason", default="", help="Why; kept in the log.")
+    @click.option("--lease", type=int, metavar="EPOCH", help="The epoch of the lease you hold.")
+    @json_option
+    @click.pass_obj
+    def resume(
+        plane: Any, session: str, runtime: str, cwd: str, at: int | None, print_only: bool, strict: bool,
+        flatten: bool, reason: str, lease: int | None, as_json: bool,
+    ) -> None:  # fmt: skip
+        """Go on with a session: in another agent program (--in), or here after a pause.
+
+        With --in, the session is written in that program's own form and the program's own resume command is run.
+        """
+        if not runtime:
+            if cwd or at or print_only or strict or flatten:
+                raise InvalidInput("--cwd, --at, --print, --strict and --flatten belong to --in RUNTIME")
+            result = plane.call("resume", session=session, reason=reason, lease=lease)
+            _print(result, "resume", as_json=as_json)
+            return
+        made = plane.call(
+            "materialise", session=session, runtime=runtime, cwd=cwd, at=at, strict=strict, flatten=flatten
+        )
+        if as_json:
+            print_json(made)
+        else:
+            _materialised(made)
+        if not print_only:
+            _run(plane, made)
+
+    @click.command()
+    @session
+    @click.option("--as", "form", type=click.Choice(FORMS), default="markdown", show_default=True, help="The form.")
+    @click.option("--out", "-o", default="", metavar="PATH", help="A file, or a folder for it. [default: stdout]")
+    @click.option("--upto", type=int, metavar="SEQ", help="Only up to this event.")
+    @json_option
+    @click.pass_obj
+    def export(plane: Any, session: str, form: str, out: str, upto: int | None, as_json: bool) -> None:
+        """Export a session: its native files byte for byte, or its conversation in a form others read."""
+        files = plane.call("export", session=session, form=form, upto=upto)
+        if not out:
+            if len(files) > 1:
+                raise InvalidInput(f"the session has {len(files)} native files; name a folder with --out")
+            sys.stdout.buffer.write(files[0].data)
+            sys.stdout.buffer.flush()
+            return
+        written = [_save(out, file.name, file.data, several=len(files) > 1) for file in files]
+        if as_json:
+            print_json([{"file": path, "bytes": len(file.data)} for path, file in zip(written, files, strict=True)])
+        else:
+            for path in written:
+                click.echo(path)
+
+    @click.command()
+    @json_option
+    @click.pass_obj
+    def runtimes(plane: Any, as_json: bool) -> None:
+        """List the agent programs clew knows: installed, connected, and what can be done with each."""
+        _print(plane.call("runtimes"), "runtimes", as_json=as_json)
+
+    def edit(name: str, help: str) -> click.Command:
+        @click.command(name=name, help=help)
+        @runtime
+        @click.option("--dry-run", is_flag=True, help="Show the changes and make none.")
+        @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+        @json_option
+        @click.pass_obj
+        def run(plane: Any, runtime: str, dry_run: bool, yes: bool, as_json: bool) -> None:
+            _edit(plane, name, runtime, dry_run=dry_run, yes=yes, as_json=as_json)
+
+        return run
+
+    return [
+        capture,
+        import_,
+        resume,
+        export,
+        runtimes,
+        edit("connect", "Connect an agent program: show the change to its settings, then make it."),
+        edit("disconnect", "Disconnect an agent program: take out exactly what connecting put in."),
+    ]
+
+
+def _print(result: Any, name: str, *, as_json: bool) -> None:
+    if as_json:
+        print_json(result)
+        return
+    from clew.cli.render import RENDER
+
+    RENDER[name](result)
+
+
+def _complete_runtime(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[Any]:
+    from click.shell_completion import CompletionItem
+
+    from clew.runtimes import names
+
+    return [CompletionItem(name) for name in names() if name.startswith(incomplete)]
+
+
+# Capture --------------------------------------------------------------------------------------------------------------
+
+
+def _capture(plane: Any, paths: list[str], runtime: str, home: str, *, as_json: bool, quiet: bool = False) -> None:
+    reports = []
+    for report in _captured(plane, paths, runtime, home, progress=not as_json and not quiet):
+        reports.append(report)
+        if as_json and not (quiet and report.status == "same"):
+            print_json({name: getattr(report, name) for name in FIELDS})
+    if as_json and not quiet:
+        print_json(totals(reports))
+    elif not as_json:
+        _summary(reports, quiet=quiet)
+
+
+def _captured(plane: Any, paths: list[str], runtime: str, home: str, *, progress: bool) -> Iterator[Any]:
+    """The report of each file, with a bar on a terminal."""
+    from clew.service.capture import chunks
+
+    finds = plane.call("capture_find", runtime=runtime, home=home, paths=paths or None)
+    yield from finds.same
+    total = sum(one.size for one in finds.changed)
+    if not progress or not sys.stderr.isatty():
+        for portion in chunks(finds.changed):
+            yield from plane.call("capture", files=portion)
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("capturing"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("capture", total=total)
+        for portion in chunks(finds.changed, most_bytes=4 * 1024 * 1024):
+            yield from plane.call("capture", files=portion)
+            bar.advance(task, sum(one.size for one in portion))
+
+
+def totals(reports: list[Any]) -> dict[str, Any]:
+    """All reports in one: the counts added up, and how many files went which way."""
+    states = Counter(report.status for report in reports)
+    counted = {
+        name: sum(getattr(one, name) for one in reports) for name in ("records", "events", "opaque", "quarantined")
+    }
+    return {
+        "total": True, "files": len(reports), "found": len(reports), "new": states["new"],
+        "grown": states["grown"] + states["rewritten"], "same": states["same"], "failed": states["failed"],
+        "damaged": sum(one.quarantined > 0 for one in reports), **counted,
+        "errors": sum(bool(one.error) for one in reports),
+    }  # fmt: skip
+
+
+def _summary(reports: list[Any], *, quiet: bool) -> None:
+    if not reports and not quiet:
+        click.echo("no sessions of any known agent program found; `clew runtimes` shows where clew looks", err=True)
+        return
+    by: dict[str, list[Any]] = {}
+    for report in reports:
+        by.setdefault(report.runtime, []).append(report)
+    changed = [one for one in reports if one.status != "same"]
+    if not quiet:
+        rows = [(name, totals(of)) for name, of in sorted(by.items())]
+        rows += [("all", totals(reports))] if len(rows) > 1 else []
+        names = ("found", "new", "grown", "damaged", "failed", "records", "events", "opaque", "quarantined")
+        table(("runtime", *names), [(name, *(f"{row[column]:,}" for column in names)) for name, row in rows])
+    else:
+        for one in changed:
+            click.echo(f"{one.status}: {plain(one.session[:10])} {plain(one.path)}")
+    for one in reports:
+        if one.error:
+            click.echo(f"{plain(one.path)}: {plain(one.error)}", err=True)
+
+
+def _watch(plane: Any, paths: list[str], runtime: str, home: str, *, as_json: bool) -> None:
+    """Capture again whenever something below the programs' folders changes, until interrupted."""
+    from watchfiles import watch
+
+    from clew.runtimes import runtime as named
+    from clew.runtimes import runtimes
+    from clew.service.finding import home_of
+
+    wanted = [named(runtime)] if runtime else list(runtimes())
+    roots = paths or [str(home_of(one, home)) for one in wanted if one.home]
+    there = [root for root in roots if os.path.exists(root)]
+    if not there:
+        raise InvalidInput("none of the programs' folders is there to watch; `clew runtimes` shows where clew looks")
+    if not as_json:
+        click.echo(f"watching {len(there)} folders; stop with Ctrl-C", err=True)
+    for _ in watch(*there, debounce=400, step=100, raise_interrupt=False):
+        _capture(plane, paths, runtime, home, as_json=as_json, quiet=True)
+
+
+# Resume ---------------------------------------------------------------------------------------------------------------
+
+
+def _materialised(made: Any) -> None:
+    """What became of the conversation, to a person; the command itself to stdout."""
+    fidelity = made.fidelity
+    carried = ", ".join(f"{count} {name}" for name, count in fidelity.carried.items())
+    click.echo(f"carried: {carried or 'nothing'}", err=True)
+    for word, changes in (("adapted", fidelity.adapted), ("dropped", fidelity.dropped)):
+        for one in changes:
+            click.echo(f"{word}: {one.count} {one.what} ({one.why})", err=True)
+    for path in made.files:
+        click.echo(f"file: {plain(path)}", err=True)
+    for note in made.notes:
+        click.echo(f"note: {plain(note)}", err=True)
+    words = shlex.join(made.command)
+    settings = " ".join(f"{name}={shlex.quote(value)}" for name, value in made.env.items())
+    click.echo(f"cd {shlex.quote(made.cwd)} && {settings + ' ' if settings else ''}{words}")
+
+
+def _run(plane: Any, made: Any) -> None:
+    """Run the program, then capture what it added."""
+    if not os.path.isdir(made.cwd):
+        raise InvalidInput(f"{made.cwd} is not there; name the directory with --cwd")
+    try:
+        done = subprocess.run(made.command, cwd=made.cwd, env={**os.environ, **made.env}, check=False)
+    except FileNotFoundError:
+        raise InvalidInput(f"{made.command[0]} is not on the PATH; install it, or use --print") from None
+    _capture(plane, [], made.runtime, "", as_json=False, quiet=True)
+    raise click.exceptions.Exit(done.returncode)
+
+
+# Export and settings --------------------------------------------------------------------------------------------------
+
+
+def _save(out: str, name: str, data: bytes, *, several: bool) -> str:
+    """Write an exported file, never over another."""
+    place = Path(out)
+    if several or place.is_dir() or out.endswith("/"):
+        place.mkdir(parents=True, exist_ok=True)
+        place = place / Path(name).name
+    try:
+        with open(place, "xb") as file:
+            file.write(data)
+    except FileExistsError:
+        raise Conflict(f"{place} is there already and was left alone; name another with --out") from None
+    except OSError as error:
+        raise InvalidInput(f"cannot write {place}: {error.strerror}") from error
+    return str(place)
+
+
+def _edit(plane: Any, name: str, runtime: str, *, dry_run: bool, yes: bool, as_json: bool) -> None:
+    planned = plane.call(name, runtime=runtime, dry_run=True)
+    if not as_json:
+        for change in planned.changes:
+            click.echo(plain(change.diff))
+        if not planned.changes:
+            click.echo(f"nothing to do: {runtime} is {name}ed already")
+    if planned.changes and not dry_run:
+        if not yes:
+            if as_json or not sys.stdin.isatty():
+                raise InvalidInput(f"{name} changes settings of another program; repeat the command with --yes")
+            click.confirm("Make this change?", abort=True, err=True)
+        planned = plane.call(name, runtime=runtime)
+    if as_json:
+        print_json(planned)
+    elif planned.by_hand and not dry_run:
+        click.echo(planned.by_hand)
