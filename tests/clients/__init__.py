@@ -1,0 +1,1 @@
+"""The real agent clients, run against a scripted model. Imported as `clients`."""
