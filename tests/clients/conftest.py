@@ -19,6 +19,7 @@ class BySource(LoadScopeScheduling):
         return next((runtime for runtime in CLIENTS if parameters.startswith(runtime)), nodeid)
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> BySource:
     return BySource(config, log)
 

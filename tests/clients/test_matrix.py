@@ -51,6 +51,13 @@ def test_an_export_needs_nothing_of_the_client(source: Source, tmp_path: Path) -
     assert _contents(source.clew.export(source.session, tmp_path / "out")) == _contents(source.originals)
 
 
+def test_at_home_the_clients_own_session_goes_on(source: Source) -> None:
+    client, place = source.client, source.place
+    environment = client.environment(place, url="")
+    resumed = source.clew.resume_in(source.session, client.runtime, cwd=place.cwd, env=environment)
+    assert (resumed.session, resumed.native) == (source.session, source.native)
+
+
 @pytest.mark.parametrize("target", CLIENTS)
 def test_a_session_goes_on_in(
     target: str, source: Source, tmp_path: Path, record_property: Callable[[str, object], None]

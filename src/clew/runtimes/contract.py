@@ -171,11 +171,15 @@ class Native(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Writer(msgspec.Struct, frozen=True, kw_only=True):
-    """How a native session is made and resumed. `resume` gets the native id and the session's first file."""
+    """How a native session is made and resumed. `resume` gets the native id and the session's first file.
+
+    `images` and `failures` say whether images, and the mark that a call failed, have a place in the form.
+    """
 
     write: Callable[[list[Round], Target], Native]
     resume: Callable[[str, str], Command]
     images: bool = False
+    failures: bool = True
     context_tokens: int = 150_000
 
 
@@ -218,6 +222,8 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True):
     evidence: str = ""
 
 
+# Beyond the year 9999 no program writes a time; a number like that is something else.
+LATEST_MS = 253_402_300_800_000
 _ODD = re.compile("[^a-zA-Z0-9_.-]+")
 
 
@@ -230,7 +236,7 @@ def opaque(kind: str, record: bytes, source: str, said_at: int | None = None) ->
 def micros(time: str | float | None) -> int | None:
     """Microseconds since 1970 from ISO 8601 text, or from a number of milliseconds; None for what is neither."""
     if isinstance(time, int | float):
-        return int(time * 1000)
+        return int(time * 1000) if abs(time) < LATEST_MS else None
     if not isinstance(time, str):
         return None
     try:

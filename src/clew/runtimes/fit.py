@@ -172,6 +172,9 @@ class _Fit:
 
     def _round(self, one: Round) -> Round | None:
         if isinstance(one, Results):
+            if self._target.writer is not None and not self._target.writer.failures:
+                failed = sum(back.failed for back in one.returns)
+                self._adapt("marks of failed calls", failed, f"{self._target.title} has none; the output tells")
             backs = tuple(msgspec.structs.replace(back, parts=self._parts(back.parts)) for back in one.returns)
             return msgspec.structs.replace(one, returns=backs)
         if isinstance(one, Prompt):
