@@ -3,7 +3,6 @@
 import getpass
 import os
 import shutil
-import socket
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,7 +42,7 @@ def settings(
         home=place,
         store=store or os.environ.get("CLEW_STORE") or f"sqlite:///{place / 'clew.db'}",
         principal=principal or os.environ.get("CLEW_PRINCIPAL") or f"person:{_login()}",
-        machine=os.environ.get("CLEW_MACHINE") or socket.gethostname() or "localhost",
+        machine=os.environ.get("CLEW_MACHINE") or os.uname().nodename or "localhost",
     )
 
 

@@ -64,7 +64,9 @@ def told(plane: Plane, session: str) -> list[tuple[str, ...]]:
             words.append(("user", text_of(one.parts)))
         elif isinstance(one, Answer):
             words += [("assistant", text_of(one.parts))] if text_of(one.parts) else []
-            words += [("call", call.tool, json.dumps(json.loads(bytes(call.input)), sort_keys=True)) for call in one.calls]
+            words += [
+                ("call", call.tool, json.dumps(json.loads(bytes(call.input)), sort_keys=True)) for call in one.calls
+            ]
         elif isinstance(one, Results):
             words += [("result", output_text(back), str(back.failed)) for back in one.returns]
     return words
@@ -233,9 +235,7 @@ def test_flattened_calls_are_told_as_text(plane: Plane, session: str, elsewhere:
     assert "no such file" in data
 
 
-def test_the_same_program_gets_its_own_file_back(
-    plane: Plane, elsewhere: Path
-) -> None:
+def test_the_same_program_gets_its_own_file_back(plane: Plane, elsewhere: Path) -> None:
     path = claude.transcript(elsewhere)
     data = claude.lines(claude.story())
     path.write_bytes(data)

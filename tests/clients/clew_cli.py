@@ -55,7 +55,7 @@ class Clew:
 
     def conversation(self, session: str) -> list[Json]:
         """The events that are part of the conversation now."""
-        return _conversation(self._objects("show", session, "--events"))
+        return conversation_of(self._objects("show", session, "--events"))
 
     def export(self, session: str, out: Path) -> dict[str, bytes]:
         """Write a session's native files to a folder, and read them, by name."""
@@ -92,7 +92,7 @@ class Clew:
         return done.stdout.decode()
 
 
-def _conversation(events: Iterable[Json]) -> list[Json]:
+def conversation_of(events: Iterable[Json]) -> list[Json]:
     """The fold that docs/concepts.md tells, told a second time, so that the tests do not believe the code they test."""
     kept: list[Json] = []
     before: list[int] = []

@@ -64,7 +64,7 @@ class Ran(NamedTuple):
         return self
 
 
-def run(argv: list[str], *, cwd: Path, env: dict[str, str], logs: Path) -> Ran:
+def run(argv: list[str], *, cwd: Path, env: dict[str, str], logs: Path, timeout_s: float = TIMEOUT_S) -> Ran:
     """Run a program to its end, and end with it, or when its time is up, everything that it started."""
     # Files, not pipes: a grandchild that outlives the program would keep a pipe open.
     out, err = logs / "stdout", logs / "stderr"
@@ -74,7 +74,7 @@ def run(argv: list[str], *, cwd: Path, env: dict[str, str], logs: Path) -> Ran:
             argv, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, start_new_session=True
         )
         try:
-            code = program.wait(TIMEOUT_S)
+            code = program.wait(timeout_s)
         except subprocess.TimeoutExpired:
             code = -signal.SIGKILL
         finally:
@@ -373,6 +373,8 @@ class CopilotCli(Client):
             "COPILOT_MODEL": MODEL,
             "COPILOT_OFFLINE": "true",
             "COPILOT_AUTO_UPDATE": "false",
+            # It unpacks its 240 MB of program once per cache, so all homes share one; several may do so at once.
+            "XDG_CACHE_HOME": str(clients_folder() / self.folder / "cache"),
         }
 
     def fresh(self, prompt: str) -> list[str]:

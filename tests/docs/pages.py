@@ -9,6 +9,7 @@ Ids and times differ from run to run, so two pages are compared by their `shape`
 """
 
 import io
+import json
 import os
 import re
 import shlex
@@ -26,8 +27,8 @@ from clew.model.ids import ALPHABET, LENGTH
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
 
-# What a page shows in place of the temporary home its examples ran in.
-SHOWN_HOME = "/home/ada/.clew"
+# What a page shows in place of the temporary home of the person whose examples these are.
+SHOWN_HOME = "/home/ada"
 SHORTEST = 6
 
 EXAMPLE = re.compile(
@@ -38,6 +39,11 @@ EXAMPLE = re.compile(
 ID = re.compile(rf"\b[{ALPHABET}]{{{LENGTH}}}\b")
 WORD = re.compile(rf"\b[{ALPHABET}]{{{SHORTEST},{LENGTH}}}\b")
 VARYING = [
+    (re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"), "<uuid>"),
+    (re.compile(r"\b\d{4}([-/])\d\d\1\d\d(/|T)rollout-[-\dT]+"), "<day>rollout-<time>-"),
+    (re.compile(r"\b\d{4}/\d\d/\d\d\b"), "<day>"),
+    (re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"), "<time>"),
+    (re.compile(r"\b\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d\b"), "<time>"),
     (re.compile(r"\b\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\b"), "<time>"),
     (re.compile(r"\b\d+ (s|min|h|d) ago\b"), "<ago>"),
     (re.compile(r"\b\d{16}\b"), "<at>"),
@@ -142,12 +148,17 @@ def shape(text: str) -> str:
 
 @contextmanager
 def new_home() -> Iterator[Path]:
-    """A home that does not exist yet, as the environment's; somebody called Ada asks, in UTC."""
+    """The home of somebody called Ada, who has used Claude Code and not yet clew, and lives in UTC."""
     before = dict(os.environ)
     with tempfile.TemporaryDirectory() as folder:
-        home = Path(folder) / "home"
-        os.environ |= {"CLEW_HOME": str(home), "CLEW_PRINCIPAL": "person:ada", "TZ": "UTC", "NO_COLOR": "1"}
-        os.environ.pop("CLEW_STORE", None)
+        home = Path(folder) / "ada"
+        agents(home)
+        os.environ |= {"HOME": str(home), "CLEW_PRINCIPAL": "person:ada", "TZ": "UTC", "NO_COLOR": "1"}
+        for name in [name for name in os.environ if name.startswith(("CLEW_", "CODEX_", "CLAUDE_", "XDG_"))]:
+            if name != "CLEW_PRINCIPAL":
+                del os.environ[name]
+        # No program of this machine, so that the pages are the same on every one.
+        os.environ["PATH"] = str(home / "bin")
         time.tzset()
         try:
             yield home
@@ -157,10 +168,42 @@ def new_home() -> Iterator[Path]:
             time.tzset()
 
 
+def agents(home: Path) -> None:
+    """A Claude Code session in somebody's home."""
+    id = "7d0c5a54-3c0e-4b1e-9a53-0d6f6f1f2a10"
+    common = {"cwd": "/home/ada/shop", "sessionId": id, "version": "2.1.325", "gitBranch": "main", "isSidechain": False}
+    call = {"type": "tool_use", "id": "toolu_1", "name": "Bash", "input": {"command": "pytest -x"}}
+    back = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "1 failed: database is locked"}
+    said = [
+        ("user", "why does the test lock?"),
+        ("assistant", [call]),
+        ("user", [back]),
+        ("assistant", [{"type": "text", "text": "Two writers share one connection; use WAL."}]),
+    ]
+    lines, parent = [{"type": "mode", "mode": "normal", "sessionId": id}], None
+    for number, (role, content) in enumerate(said):
+        own = f"00000000-0000-4000-8000-00000000000{number}"
+        message = {"role": role, "content": content} | ({"id": f"msg_{number}"} if role == "assistant" else {})
+        about = {"type": role, "uuid": own, "parentUuid": parent, "timestamp": f"2026-11-15T10:00:0{number}.000Z"}
+        lines.append({**about, **common, "message": message})
+        parent = own
+    file = home / ".claude" / "projects" / "-home-ada-shop" / f"{id}.jsonl"
+    file.parent.mkdir(parents=True)
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+class Printed(io.TextIOWrapper):
+    """What was printed, as text or as bytes."""
+
+    def getvalue(self) -> str:
+        self.seek(0)
+        return self.read()
+
+
 @contextmanager
-def _printed() -> Iterator[io.StringIO]:
+def _printed() -> Iterator["Printed"]:
     """What is printed in the block, both streams as a terminal shows them."""
-    output = io.StringIO()
+    output = Printed(io.BytesIO(), "utf-8", write_through=True)
     with redirect_stdout(output), redirect_stderr(output):
         yield output
 

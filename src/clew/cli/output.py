@@ -53,16 +53,28 @@ def print_error(error: ClewError, *, as_json: bool) -> None:
 
 
 def table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
-    """A table that fits the terminal; plain columns when piped."""
+    """A table that fits the terminal; whole columns when piped."""
+    if not sys.stdout.isatty():
+        _piped(list(columns), [[plain(cell) for cell in row] for row in rows])
+        return
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    console = Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else 200)
+    console = Console(highlight=False, markup=False)
     drawn = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="bold")
     for column in columns:
         drawn.add_column(column, overflow="ellipsis", no_wrap=column in ("id", "state", "last", "events"))
     for row in rows:
         drawn.add_row(*(Text(plain(cell)) for cell in row))
     console.print(drawn)
+
+
+def _piped(columns: list[str], rows: list[list[str]]) -> None:
+    """The same table without a terminal: nothing is cut, and nothing has to be loaded."""
+    widths = [max(len(line[i]) for line in (columns, *rows)) for i in range(len(columns))]
+    click.echo(" " + "   ".join(name.ljust(width) for name, width in zip(columns, widths, strict=True)).rstrip())
+    click.echo(" " + "─" * (sum(widths) + 3 * (len(widths) - 1)))
+    for row in rows:
+        click.echo(" " + "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())

@@ -1,8 +1,6 @@
 """Commands about agent programs: capture their sessions, go on with one in another, export, import, connect."""
 
 import os
-import shlex
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -260,22 +258,30 @@ def _watch(plane: Any, paths: list[str], runtime: str, home: str, *, as_json: bo
 def _materialised(made: Any) -> None:
     """What became of the conversation, to a person; the command itself to stdout."""
     fidelity = made.fidelity
-    carried = ", ".join(f"{count} {name}" for name, count in fidelity.carried.items())
+    carried = ", ".join(_counted(count, name) for name, count in fidelity.carried.items())
     click.echo(f"carried: {carried or 'nothing'}", err=True)
     for word, changes in (("adapted", fidelity.adapted), ("dropped", fidelity.dropped)):
         for one in changes:
-            click.echo(f"{word}: {one.count} {one.what} ({one.why})", err=True)
+            click.echo(f"{word}: {_counted(one.count, one.what)} ({one.why})", err=True)
     for path in made.files:
         click.echo(f"file: {plain(path)}", err=True)
     for note in made.notes:
         click.echo(f"note: {plain(note)}", err=True)
+    import shlex
+
     words = shlex.join(made.command)
     settings = " ".join(f"{name}={shlex.quote(value)}" for name, value in made.env.items())
     click.echo(f"cd {shlex.quote(made.cwd)} && {settings + ' ' if settings else ''}{words}")
 
 
+def _counted(count: int, name: str) -> str:
+    return f"{count:,} {name}" if count != 1 else f"1 {name.removesuffix('s')}"
+
+
 def _run(plane: Any, made: Any) -> None:
     """Run the program, then capture what it added."""
+    import subprocess
+
     if not os.path.isdir(made.cwd):
         raise InvalidInput(f"{made.cwd} is not there; name the directory with --cwd")
     try:

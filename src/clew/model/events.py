@@ -299,9 +299,9 @@ class Compacted(Body, frozen=True, kw_only=True):
     """
 
     kind = "compacted"
+    summary: str
     first: int = 0
     last: int = 0
-    summary: str
     keep: str = ""
 
 

@@ -1,6 +1,6 @@
 """Ids. Random from the first character on, so that a few characters name one session of many."""
 
-import secrets
+import os
 from typing import NewType
 
 from clew.model.errors import InvalidInput
@@ -14,7 +14,7 @@ LENGTH = 20
 
 def new_id() -> str:
     """A fresh id of 100 random bits."""
-    number = secrets.randbits(5 * LENGTH)
+    number = int.from_bytes(os.urandom(5 * LENGTH // 8 + 1)) & (1 << 5 * LENGTH) - 1
     return "".join(ALPHABET[number >> shift & 31] for shift in range(0, 5 * LENGTH, 5))
 
 

@@ -4,11 +4,17 @@ A package of somebody else's offers an adapter under the entry point group `clew
 """
 
 import importlib
-from collections.abc import Iterator
-from importlib.metadata import entry_points
+import os
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from clew.model.errors import InvalidInput
 from clew.runtimes.contract import Runtime
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 GROUP = "clew.runtimes"
 # In the order in which a file of unknown origin is held up to them: the most particular first.
@@ -32,13 +38,44 @@ MODULES = {
     "unknown": "unknown",
 }
 
+# What an adapter's patterns begin with, and the variable that names another home: where neither is there, looking for
+# sessions need not load the adapter. A test holds this against the adapters.
+SIGNS: dict[str, tuple[tuple[str, ...], str]] = {
+    "qwen-code": ((".qwen",), "QWEN_HOME"),
+    "gemini-cli": ((".gemini",), "GEMINI_CLI_HOME"),
+    "claude-code": ((".claude",), "CLAUDE_CONFIG_DIR"),
+    "codex": ((".codex",), "CODEX_HOME"),
+    "copilot-cli": ((".copilot",), "COPILOT_HOME"),
+    "opencode": ((".local/share/opencode",), "XDG_DATA_HOME"),
+    "pi": ((".pi/agent",), ""),
+    "cursor": ((".cursor", ".cursor-server", ".config/Cursor", "Library", "AppData"), ""),
+    "droid": ((".factory",), ""),
+    "kimi": ((".kimi", ".kimi-code"), ""),
+    "cline": ((".config", ".vscode-server", ".cline", "Library", "AppData"), ""),
+    "swe-agent": ((), ""),
+    "atif": ((), ""),
+    "aider": ((".aider.chat.history.md",), ""),
+    "copilot-interchange": ((), ""),
+    "clew": ((), ""),
+    "unknown": ((), ""),
+}
+
+
+def present(home: Path, *, variables: bool) -> Iterator[Runtime]:
+    """The runtimes that may have sessions below a home, or where the environment says."""
+    for name in names():
+        signs, variable = SIGNS.get(name, (("",), ""))
+        told = variables and variable and os.environ.get(variable)
+        if told or any((home / sign).exists() for sign in signs):
+            yield runtime(name)
+
 
 def runtime(name: str) -> Runtime:
     """The runtime of this name."""
     if name in MODULES:
         found: Runtime = importlib.import_module(f"clew.runtimes.{MODULES[name]}").RUNTIME
         return found
-    for point in entry_points(group=GROUP):
+    for point in _others():
         if point.name == name:
             return _checked(point.load(), name)
     raise InvalidInput(f"no runtime {name!r}; there are {', '.join(names())}", runtime=name)
@@ -46,12 +83,20 @@ def runtime(name: str) -> Runtime:
 
 def names() -> list[str]:
     """The names of all runtimes, our own first."""
-    return [*MODULES, *sorted(point.name for point in entry_points(group=GROUP) if point.name not in MODULES)]
+    return [*MODULES, *sorted(point.name for point in _others() if point.name not in MODULES)]
 
 
 def runtimes() -> Iterator[Runtime]:
     """All runtimes."""
     return (runtime(name) for name in names())
+
+
+@cache
+def _others() -> Iterable["EntryPoint"]:
+    """What other packages offer. Looked for when needed: reading every package's metadata takes its time."""
+    from importlib.metadata import entry_points
+
+    return entry_points(group=GROUP)
 
 
 def _checked(found: object, name: str) -> Runtime:

@@ -165,5 +165,5 @@ RUNTIME = Runtime(
             split=split,
         ),
     ),
-    evidence="The shape from public history files and sources, read on made-up files. The client was not run.",
+    evidence="public sources, not run",
 )

@@ -319,5 +319,5 @@ RUNTIME = Runtime(
             split=split,
         ),
     ),
-    evidence="The published schema, read and written on made-up documents. No program of others read what is written.",
+    evidence="public schema",
 )

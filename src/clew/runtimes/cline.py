@@ -319,5 +319,5 @@ RUNTIME = Runtime(
         "list": Tool("list_files", {"path": "path"}),
         "search": Tool("search_files", {"pattern": "regex", "path": "path"}),
     },
-    evidence="Shapes from public sources, read on made-up files only. The extensions were not run.",
+    evidence="public sources, not run",
 )

@@ -626,5 +626,5 @@ RUNTIME = Runtime(
     ),
     tools={"shell": Tool("exec_command", {"command": "cmd"}), "patch": Tool("apply_patch", {"patch": "input"})},
     writer=Writer(write=write, resume=resume, images=True, failures=False),
-    evidence="read, written and resumed with Codex CLI 0.166.0 on 2026-11-16; see docs/runtimes/codex.md",
+    evidence="0.166.0, run against a scripted model",
 )

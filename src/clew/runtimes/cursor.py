@@ -662,5 +662,5 @@ RUNTIME = Runtime(
         "glob": Tool("Glob"),
         "search": Tool("Grep"),
     },
-    evidence="One public database of 2024 read; the other shapes from public sources. The clients were not run.",
+    evidence="public files, not run",
 )

@@ -303,5 +303,5 @@ RUNTIME = Runtime(
         "edit": Tool("Edit", {"path": "file_path", "old": "old_str", "new": "new_str"}),
         "list": Tool("LS", {"path": "directory_path"}),
     },
-    evidence="One public stream-json file read; the session file's shape from public sources. The client was not run.",
+    evidence="a public file, not run",
 )

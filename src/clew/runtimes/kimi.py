@@ -467,5 +467,5 @@ RUNTIME = Runtime(
         "glob": Tool("Glob", {"pattern": "pattern", "path": "path"}),
         "search": Tool("Grep", {"pattern": "pattern", "path": "path"}),
     },
-    evidence="One public wire log of Kimi Code read; Kimi CLI's shapes from public sources. The clients were not run.",
+    evidence="a public file, not run",
 )

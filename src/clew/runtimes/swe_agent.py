@@ -254,5 +254,5 @@ RUNTIME = Runtime(
         ),
     ),
     tools={"shell": Tool("bash", {"command": "command"})},
-    evidence="One public trajectory read; native calls from public sources. The client was not run.",
+    evidence="a public file, not run",
 )

@@ -333,7 +333,8 @@ class _Capture:
             for one in originals.claimants(self._store, found.runtime, identity.native):
                 if not one.erased and one.machine == self._context.machine:
                     return originals.session_of(self._store, one), drafts, ""
-        cwd = next((draft.body.cwd for draft in drafts if isinstance(draft.body, RuntimeAttached) and draft.body.cwd), "")
+        attached = [draft.body for draft in drafts if isinstance(draft.body, RuntimeAttached)]
+        cwd = next((one.cwd for one in attached if one.cwd), "")
         about = {"runtime": found.runtime, "native": identity.native, "machine": self._context.machine}
         about |= {"parent": identity.parent} if identity.parent else {}
         about |= {"call": identity.call} if identity.call else {}

@@ -1,18 +1,14 @@
 """Connect: edit an agent program's settings so that it tells clew of its sessions, and undo exactly that."""
 
-import difflib
-import shutil
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 
-from clew.hook import command as hook_command
 from clew.model.access import Right
 from clew.model.errors import InvalidInput
 from clew.runtimes import runtime, runtimes
-from clew.runtimes.connections import CONNECTIONS
-from clew.runtimes.contract import Edit, Runtime
+from clew.runtimes.contract import Connecting, Edit, Runtime
 from clew.service import folders
 from clew.service.finding import find, home_of
 from clew.service.registry import Context, operation
@@ -55,6 +51,8 @@ class Connected(msgspec.Struct, frozen=True, kw_only=True):
 @operation(right=Right.SEE, name="runtimes")
 def list_runtimes(context: Context) -> list[Known]:
     """List the agent programs clew knows: installed, connected, and what can be done with each."""
+    import shutil
+
     counts: dict[str, int] = {}
     for one in find():
         counts[one.runtime] = counts.get(one.runtime, 0) + 1
@@ -89,7 +87,7 @@ def disconnect(context: Context, *, runtime: Name, dry_run: DryRun = False) -> C
 
 def _edit(name: str, *, add: bool, dry_run: bool) -> Connected:
     one = runtime(name)
-    found = CONNECTIONS.get(name)
+    found = _connecting(name)
     if found is None:
         raise InvalidInput(
             f"{one.title} has no hooks clew can use; `clew capture --watch` follows its sessions instead", runtime=name
@@ -113,18 +111,27 @@ def _edit(name: str, *, add: bool, dry_run: bool) -> Connected:
     )
 
 
+def _connecting(name: str) -> Connecting | None:
+    # Only here: reading settings of every kind takes parsers that no other command needs.
+    from clew.runtimes.connections import CONNECTIONS
+
+    return CONNECTIONS.get(name) or runtime(name).connection
+
+
 def _plan(one: Runtime, edit: Edit, add: bool) -> tuple[Path, bytes | None, bytes | None]:
     path = Path.home() / edit.path[2:] if edit.path.startswith("~/") else home_of(one) / edit.path
     before = path.read_bytes() if path.exists() else None
     if add:
         # No server yet that a program could talk to; an empty command leaves the entry out.
-        return path, before, edit.add(before, hook_command(), []) or None
+        from clew.hook import command
+
+        return path, before, edit.add(before, command(), []) or None
     return path, before, edit.remove(before) if before is not None else None
 
 
 def _is_connected(one: Runtime) -> bool | None:
     """Whether any of our entries is there; None when the program cannot be connected."""
-    found = CONNECTIONS.get(one.name)
+    found = _connecting(one.name)
     if found is None:
         return None
     try:
@@ -135,6 +142,8 @@ def _is_connected(one: Runtime) -> bool | None:
 
 
 def _diff(path: Path, before: bytes | None, after: bytes | None) -> str:
+    import difflib
+
     old, new = ((data or b"").decode("utf-8", "replace").splitlines(keepends=True) for data in (before, after))
     was, now = ("/dev/null" if data is None else str(path) for data in (before, after))
     return "".join(difflib.unified_diff(old, new, was, now))

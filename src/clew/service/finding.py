@@ -8,7 +8,7 @@ from pathlib import Path, PurePath
 import msgspec
 
 from clew.model.errors import InvalidInput, NotFound
-from clew.runtimes import names, runtime, runtimes
+from clew.runtimes import names, present, runtime, runtimes
 from clew.runtimes.contract import Format, Runtime
 
 HEAD_BYTES = 64 * 1024
@@ -37,7 +37,8 @@ def home_of(one: Runtime, home: str = "") -> Path:
 
 def find(*, runtime_name: str = "", home: str = "") -> list[Found]:
     """Every session file below the runtimes' own folders."""
-    wanted = [runtime(runtime_name)] if runtime_name else list(runtimes())
+    base = Path(home) if home else Path.home()
+    wanted = [runtime(runtime_name)] if runtime_name else list(present(base, variables=not home))
     found: dict[str, Found] = {}
     for one in wanted:
         root = home_of(one, home)

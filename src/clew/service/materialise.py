@@ -6,8 +6,6 @@ native session, and a fork is opened for it: what is captured from that file lat
 """
 
 import os
-import shutil
-import subprocess
 import uuid
 from pathlib import Path
 from typing import Annotated
@@ -85,7 +83,7 @@ def materialise(
     child = context.store.fork(session, actor=context.principal, at=at)
     _register(context, child, target, native, paths, place)
     command = writer.resume(native.id, str(paths[0]))
-    if not shutil.which(command.argv[0]):
+    if not _which(command.argv[0]):
         notes.append(f"{command.argv[0]} is not on the PATH; install {target.title} to run the command")
     return Materialised(
         session=child.id, runtime=target.name, command=command.argv, cwd=place, env=command.env, native_id=native.id,
@@ -177,12 +175,20 @@ def _write(target: Runtime, native: Native) -> list[Path]:
     return paths
 
 
+def _which(program: str) -> str | None:
+    from shutil import which
+
+    return which(program)
+
+
 def _import(native: Native, target: Runtime, file: Path, place: str) -> list[str]:
     """Go through the program's own import door, where it has to be."""
     if native.door is None:
         return []
+    import subprocess
+
     argv = [word.replace("{file}", str(file)) for word in native.door]
-    if not shutil.which(argv[0]):
+    if not _which(argv[0]):
         return [f"first run, in {place}: {' '.join(argv)}"]
     try:
         done = subprocess.run(
