@@ -12,7 +12,7 @@ UV_EXPORT := $(BIN)/uv export --quiet --frozen --no-emit-project --no-annotate -
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help up test check format bench kill-campaign powerloss-campaign lock clean
+.PHONY: help up test test-clients check format bench kill-campaign powerloss-campaign lock clean
 
 help:  ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,6 +27,10 @@ up: $(VENV)/.run  ## Install clew into .venv, check that it works, and say what 
 test: $(VENV)/.dev  ## Run the tests, e.g. make test ARGS='-n auto -k lease'.
 	@sh tools/system_packages.sh
 	$(BIN)/python -m pytest $(ARGS)
+
+test-clients: $(VENV)/.dev  ## Run the real agent programs against a scripted model; installs them into a cache on first use.
+	@bash tools/install_clients.sh
+	$(BIN)/python -m pytest tests/clients -m clients -n 2 $(ARGS)
 
 check: $(VENV)/.dev  ## Lint, check the format, the types, the layers and the file lengths.
 	$(BIN)/ruff check

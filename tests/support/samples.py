@@ -70,7 +70,8 @@ def codex() -> dict[str, bytes]:
 
 def gemini_cli() -> dict[str, bytes]:
     head, *messages = [json.loads(line) for line in fixture("gemini_cli/resumed.jsonl").splitlines()]
-    document = {**head, "messages": [one for one in messages if "id" in one]}
+    newest = {one["id"]: one for one in messages if "id" in one}
+    document = {**head, "messages": [*newest.values()]}
     return {
         "tmp/app/chats/session-2026-11-16T10-00-11111111.jsonl": fixture("gemini_cli/resumed.jsonl"),
         "tmp/app/chats/session-2026-11-16T10-00-22222222.jsonl": fixture("gemini_cli/compacted.jsonl"),
@@ -82,6 +83,7 @@ def opencode() -> dict[str, bytes]:
     def piece(type: str, **data: Any) -> dict[str, Any]:
         return {"type": type, "data": data}
 
+    roles = ("user", "assistant", "tool", "assistant")
     parts = [
         [piece("text", text="go"), piece("binary", Path="/x/a.png", MIMEType="image/png", Data=PNG)],
         [piece("reasoning", thinking="hm"), piece("tool_call", id="c1", name="bash", input='{"command":"ls"}')],
@@ -93,7 +95,7 @@ def opencode() -> dict[str, bytes]:
                       "updated_at": 1, "summary_message_id": "m4"}],
         "messages": [{"id": f"m{i}", "session_id": "s1", "role": role, "model": "m", "created_at": 1_751_116_165,
                       "updated_at": 1, "parts": json.dumps(one)}
-                     for i, (role, one) in enumerate(zip(("user", "assistant", "tool", "assistant"), parts, strict=True))],
+                     for i, (role, one) in enumerate(zip(roles, parts, strict=True))],
         "files": [{"id": "f1", "session_id": "s1", "path": "/a", "content": "a", "created_at": 1_751_116_165}],
         "goose_db_version": [{"id": 1}],
     }  # fmt: skip
@@ -157,7 +159,7 @@ def _cursor_ide() -> bytes:
             "fullConversationHeadersOnly": [{"bubbleId": one, "type": 1} for one in ("b1", "b2", "b3")],
         },
         "bubbleId:k-1:b1": {"_v": 3, "type": 1, "bubbleId": "b1", "text": "list", "createdAt": AT},
-        "bubbleId:k-1:b2": {"type": 2, "bubbleId": "b2", "text": "I look.", "thinking": {"text": "hm", "signature": "s"},
+        "bubbleId:k-1:b2": {"type": 2, "bubbleId": "b2", "text": "I look.", "thinking": {"text": "hm"},
                             "tokenCount": {"inputTokens": 9, "outputTokens": 4}},
         "bubbleId:k-1:b3": {"type": 2, "bubbleId": "b3", "text": "", "toolFormerData": call},
     }  # fmt: skip
@@ -176,11 +178,11 @@ def droid() -> dict[str, bytes]:
     session = lines(
         {"type": "session_start", "id": "s-1", "title": "New Session", "owner": "me", "cwd": "/home/me/app"},
         said("u1", "user", text("<system-reminder>\nbe good\n</system-reminder>"), text("list the files"), image),
-        said("a1", "assistant", {"type": "thinking", "thinking": "hm", "signature": "s"}, text("I look."), use, parent="u1"),
+        said("a1", "assistant", {"type": "thinking", "thinking": "hm"}, text("I look."), use, parent="u1"),
         said("r1", "user", back, parent="a1"),
         said("a2", "assistant", text("One file."), parent="r1"),
         {"type": "todo_state", "id": "t1", "timestamp": AT, "todos": {"todos": "1. [done] look"}},
-        {"type": "compaction_state", "id": "k1", "timestamp": AT, "summaryText": "short", "anchorMessage": {"id": "a2"}},
+        {"type": "compaction_state", "id": "k1", "timestamp": AT, "summaryText": "s", "anchorMessage": {"id": "a2"}},
     )  # fmt: skip
     stream = lines(
         {"type": "system", "subtype": "init", "cwd": "/home/me/app", "session_id": "s-2", "tools": ["LS"]},
@@ -266,7 +268,7 @@ def swe_agent() -> dict[str, bytes]:
     call = {"id": "c1", "function": {"name": "edit", "arguments": '{"path":"a.txt"}'}}
     document = {
         "environment": "main",
-        "trajectory": [{"action": "ls\n", "observation": "a.txt", "response": "r", "thought": "t", "query": [{"x": 1}]}],
+        "trajectory": [{"action": "ls\n", "observation": "a.txt", "response": "r", "query": [{"x": 1}]}],
         "history": [
             {"role": "system", "content": "You are a programmer.", "agent": "primary"},
             {"role": "user", "content": "An example.", "is_demo": True},
@@ -303,7 +305,7 @@ def atif() -> dict[str, bytes]:
 
 def aider() -> dict[str, bytes]:
     history = (
-        "\n# aider chat started at 2026-11-16 10:00:00\n\n> Aider v0.86.1  \n> Main model: m-1 with diff edit format  \n\n"
+        "\n# aider chat started at 2026-11-16 10:00:00\n\n> Aider v0.86.1  \n> Main model: m-1 with diff format  \n\n"
         "#### /add a.txt  \n> Added a.txt to the chat  \n\n#### list the files  \n####   \n#### please  \n\n"
         "Here they are:\n\n```\n> a quote in a file\n```\n\n"
         "> Tokens: 12k sent, 1.5k received. Cost: $0.04 message, $0.11 session.  \n\n#### thanks  \n\nWelcome.\n\n"

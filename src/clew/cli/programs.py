@@ -258,6 +258,7 @@ def _watch(plane: Any, paths: list[str], runtime: str, home: str, *, as_json: bo
 def _materialised(made: Any) -> None:
     """What became of the conversation, to a person; the command itself to stdout."""
     fidelity = made.fidelity
+    click.echo(f"session: {made.session}", err=True)
     carried = ", ".join(_counted(count, name) for name, count in fidelity.carried.items())
     click.echo(f"carried: {carried or 'nothing'}", err=True)
     for word, changes in (("adapted", fidelity.adapted), ("dropped", fidelity.dropped)):

@@ -295,7 +295,7 @@ def recognises(path: PurePath, head: bytes) -> bool:
         message = one.get("message")
         if isinstance(message, dict):
             return "content" in message and ("uuid" in one or "sessionId" in one) and "parts" not in message
-        if one.get("type") in _OWN and ("sessionId" in one or "leafUuid" in one or "snapshot" in one):
+        if str(one.get("type")) in _OWN and ("sessionId" in one or "leafUuid" in one or "snapshot" in one):
             return True
     return False
 
@@ -309,7 +309,7 @@ def identify(path: PurePath, first: bytes) -> Identity:
     if path.stem.startswith("agent-"):
         try:
             parent = msgspec.json.decode(first, type=Owner).sessionId
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):
             parent = None
     return Identity(native=path.stem, project=project, parent=parent or "")
 

@@ -16,11 +16,12 @@ from clew.model import codec
 from clew.model.conversation import identity
 from clew.model.events import KINDS, Compacted, Draft, Event, Opaque, Rewound
 from clew.model.ids import ALPHABET, LENGTH
-from clew.runtimes.contract import Format, Identity, Reading, Runtime, opaque
+from clew.runtimes.contract import Format, Identity, Reading, Runtime, Unreadable, opaque
 
 NAME = "clew"
 # What an event has that its draft has not.
 ENVELOPE = ("session", "seq", "at", "actor", "position")
+LARGEST_INTEGER = 2**63 - 1
 _AN_ID = re.compile(f"[{ALPHABET}]{{{LENGTH}}}")
 _AN_EVENT = re.compile(rb'\s*\{"session":\s*"[^"]+",\s*"seq":\s*\d+,\s*"kind":\s*"')
 
@@ -55,6 +56,8 @@ def read(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
     event = _envelope(record)
     source = _source(event, reading)
     said_at = event.said_at if event.said_at is not None else event.at
+    if said_at is not None and abs(said_at) > LARGEST_INTEGER:
+        raise Unreadable(f"{said_at} is no time in microseconds")
     fields = {name: value for name, value in _fields(record).items() if name not in ENVELOPE}
     if "opaque" in fields and "." in event.kind:
         body = Opaque(kind=event.kind, raw=bytes(fields["opaque"]).decode())
@@ -67,7 +70,7 @@ def read(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
 
 def _source(event: Envelope, reading: Reading[State]) -> str:
     """The event's own source, or its place. Two sessions may have the same source: another's gets a name of its own."""
-    if event.source is None:
+    if not event.source:
         return f"{event.session}:{event.seq}"
     others = reading.state.others
     if event.session == reading.native:
@@ -93,15 +96,18 @@ def recognises(path: PurePath, head: bytes) -> bool:
         return True
     try:
         _envelope(first)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False
     return True
 
 
 def identify(path: PurePath, first: bytes) -> Identity:
     """A file is called like its session; if not, its first event tells, which in a fork's file is the ancestor's."""
-    native = path.stem if _AN_ID.fullmatch(path.stem) else _envelope(first).session
-    fields = _fields(first)
+    try:
+        native = path.stem if _AN_ID.fullmatch(path.stem) else _envelope(first).session
+        fields = _fields(first)
+    except RecursionError as error:
+        raise Unreadable("the first event nests too deeply to be read") from error
     return Identity(native=native, project=_text(fields, "project"), agent=_text(fields, "agent"))
 
 

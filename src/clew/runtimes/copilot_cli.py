@@ -406,7 +406,10 @@ def recognises(path: PurePath, head: bytes) -> bool:
 
 def identify(path: PurePath, first: bytes) -> Identity:
     """A session is called like its folder; a flat file like what its first event says."""
-    started = msgspec.json.decode(_event(first).data, type=Started)
+    try:
+        started = msgspec.json.decode(_event(first).data, type=Started)
+    except (msgspec.DecodeError, RecursionError):
+        started = Started()
     native = path.parent.name if path.name == "events.jsonl" else started.sessionId or path.stem
     context = started.context or Context()
     return Identity(native=native, project=project_of(context.cwd or ""))

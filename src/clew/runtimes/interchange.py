@@ -27,7 +27,7 @@ from clew.model.events import (
     SessionTitled,
     TextPart,
 )
-from clew.runtimes.contract import Format, Identity, Reading, Runtime, iso, micros, opaque, project_of, raw
+from clew.runtimes.contract import Format, Identity, Reading, Runtime, Unreadable, iso, micros, opaque, project_of, raw
 from clew.runtimes.rounds import Answer, Prompt, Results, Round, output_text, text_of
 
 NAME = "copilot-interchange"
@@ -396,13 +396,16 @@ def recognises(path: PurePath, head: bytes) -> bool:
         return False
     try:
         header = _record(first)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False
     return header.type == "session" and header.version == 1 and bool(header.externalId)
 
 
 def identify(path: PurePath, first: bytes) -> Identity:
-    header = _record(first)
+    try:
+        header = _record(first)
+    except RecursionError as error:
+        raise Unreadable("the header nests too deeply to be read") from error
     place = header.workspace or Workspace()
     return Identity(native=header.externalId or path.stem, project=project_of(place.workingDirectory or ""))
 

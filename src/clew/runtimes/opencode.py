@@ -161,6 +161,8 @@ _decode = msgspec.json.Decoder(Row).decode
 
 def read(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
     row, state = _decode(record), reading.state
+    if not row.id:
+        raise Unreadable("a row without an id")
     if state.until and row.id == state.until:
         state.back_to = state.last
     if row.table == "session":

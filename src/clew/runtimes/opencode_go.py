@@ -22,7 +22,7 @@ from clew.model.events import (
     SessionTitled,
     ThinkingPart,
 )
-from clew.runtimes.contract import Identity, Reading, Record, micros, opaque, raw
+from clew.runtimes.contract import Identity, Reading, Record, Unreadable, micros, opaque, raw
 from clew.runtimes.opencode_rows import embedded, record_of, select, stamp_of
 
 NAME = "opencode"
@@ -39,9 +39,25 @@ _MESSAGES = "SELECT * FROM messages WHERE session_id = ? ORDER BY created_at, ro
 _FILES = "SELECT * FROM files WHERE session_id = ? ORDER BY created_at, rowid"
 
 
+class Data(msgspec.Struct):
+    """What a part of any type may say."""
+
+    text: str | None = None
+    thinking: str | None = None
+    id: str | None = None
+    name: str | None = None
+    input: Any = None
+    tool_call_id: str | None = None
+    content: Any = None
+    is_error: Any = None
+    Data: str | None = None
+    MIMEType: str | None = None
+    Path: str | None = None
+
+
 class Part(msgspec.Struct):
     type: str
-    data: dict[str, Any]
+    data: Data
 
 
 class Row(msgspec.Struct):
@@ -82,6 +98,8 @@ def assemble(native: str, records: list[Record]) -> bytes:
 
 def read(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
     row = msgspec.json.decode(record, type=Row)
+    if not row.id:
+        raise Unreadable("a row without an id")
     at = _moment(row.created_at)
     if row.table == "sessions":
         reading.state.summary = row.summary_message_id or ""
@@ -99,22 +117,21 @@ def read(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
 def _said(part: Part, row: Row, reading: Reading[State]) -> Body | None:
     data = part.data
     about: dict[str, Any] = {"message": row.id, "model": row.model or ""} if row.role == "assistant" else {}
-    if part.type == "text" and data["text"]:
+    if part.type == "text" and data.text:
         if row.id == reading.state.summary:
-            return Compacted(summary=data["text"])
-        return MessageAdded(role=row.role, text=data["text"], **about)
-    if part.type == "reasoning" and data["thinking"]:
-        return MessageAdded(role=row.role, parts=(ThinkingPart(text=data["thinking"]),), **about)
-    if part.type == "tool_call":
-        return CallMade(call=data["id"], tool=data["name"], input=_input(data.get("input")), **about)
-    if part.type == "tool_result":
-        output = raw(data.get("content"))
-        return CallReturned(call=data["tool_call_id"], output=output, failed=data.get("is_error") is True)
-    if part.type == "binary":
-        content = base64.b64decode(data["Data"], validate=True)
-        mime = data.get("MIMEType") or ""
+            return Compacted(summary=data.text)
+        return MessageAdded(role=row.role, text=data.text, **about)
+    if part.type == "reasoning" and data.thinking:
+        return MessageAdded(role=row.role, parts=(ThinkingPart(text=data.thinking),), **about)
+    if part.type == "tool_call" and data.id and data.name:
+        return CallMade(call=data.id, tool=data.name, input=_input(data.input), **about)
+    if part.type == "tool_result" and data.tool_call_id:
+        return CallReturned(call=data.tool_call_id, output=raw(data.content), failed=data.is_error is True)
+    if part.type == "binary" and data.Data:
+        content = base64.b64decode(data.Data, validate=True)
+        mime = data.MIMEType or ""
         kind = ImagePart if mime.startswith("image/") else FilePart
-        file = kind(blob=reading.blob(content), media_type=mime, name=PurePath(data.get("Path") or "").name)
+        file = kind(blob=reading.blob(content), media_type=mime, name=PurePath(data.Path or "").name)
         return MessageAdded(role=row.role, parts=(file,), **about)
     return None
 

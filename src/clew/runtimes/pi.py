@@ -323,7 +323,10 @@ def recognises(path: PurePath, head: bytes) -> bool:
 
 
 def identify(path: PurePath, first: bytes) -> Identity:
-    header = _decode(first)
+    try:
+        header = _decode(first)
+    except (msgspec.DecodeError, RecursionError):
+        header = Entry(type="")
     return Identity(native=header.id or path.stem.rpartition("_")[2], project=project_of(header.cwd or ""))
 
 

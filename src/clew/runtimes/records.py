@@ -6,7 +6,6 @@ good one) and for whole records side by side (a lost line break); the rest is qu
 original those bytes are and what they look like.
 """
 
-import json
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -24,10 +23,15 @@ from clew.runtimes.contract import Format, Reading, Record
 QUARANTINED = "clew.quarantined"
 # How much of a damaged piece is shown in its event; all of it is in the original.
 SHOWN_BYTES = 16 * 1024
-# How many places in a damaged line are tried; a hostile line must not cost more than its length deserves.
+# How many places in a damaged line are tried, and over how many bytes: a hostile line must not cost more than that.
 TRIES = 100
+TRIED_BYTES = 256 * 1024 * 1024
+# What nests more deeply is damage: it could be read here and not where the program stands deeper in its own calls.
+DEEPEST = 400
 DAMAGE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-SHAPE_ERRORS = (InvalidInput, msgspec.ValidationError, ValueError, TypeError, LookupError, AttributeError)
+SHAPE_ERRORS = (
+    InvalidInput, msgspec.ValidationError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError,
+)  # fmt: skip
 
 
 class Translated(msgspec.Struct, kw_only=True):
@@ -56,25 +60,30 @@ def read_lines(
 ) -> Translated:
     """Read the lines of `data`, which lies at `start` in its file.
 
-    A file that was rewritten is another `generation`; the lines that are `there` already are read, because a reader
-    remembers, and counted, but give no drafts.
+    A file that was rewritten is another `generation`; the lines that are `there` already, by their `line_name`, are
+    read, because a reader remembers, and counted, but give no drafts.
     """
     done = Translated(end=start)
     mark = f"{generation}@" if generation else "@"
-    at = 0
-    while at < len(data):
+    at, size = 0, len(data)
+    while at < size:
         stop = data.find(b"\n", at)
         whole = stop >= 0
         line = data[at:stop] if whole else data[at:]
         drafts = len(done.drafts)
-        if line.strip() and not _take(format, reading, line, start + at, done, mark, whole=whole):
+        if line and not line.isspace() and not _take(format, reading, line, start + at, done, mark, whole=whole):
             done.torn = len(line)
             break
-        if there and line in there:
+        if there and line_name(line) in there:
             del done.drafts[drafts:]
-        at = stop + 1 if whole else len(data)
+        at = stop + 1 if whole else size
         done.end = start + at
     return done
+
+
+def line_name(line: bytes) -> bytes:
+    """A short name for a line, to find it again in a file that was rewritten."""
+    return blake3(line).digest(16)
 
 
 def read_records(format: Format, reading: Reading[Any], records: Iterable[Record]) -> Translated:
@@ -95,6 +104,8 @@ def _take(
     format: Format, reading: Reading[Any], line: bytes, at: int, done: Translated, mark: str, *, whole: bool
 ) -> bool:
     """Read one line; False if it is not whole yet."""
+    if not whole and line.rstrip()[-1:].isdigit():
+        return False  # A number, which may go on.
     try:
         drafts = _drafts(format, reading, line, f"{mark}{at}")
     except DAMAGE as error:
@@ -122,6 +133,8 @@ def _salvaged(format: Format, reading: Reading[Any], piece: bytes, key: str) -> 
 
 def _without_halves(piece: bytes) -> bytes:
     """JSON with every half of a surrogate pair replaced: programs leave them where they cut a text inside an emoji."""
+    if _HALF.search(piece) is None:
+        return piece
     high = False
     parts, at = [], 0
     for match in _ESCAPE.finditer(piece):
@@ -134,33 +147,42 @@ def _without_halves(piece: bytes) -> bytes:
     return b"".join([*parts, piece[at:]]) if parts else piece
 
 
+_HALF = re.compile(rb"\\u[dD][89a-fA-F]")
 _ESCAPE = re.compile(rb"\\(?:u([0-9a-fA-F]{4})|.)", re.DOTALL)
 _LOW = re.compile(rb"\\u[dD][c-fC-F][0-9a-fA-F]{2}")
 
 
 def _drafts(format: Format, reading: Reading[Any], record: bytes, key: str) -> list[Draft]:
     """The drafts of one record; DecodeError, UnicodeDecodeError or RecursionError if it is not JSON at all."""
+    if len(record) > 2 * DEEPEST and record.count(b"[") + record.count(b"{") > DEEPEST:
+        _refuse_depth(record)
     try:
         drafts = format.read(record, key, reading)
-    except SHAPE_ERRORS as error:
+    except (*SHAPE_ERRORS, *DAMAGE):
         # The whole is JSON, or this raises: then it is damaged and not merely unexpected.
         msgspec.json.decode(record, type=Raw)
-        text = record.decode()
-        _refuse_depth(text)
-        drafts = [Draft(body=Opaque(kind=f"{reading.runtime}.unreadable", raw=text), source=key)]
-        if isinstance(error, msgspec.DecodeError) and not isinstance(error, msgspec.ValidationError):
-            raise
+        drafts = []
+    if not drafts:
+        drafts = [Draft(body=Opaque(kind=f"{reading.runtime}.unreadable", raw=record.decode()), source=key)]
     return [_revision(draft) for draft in drafts] if format.mutable or format.split or format.rows else drafts
 
 
-def _refuse_depth(text: str) -> None:
-    """What nests so deeply that nobody can read it back is damage."""
-    msgspec.json.decode(text)
+def _refuse_depth(record: bytes) -> None:
+    """Raise RecursionError for what nests so deeply that not everybody could read it back."""
+    depth = 0
+    for bracket in _BRACKETS.findall(_STRINGS.sub(b"", record)):
+        depth += 1 if bracket in b"[{" else -1
+        if depth > DEEPEST:
+            raise RecursionError(f"it nests more than {DEEPEST} deep")
+
+
+_STRINGS = re.compile(rb'"(?:[^"\\]+|\\.)*"', re.DOTALL)
+_BRACKETS = re.compile(rb"[\[\]{}]")
 
 
 def _count(done: Translated, drafts: list[Draft]) -> None:
     done.drafts += drafts
-    if all(isinstance(draft.body, Opaque) for draft in drafts):
+    if type(drafts[-1].body) is Opaque and (len(drafts) == 1 or all(type(one.body) is Opaque for one in drafts)):
         done.opaque += 1
     else:
         done.told += 1
@@ -185,20 +207,33 @@ def quarantine(piece: bytes, at: int, why: str, mark: str = "@") -> Draft:
 
 
 def _pieces(line: bytes) -> Iterator[tuple[int, bytes, bool]]:
-    """A damaged line as pieces: where each is, its bytes, and whether it is a whole JSON object."""
-    for start in _candidates(line):
-        good = _objects(line, start)
-        if good is not None:
-            if start:
-                yield 0, line[:start], False
-            yield from ((first, line[first:last], True) for first, last in good)
+    """A damaged line as pieces: where each is, its bytes, and whether it is a whole JSON object.
+
+    Whole objects are looked for at the beginning of the line, and at its end: one in the middle may be a part of what
+    is damaged.
+    """
+    clean = memoryview(_without_halves(line))
+    first, at = _objects(clean, 0)
+    yield from ((start, line[start:stop], True) for start, stop in first)
+    if at == len(line):
+        return
+    tried = 0
+    for start in _candidates(line, at):
+        last, end = _objects(clean, start)
+        if end == len(line):
+            if start > at:
+                yield at, line[at:start], False
+            yield from ((start, line[start:stop], True) for start, stop in last)
             return
-    yield 0, line, False
+        tried += len(line) - start
+        if tried > TRIED_BYTES:
+            break
+    yield at, line[at:], False
 
 
-def _candidates(line: bytes) -> Iterator[int]:
+def _candidates(line: bytes, at: int) -> Iterator[int]:
     """Where a whole record could begin."""
-    at = line.find(b"{")
+    at = line.find(b"{", at)
     for _ in range(TRIES):
         if at < 0:
             return
@@ -206,21 +241,26 @@ def _candidates(line: bytes) -> Iterator[int]:
         at = line.find(b'{"', at + 1)
 
 
-def _objects(line: bytes, start: int) -> list[tuple[int, int]] | None:
-    """Where the objects from `start` to the end of the line begin and end; None if there is anything else."""
-    try:
-        text = line[start:].decode()
-        decoder = json.JSONDecoder()
-        found, at = [], 0
-        while at < len(text):
-            value, stop = decoder.raw_decode(text, at)
-            if not isinstance(value, dict):
-                return None
-            found.append((at, stop))
-            at = stop + len(text[stop:]) - len(text[stop:].lstrip("\0 \t\r"))
-    except (ValueError, RecursionError):
-        return None
-    if len(text) == len(line) - start:
-        return [(start + first, start + last) for first, last in found]
-    # Characters are not bytes: count again.
-    return [(start + len(text[:first].encode()), start + len(text[:last].encode())) for first, last in found]
+def _objects(line: memoryview, at: int) -> tuple[list[tuple[int, int]], int]:
+    """Where the whole objects from `at` on begin and end, and where the first thing is that is none."""
+    found: list[tuple[int, int]] = []
+    while True:
+        while at < len(line) and line[at] in b"\0 \t\r":
+            at += 1
+        if at == len(line) or line[at] != ord("{"):
+            return found, at
+        stop = len(line)
+        try:
+            msgspec.json.decode(line[at:], type=Raw)
+        except msgspec.DecodeError as error:
+            behind = _TRAILING.search(str(error))
+            if behind is None:
+                return found, at
+            stop = at + int(behind[1]) - 1
+        except RecursionError:
+            return found, at
+        found.append((at, stop))
+        at = stop
+
+
+_TRAILING = re.compile(r"trailing characters \(byte (\d+)\)")

@@ -16,9 +16,10 @@ from urllib.parse import quote
 import msgspec
 
 from clew.model.access import Right
+from clew.model.conversation import SPOKEN
 from clew.model.conversation import identity as identity_of
 from clew.model.errors import ClewError, Conflict
-from clew.model.events import Draft, Opaque, RuntimeAttached
+from clew.model.events import Draft, RuntimeAttached
 from clew.model.session import Session
 from clew.runtimes.contract import Format, Identity, Reading, Record, project_of
 from clew.runtimes.records import SHAPE_ERRORS, Translated, quarantine, read_lines, read_records
@@ -328,11 +329,13 @@ class _Capture:
                 parent = originals.session_of(self._store, one)
                 permit(self._context, Right.APPEND, parent)
                 return self._store.fork(parent, actor=self._context.principal, at=at), drafts, ""
-        if not any(not isinstance(draft.body, Opaque) for draft in drafts):
+        silent = not any(isinstance(draft.body, SPOKEN) for draft in drafts)
+        for one in originals.claimants(self._store, found.runtime, identity.native):
             # A program may leave a second file with nothing said in it: it belongs to the session it names.
-            for one in originals.claimants(self._store, found.runtime, identity.native):
-                if not one.erased and one.machine == self._context.machine:
-                    return originals.session_of(self._store, one), drafts, ""
+            if not one.erased and one.machine == self._context.machine:
+                twin = originals.session_of(self._store, one)
+                if silent or not self._store.read_kinds(twin, [body.kind for body in SPOKEN]):
+                    return twin, drafts, ""
         attached = [draft.body for draft in drafts if isinstance(draft.body, RuntimeAttached)]
         cwd = next((one.cwd for one in attached if one.cwd), "")
         about = {"runtime": found.runtime, "native": identity.native, "machine": self._context.machine}

@@ -1,9 +1,13 @@
 """Where agent programs keep sessions on this machine, and which program a file belongs to."""
 
-import glob
 import os
-from collections.abc import Iterable, Iterator
+import re
+import stat
+from collections.abc import Callable, Iterable, Iterator
+from fnmatch import translate
+from functools import cache
 from pathlib import Path, PurePath
+from typing import BinaryIO
 
 import msgspec
 
@@ -36,62 +40,98 @@ def home_of(one: Runtime, home: str = "") -> Path:
 
 
 def find(*, runtime_name: str = "", home: str = "") -> list[Found]:
-    """Every session file below the runtimes' own folders."""
-    base = Path(home) if home else Path.home()
-    wanted = [runtime(runtime_name)] if runtime_name else list(present(base, variables=not home))
+    """Every session file below the runtimes' own folders; one that lies there under two names only once."""
+    wanted = [runtime(runtime_name)] if runtime_name else list(runtimes())
     found: dict[str, Found] = {}
     for one in wanted:
-        root = home_of(one, home)
+        root = str(home_of(one, home))
+        files: set[tuple[int, int]] = set()
         for format in one.formats:
-            for path in _matches(root, format):
-                if path not in found and (seen := look(path, one.name, format.name)):
-                    found[path] = seen
+            for path in sorted(path for pattern in format.patterns for path in _matches(root, pattern.split("/"))):
+                if path in found or not (seen := _seen(path)):
+                    continue
+                if (seen.st_dev, seen.st_ino) not in files:
+                    files.add((seen.st_dev, seen.st_ino))
+                    found[path] = _found(path, one.name, format.name, seen)
     return sorted(found.values(), key=lambda one: (one.runtime, one.path))
 
 
 def at(paths: Iterable[str], *, runtime_name: str = "") -> list[Found]:
     """Files named by a person, or all below a folder; the program is told by what is in them."""
-    found = []
+    found: dict[str, Found] = {}
     for path in paths:
-        if not os.path.exists(path):
-            raise NotFound(f"no file {path}; check the path", path=path)
-        inside = sorted(str(one) for one in Path(path).rglob("*") if one.is_file()) if os.path.isdir(path) else [path]
-        for file in inside:
-            name, format = recognise(file, runtime_name)
+        if not os.path.lexists(path):
+            raise NotFound(f"no file {shown(path)}; check the path", path=shown(path))
+        for file in _below(path) if os.path.isdir(path) else [path]:
+            named = file == path
+            name, format = recognise(file, runtime_name, named=named)
             if name and (seen := look(os.path.abspath(file), name, format)):
-                found.append(seen)
-            elif file == path:
+                found[seen.path] = seen
+            elif named:
                 raise InvalidInput(
-                    f"{path} looks like no session of {', '.join(names())}; name the runtime with --runtime", path=path
+                    f"{shown(path)} looks like no session of {', '.join(names())}; name the runtime with --runtime",
+                    path=shown(path),
                 )
-    return found
+    return list(found.values())
 
 
-def recognise(path: str, runtime_name: str = "") -> tuple[str, str]:
-    """The runtime and the format of a file, by its beginning; empty when nobody knows it."""
-    try:
-        with open(path, "rb") as file:
-            head = file.read(HEAD_BYTES)
-    except OSError:
-        return "", ""
+def recognise(path: str, runtime_name: str = "", *, named: bool = True) -> tuple[str, str]:
+    """The runtime and the format of a file, by its beginning; empty when nobody knows it.
+
+    A file that was `named` together with its runtime is taken for the runtime's first format, whatever it looks like.
+    """
     wanted = [runtime(runtime_name)] if runtime_name else list(runtimes())
+    try:
+        with open_file(path) as file:
+            head = file.read(HEAD_BYTES)
+    except (OSError, InvalidInput) as error:
+        if named:
+            raise InvalidInput(f"{shown(path)} cannot be read: {getattr(error, 'strerror', error)}") from error
+        return "", ""
     for one in wanted:
         for format in one.formats:
             if head.startswith(SQLITE) == (format.rows is not None) and format.recognises(PurePath(path), head):
                 return one.name, format.name
-    if runtime_name and wanted[0].formats:
+    if runtime_name and named and wanted[0].formats:
         return runtime_name, wanted[0].formats[0].name
     return "", ""
 
 
 def look(path: str, runtime_name: str, format_name: str) -> Found | None:
-    """A file as it is now; None when it is gone."""
+    """A file as it is now; None when it is gone, or is no file."""
+    seen = _seen(path)
+    return _found(path, runtime_name, format_name, seen) if seen else None
+
+
+def open_file(path: str) -> BinaryIO:
+    """A file for reading; refused if it is anything else, because a pipe would keep us waiting for ever."""
+    number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(number).st_mode):
+        os.close(number)
+        raise InvalidInput(f"{shown(path)} is not a file")
+    return open(number, "rb")
+
+
+def stamp_of(seen: os.stat_result) -> str:
+    """What tells whether a file has changed."""
+    return f"{seen.st_size}:{seen.st_mtime_ns}:{seen.st_ino}"
+
+
+def shown(path: str) -> str:
+    """A path as text that every database and terminal takes: bytes that are not UTF-8 are spelled out."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def _seen(path: str) -> os.stat_result | None:
     try:
         seen = os.stat(path)
     except OSError:
         return None
-    stamp = f"{seen.st_size}:{seen.st_mtime_ns}:{seen.st_ino}"
-    return Found(runtime=runtime_name, format=format_name, path=path, size=seen.st_size, stamp=stamp)
+    return seen if stat.S_ISREG(seen.st_mode) else None
+
+
+def _found(path: str, runtime_name: str, format_name: str, seen: os.stat_result) -> Found:
+    return Found(runtime=runtime_name, format=format_name, path=path, size=seen.st_size, stamp=stamp_of(seen))
 
 
 def format_of(found: Found) -> Format:
@@ -99,10 +139,45 @@ def format_of(found: Found) -> Format:
     return next(one for one in runtime(found.runtime).formats if one.name == found.format)
 
 
-def _matches(root: Path, format: Format) -> Iterator[str]:
-    if not root.is_dir():
-        return
-    for pattern in format.patterns:
-        for path in glob.iglob(os.path.join(glob.escape(str(root)), pattern), recursive=True, include_hidden=True):
-            if os.path.isfile(path):
-                yield path
+def _matches(folder: str, pattern: list[str]) -> Iterator[str]:
+    """What matches a pattern below a folder; `**` is any number of folders, and follows no link, which may lead back."""
+    first, *rest = pattern
+    if first == "**":
+        yield from _matches(folder, rest)
+        for entry in _entries(folder):
+            if entry.is_dir(follow_symlinks=False):
+                yield from _matches(entry.path, pattern)
+    elif not _WILD.search(first):
+        path = os.path.join(folder, first)
+        if rest:
+            yield from _matches(path, rest)
+        elif os.path.lexists(path):
+            yield path
+    else:
+        matches = _matcher(first)
+        for entry in _entries(folder):
+            if matches(entry.name):
+                if not rest:
+                    yield entry.path
+                elif not entry.is_file(follow_symlinks=False):
+                    yield from _matches(entry.path, rest)
+
+
+_WILD = re.compile(r"[*?\[]")
+
+
+@cache
+def _matcher(pattern: str) -> Callable[[str], object]:
+    return re.compile(translate(pattern)).match
+
+
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except OSError:
+        return []
+
+
+def _below(folder: str) -> list[str]:
+    return sorted(os.path.join(place, name) for place, _, files in os.walk(folder) for name in files)

@@ -5,15 +5,27 @@ become a segment, and the file's row says how far it has been taken. So a crash 
 that did not change costs one line of one query.
 """
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
 from blake3 import blake3
 
 from clew.model.conversation import REVISION
-from clew.model.errors import ClewError, Conflict, InvalidInput, SourceReused, TooLarge
-from clew.model.events import Draft, Opaque, SessionOpened, SessionResumed
+from clew.model.errors import (
+    Busy,
+    ClewError,
+    Conflict,
+    DiskFull,
+    InvalidInput,
+    NotFound,
+    StoreError,
+    TooLarge,
+    Unavailable,
+    WrongState,
+)
+from clew.model.events import Draft, Opaque, SessionForked, SessionOpened, SessionResumed, SessionTitled
 from clew.model.ids import new_id
 from clew.model.session import Session, State
 from clew.store import blobs as blob
@@ -21,12 +33,14 @@ from clew.store.append import write
 from clew.store.contract import Row, Transaction
 from clew.store.log import Store, session_from
 from clew.store.plan import Plan, Request, plan_from
-from clew.store.prepare import Prepared, prepare
+from clew.store.prepare import LARGEST_INTEGER, Prepared, check_source, prepare
 
 # A segment's bytes before packing: small enough to unpack without a thought.
 SEGMENT_BYTES = 4 * 1024 * 1024
 # How much of each end of what was kept is hashed, to see that a file has only grown.
 EDGE_BYTES = 4096
+# A source that is longer goes by its hash: PostgreSQL's index takes no more, whatever the characters.
+LONGEST_SOURCE = 250
 
 
 class Original(msgspec.Struct, frozen=True):
@@ -71,6 +85,14 @@ class Opening(msgspec.Struct, frozen=True, kw_only=True):
     metadata: str = "{}"
 
 
+class Forking(msgspec.Struct, frozen=True, kw_only=True):
+    """The session a new file opens when it goes on from the event `at`, which `parent` itself wrote."""
+
+    parent: Session
+    at: int
+    metadata: str = "{}"
+
+
 class Take(msgspec.Struct, frozen=True, kw_only=True):
     """A stretch of a native file on its way into the store. The counts are those of the whole file."""
 
@@ -82,7 +104,7 @@ class Take(msgspec.Struct, frozen=True, kw_only=True):
     native: str
     stamp: str
     before: Original | None
-    into: Session | Opening
+    into: Session | Opening | Forking
     drafts: Sequence[Draft]
     data: bytes
     start: int
@@ -139,13 +161,32 @@ def originals(store: Store, session: Session) -> list[Original]:
 def relatives(store: Store, runtime: str, root: str) -> list[Original]:
     """The files whose first record is this one: a program's own forks copy the beginning of the session."""
     with store.database.read() as tx:
-        return [_from(row) for row in tx.run("originals_root", runtime=runtime, root=root)]
+        return [_from(row) for row in tx.run("originals_root", runtime=runtime, root=_short(root) or "")]
 
 
 def claimants(store: Store, runtime: str, native: str) -> list[Original]:
     """The files that say they are this native session."""
     with store.database.read() as tx:
         return [_from(row) for row in tx.run("originals_native", runtime=runtime, native=native)]
+
+
+def digests(store: Store, one: Original) -> list[tuple[int, int, bytes]]:
+    """Where each stretch of the kept bytes begins, how long it is, and its BLAKE3 digest."""
+    with store.database.read() as tx:
+        rows = tx.run("segments", original=one.key, generation=one.generation)
+    return [(start, length, bytes(digest)) for start, length, digest in rows]
+
+
+def lines(store: Store, one: Original) -> Iterator[bytes]:
+    """The lines of an original as far as they were taken, one stretch of it in memory at a time."""
+    rest, left = b"", one.taken
+    for start, _, digest in digests(store, one):
+        with store.database.read() as tx:
+            data = store.blob_in(tx, digest)[: max(0, left - start)]
+        *whole, rest = (rest + data).split(b"\n")
+        yield from whole
+    if rest:
+        yield rest
 
 
 def load(store: Store, one: Original, *, first: int = 0) -> bytes:
@@ -169,29 +210,75 @@ def restamp(store: Store, one: Original, stamp: str) -> None:
 
 
 def keep(store: Store, takes: Sequence[Take], *, actor: str) -> list[Session | ClewError]:
-    """Take all of them in one commit; each ends with its session or with the error that kept it out."""
-    ready = [([_prepared(draft, store) for draft in take.drafts], _segments(take, store)) for take in takes]
+    """Take all of them in, in one commit; each ends with its session or with the error that kept it out.
+
+    When one cannot be taken once writing has begun, all is undone and each is tried by itself.
+    """
+    outcomes: dict[int, Session | ClewError] = {}
+    ready: dict[int, _Ready] = {}
+    for i, take in enumerate(takes):
+        try:
+            ready[i] = take, [_prepared(draft, store) for draft in take.drafts], _segments(take, store)
+        except ClewError as error:
+            outcomes[i] = error
+    while ready:
+        batch = _once_each(ready)
+        try:
+            outcomes |= _commit(store, batch, actor)
+        except (Unavailable, Busy, DiskFull) as error:
+            outcomes |= dict.fromkeys(batch, error)
+        except ClewError:
+            for i, one in batch.items():
+                outcomes |= _alone(store, i, one, actor)
+        for i in batch:
+            del ready[i]
+    return [outcomes[i] for i in range(len(takes))]
+
+
+_Ready = tuple[Take, list[Prepared], list[Prepared]]
+"""A take, its drafts and its segments made ready."""
+
+
+def _once_each(ready: dict[int, "_Ready"]) -> dict[int, "_Ready"]:
+    """As many takes as there are sessions: two for one session need two commits."""
+    found: dict[int, _Ready] = {}
+    sessions: set[int] = set()
+    for i, one in ready.items():
+        into = one[0].into
+        if not isinstance(into, Session) or into.key not in sessions:
+            found[i] = one
+            sessions |= {into.key} if isinstance(into, Session) else set()
+    return found
+
+
+def _alone(store: Store, i: int, one: "_Ready", actor: str) -> dict[int, Session | ClewError]:
+    try:
+        return _commit(store, {i: one}, actor)
+    except ClewError as error:
+        return {i: error}
+
+
+def _commit(store: Store, batch: dict[int, "_Ready"], actor: str) -> dict[int, Session | ClewError]:
     outcomes: dict[int, Session | ClewError] = {}
     with store.database.write() as tx:
-        plans: list[Plan] = []
-        written: list[tuple[int, Take, Plan]] = []
+        plans: dict[int, Plan] = {}
         # Heads are locked from old to young; new sessions are nobody else's yet.
-        for i in sorted(range(len(takes)), key=lambda i: _age(takes[i])):
-            take, (drafts, segments) = takes[i], ready[i]
+        for i in sorted(batch, key=lambda i: _age(batch[i][0])):
+            take, drafts, segments = batch[i]
             try:
-                _refuse_if_moved(tx, take)
                 plan = _plan(store, tx, take, drafts, actor)
             except ClewError as error:
+                if isinstance(error, StoreError) or not isinstance(take.into, Session):
+                    raise  # What was written for it, a session perhaps, has to be undone.
                 outcomes[i] = error
                 continue
             plan.blobs += segments
-            plans.append(plan)
-            written.append((i, take, plan))
-        write(tx, plans, store.blobs)
-        for i, take, plan in written:
+            plans[i] = plan
+        write(tx, list(plans.values()), store.blobs)
+        for i, plan in plans.items():
             outcomes[i] = plan.session
-            _record(tx, take, plan.session, ready[i][1])
-    return [outcomes[i] for i in range(len(takes))]
+            _record(tx, batch[i][0], plan.session, batch[i][2])
+    return outcomes
 
 
 def forget(tx: Transaction, store: Store, session: Session, *, erase: bool) -> None:
@@ -206,9 +293,9 @@ def forget(tx: Transaction, store: Store, session: Session, *, erase: bool) -> N
         tx.run("original_erase", project=session.project_key, session=session.key, nothing=b"")
 
 
-def _age(take: Take) -> tuple[int, int]:
-    into = take.into
-    return (into.project_key, into.key) if isinstance(into, Session) else (2**62, 0)
+def _age(take: Take) -> tuple[int, int, str]:
+    into = take.into.parent if isinstance(take.into, Forking) else take.into
+    return (into.project_key, into.key, "") if isinstance(into, Session) else (2**62, 0, into.project)
 
 
 def _refuse_if_moved(tx: Transaction, take: Take) -> None:
@@ -221,43 +308,53 @@ def _refuse_if_moved(tx: Transaction, take: Take) -> None:
 
 
 def _plan(store: Store, tx: Transaction, take: Take, drafts: list[Prepared], actor: str) -> Plan:
-    if isinstance(take.into, Opening):
-        plan = _open(store, tx, take.into, actor)
-        unseen = frozenset(draft.source for draft in drafts)
-    else:
+    known: dict[tuple[int, str], Row] = {}
+    if isinstance(take.into, Session):
         session = take.into
         rows = tx.run("head_lock", project=session.project_key, session=session.key)
-        plan = plan_from(session, rows, _known(tx, session, drafts))
-        unseen = frozenset()
-        if drafts and plan.head.state in (State.PAUSED, State.CLOSED):
-            plan.note(SessionResumed(reason="it went on in its runtime", runtime=take.runtime), actor)
-    request = Request(plan.session, drafts, actor)
-    request.unseen = unseen
-    while drafts:
-        try:
-            plan.add(request)
-            break
-        except SourceReused as error:
-            request.drafts = _revised(request.drafts, error.details["source"])
+        # Behind the lock: whoever was quicker is done by now.
+        _refuse_if_moved(tx, take)
+        known = _known(tx, session, drafts)
+        plan = plan_from(session, rows, known)
+    else:
+        _refuse_if_moved(tx, take)
+        opened = _open if isinstance(take.into, Opening) else _fork
+        plan = opened(store, tx, take.into, actor)  # type: ignore[arg-type]  # chosen by its type a line above
+    drafts = _revised(drafts, {source: row for (_, source), row in known.items()})
+    new = any(draft.source is None or (plan.session.key, draft.source) not in known for draft in drafts)
+    if new and plan.head.state in (State.PAUSED, State.CLOSED):
+        plan.note(SessionResumed(reason="it went on in its runtime", runtime=take.runtime), actor)
+    if drafts:
+        plan.add(Request(plan.session, drafts, actor))
     return plan
 
 
-def _revised(drafts: Sequence[Prepared], source: str) -> list[Prepared]:
+def _revised(drafts: list[Prepared], known: dict[str, Row]) -> list[Prepared]:
     """Another body under a source that is taken becomes a revision: the same record, written again."""
-    found: list[Prepared] = []
-    first: bytes | None = None
+    found = []
+    first: dict[str, Prepared] = {}
     for draft in drafts:
-        if draft.source == source:
-            first = first or draft.hash
-            if draft.hash != first or _is_only(drafts, source):
-                draft = msgspec.structs.replace(draft, source=f"{source}{REVISION}{draft.hash.hex()[:12]}")
+        source = draft.source
+        if source is not None:
+            there, before = known.get(source), first.setdefault(source, draft)
+            if (there is not None and not _is(draft, there)) or (draft.hash, draft.body.kind) != (
+                before.hash,
+                before.body.kind,
+            ):
+                mark = draft.hash.hex()[:12]
+                draft = msgspec.structs.replace(draft, source=f"{source}{REVISION}{mark}")
         found.append(draft)
     return found
 
 
-def _is_only(drafts: Sequence[Prepared], source: str) -> bool:
-    """Whether all drafts of this source agree, so that what they clash with is in the log."""
-    return len({draft.hash for draft in drafts if draft.source == source}) == 1
+def _is(draft: Prepared, there: Row) -> bool:
+    """Whether a draft is what became this event."""
+    _, kind, body, digest, seal = there
+    if kind != draft.body.kind:
+        return False
+    if digest is not None:
+        return draft.blob == bytes(digest)
+    return draft.hash == bytes(seal[32:]) if seal is not None else draft.text == body
 
 
 def _known(tx: Transaction, session: Session, drafts: Iterable[Prepared]) -> dict[tuple[int, str], Row]:
@@ -285,16 +382,68 @@ def _open(store: Store, tx: Transaction, opening: Opening, actor: str) -> Plan:
     return plan
 
 
+def _fork(store: Store, tx: Transaction, forking: Forking, actor: str) -> Plan:
+    parent = forking.parent
+    head = store.plan(tx, parent).head
+    if head.state == State.ERASED or not 1 <= forking.at <= head.head:
+        raise WrongState(f"session {parent.id} was erased while a fork of it was being captured", state=head.state)
+    [(digest,)] = tx.run("event_digest", project=parent.project_key, session=parent.key, seq=forking.at)
+    child = Session(
+        id=new_id(), key=0, project=parent.project, project_key=parent.project_key, agent=parent.agent,
+        title=parent.title, metadata=forking.metadata, parent=parent.id, upto=forking.at,
+        opened_at=tx.run("now")[0][0],
+    )  # fmt: skip
+    child = store.add_session(tx, child, parent=parent.key, head=forking.at, digest=bytes(digest), budget=head.budget)
+    plan = store.plan(tx, child)
+    plan.note(SessionForked(parent=parent.id, upto=forking.at, title=child.title), actor)
+    return plan
+
+
 def _prepared(draft: Draft, store: Store) -> Prepared:
     """A draft made ready; one the log cannot take as it is becomes one that says so."""
+    if isinstance(draft.body, SessionTitled) and "\0" in draft.body.title:
+        # The title is a column, too, and PostgreSQL has no NUL in a text.
+        draft = msgspec.structs.replace(draft, body=SessionTitled(title=draft.body.title.replace("\0", "\ufffd")))
+    if draft.source is not None and len(draft.source) > LONGEST_SOURCE:
+        draft = msgspec.structs.replace(draft, source=_short(draft.source))
     try:
         return prepare(draft, store.blobs)
     except TooLarge as error:
-        raw = msgspec.json.encode({"why": str(error), "kind": draft.body.kind, **error.details}).decode()
-        return prepare(Draft(body=Opaque(kind="clew.too_large", raw=raw), source=draft.source), store.blobs)
+        return _said_so(draft, "clew.too_large", error, store)
+    except (InvalidInput, NotFound):
+        draft = msgspec.structs.replace(draft, source=_short(draft.source), said_at=_time(draft.said_at))
+    try:
+        return prepare(draft, store.blobs)
+    except (InvalidInput, NotFound) as error:
+        return _said_so(draft, "clew.unreadable", error, store)
+
+
+def _said_so(draft: Draft, kind: str, error: ClewError, store: Store) -> Prepared:
+    raw = msgspec.json.encode({"why": str(error), "kind": draft.body.kind, **error.details}).decode()
+    return prepare(Draft(body=Opaque(kind=kind, raw=raw), source=_short(draft.source)), store.blobs)
+
+
+def _short(source: str | None) -> str | None:
+    """A source that every database takes; a revision of it stays one."""
+    if not source:
+        return None
+    try:
+        if len(source) <= LONGEST_SOURCE:
+            check_source(source)
+            return source
     except InvalidInput:
-        named = f"hash:{blake3((draft.source or '').encode('utf-8', 'replace')).hexdigest()[:32]}"
-        return prepare(msgspec.structs.replace(draft, source=named), store.blobs)
+        pass
+    name, mark, revision = source.partition(REVISION)
+    if not name or not _OWN_REVISION.fullmatch(revision):
+        name, mark, revision = source, "", ""
+    return f"hash:{blake3(name.encode('utf-8', 'replace')).hexdigest()[:32]}{mark}{revision}"
+
+
+_OWN_REVISION = re.compile(r"[0-9a-f.]{1,40}")
+
+
+def _time(said_at: int | None) -> int | None:
+    return said_at if said_at is not None and abs(said_at) <= LARGEST_INTEGER else None
 
 
 _BYTES = Opaque(kind="clew.segment", raw="{}")
@@ -320,7 +469,7 @@ def _record(tx: Transaction, take: Take, session: Session, segments: list[Prepar
     if take.before is None:
         values |= {
             "project": session.project_key, "session": session.key, "machine": take.machine, "runtime": take.runtime,
-            "format": take.format, "path": take.path, "native": take.native, "root": take.root,
+            "format": take.format, "path": take.path, "native": take.native, "root": _short(take.root) or "",
             "written": take.written,
         }  # fmt: skip
     [(key,)] = tx.run("original_add" if take.before is None else "original_move", **values)

@@ -1,0 +1,51 @@
+"""What fuzzing begins with: the samples of every reader, whole and in short pieces, and how an input is cut up.
+
+An input is a file of lines or a document as it is. The records of a database are lines of their own, `[key, record]`.
+"""
+
+import json
+from collections.abc import Iterator
+
+from support.samples import samples
+
+from clew.runtimes import MODULES, runtime
+from clew.runtimes.conformance import database_of, format_of
+from clew.runtimes.contract import Format, Runtime
+
+# A few records together: enough for a reader's memory to matter, short enough to be read a thousand times a second.
+TOGETHER = 6
+
+
+def targets() -> list[str]:
+    """Every reader: a runtime's name, a dot, and the name of its format."""
+    return [f"{name}.{format.name}" for name in MODULES for format in runtime(name).formats]
+
+
+def reader(target: str) -> tuple[Runtime, Format]:
+    name, _, format = target.partition(".")
+    found = runtime(name)
+    return found, next(one for one in found.formats if one.name == format)
+
+
+def files(target: str) -> Iterator[tuple[str, bytes]]:
+    """The samples of one reader: where each lies, and its bytes as an input."""
+    one, format = reader(target)
+    for path, data in samples(one.name).items():
+        if format_of(one, path, data) != format:
+            continue
+        if format.rows is None:
+            yield path, data
+            continue
+        for _, records in database_of(format, data):
+            lines = (json.dumps([key, json.loads(record)]).encode() for key, record in records)
+            yield path, b"\n".join(lines) + b"\n"
+
+
+def seeds(target: str) -> Iterator[bytes]:
+    """The inputs to begin with."""
+    _, format = reader(target)
+    for _, data in files(target):
+        yield data
+        if format.split is None:
+            lines = data.splitlines(keepends=True)
+            yield from (b"".join(lines[at : at + TOGETHER]) for at in range(0, len(lines), TOGETHER // 2))
