@@ -225,6 +225,7 @@ def runtimes(found: list[Known]) -> None:
 
 RENDER: dict[str, Callable[[Any], None]] = {
     "runtimes": runtimes,
+    "brief": lambda one: click.echo(plain(one.text)),
     "open": opened,
     "sessions": sessions,
     "show": show,

@@ -8,8 +8,10 @@ from typing import Any
 
 import msgspec
 
+from clew.hook import brief_name
 from clew.model.errors import ClewError
 from clew.service.capture import chunks
+from clew.service.folders import replace
 
 
 class Note(msgspec.Struct):
@@ -48,6 +50,14 @@ def _take(lock: int) -> bool:
     return True
 
 
+def _brief(plane: Any, reports: list[Any]) -> None:
+    """Leave the brief of each session for the next one in its directory; the forwarder hands it out."""
+    for session in {report.session for report in reports if report.session and report.status in ("new", "grown")}:
+        brief = plane.call("brief", session=session)
+        if brief.cwd:
+            replace(plane.settings.home / "briefs" / brief_name(brief.cwd), brief.text.encode())
+
+
 def _capture(plane: Any, notes: list[Path]) -> None:
     """Capture all that the programs of these notes have; the notes go first, so that a later one counts again."""
     told = []
@@ -60,6 +70,6 @@ def _capture(plane: Any, notes: list[Path]) -> None:
         try:
             finds = plane.call("capture_find", runtime=runtime)
             for portion in chunks(finds.changed):
-                plane.call("capture", files=portion)
+                _brief(plane, plane.call("capture", files=portion))
         except ClewError:
             continue  # Nobody is there to be told; the next capture reports what is still wrong.

@@ -3,25 +3,34 @@
 What an operation of clew's own wrote (opened, paused, leases ...) happened to the session that was exported, not to
 the one that reads it: it is kept verbatim, as a kind that begins with `clew.`. So is a body that was removed, and one
 that a newer clew wrote. Seqs in a body are those of the exported session.
+
+A page for people (Markdown, HTML) carries the same lines, packed, in a comment at its end, so that it can be read back.
 """
 
+import base64
 import re
 from collections.abc import Iterable
 from pathlib import PurePath
 
 import msgspec
+import zstandard
 from msgspec import Raw
 
 from clew.model import codec
 from clew.model.conversation import identity
 from clew.model.events import KINDS, Compacted, Draft, Event, Opaque, Rewound
 from clew.model.ids import ALPHABET, LENGTH
-from clew.runtimes.contract import Format, Identity, Reading, Runtime, Unreadable, opaque
+from clew.runtimes.contract import Format, Identity, Reading, Record, Runtime, Unreadable, opaque
 
 NAME = "clew"
 # What an event has that its draft has not.
 ENVELOPE = ("session", "seq", "at", "actor", "position")
 LARGEST_INTEGER = 2**63 - 1
+# A page says at its beginning that a session is in it.
+_PAGE = b"<!-- clew:session -->"
+_MARK = b"clew:events"
+_EMBEDDED = re.compile(rb"<!-- clew:events ([A-Za-z0-9+/=]+) -->\s*\Z")
+LARGEST_PAGE = 1024 * 1024 * 1024
 _AN_ID = re.compile(f"[{ALPHABET}]{{{LENGTH}}}")
 _AN_EVENT = re.compile(rb'\s*\{"session":\s*"[^"]+",\s*"seq":\s*\d+,\s*"kind":\s*"')
 
@@ -50,6 +59,28 @@ def export(events: Iterable[Event]) -> bytes:
     lines = (msgspec.json.encode(codec.event_fields(event)) for event in events)
     # A line feed in verbatim JSON can only lie between its tokens.
     return b"".join(line.replace(b"\n", b" ").replace(b"\r", b" ") + b"\n" for line in lines)
+
+
+def embed(page: bytes, events: Iterable[Event]) -> bytes:
+    """A page with the events in it, for programs; nobody who looks at the page sees them."""
+    packed = base64.b64encode(zstandard.compress(export(events), 9))
+    return b"%s\n<!-- %s %s -->\n" % (page.rstrip(b"\n"), _MARK, packed)
+
+
+def embedded(page: bytes) -> list[Record]:
+    """The events in a page."""
+    found = _EMBEDDED.search(page, max(0, page.rfind(b"<!-- ")))
+    if found is None:
+        raise Unreadable("the page carries no session")
+    try:
+        lines = zstandard.ZstdDecompressor().stream_reader(base64.b64decode(found[1], validate=True)).read(LARGEST_PAGE)
+    except (ValueError, zstandard.ZstdError) as error:
+        raise Unreadable(f"the session in the page is damaged: {error}") from error
+    return [(f"line{number}", line) for number, line in enumerate(lines.split(b"\n")) if line]
+
+
+def is_page(path: PurePath, head: bytes) -> bool:
+    return path.suffix in (".md", ".html") and _PAGE in head
 
 
 def read(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
@@ -96,7 +127,7 @@ def recognises(path: PurePath, head: bytes) -> bool:
         return True
     try:
         _envelope(first)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except (ValueError, RecursionError):
         return False
     return True
 
@@ -120,6 +151,9 @@ RUNTIME = Runtime(
     name=NAME,
     title="clew",
     home="",
-    formats=(Format(name="lines", patterns=(), recognises=recognises, identify=identify, read=read, state=State),),
+    formats=(
+        Format(name="lines", patterns=(), recognises=recognises, identify=identify, read=read, state=State),
+        Format(name="page", patterns=(), recognises=is_page, identify=identify, read=read, state=State, split=embedded),
+    ),
     evidence="clew's own export, read back over every kind",
 )

@@ -66,19 +66,21 @@ def export(
         blob=context.store.load_blob,
     )
     name = f"{session.id}.{_NAMES[form]}"
-    if form == Form.JSONL:
-        from clew.runtimes import clew_lines
+    from clew.runtimes import clew_lines
 
+    if form == Form.JSONL:
         return [File(name=name, data=clew_lines.export(events))]
     spoken = rounds(conversation(events))
     if form == Form.MARKDOWN:
         from clew.runtimes import markdown
 
-        return [File(name=name, data=markdown.export(spoken, about))]
+        document = b"<!-- clew:session -->\n\n" + markdown.export(spoken, about)
+        return [File(name=name, data=clew_lines.embed(document, events))]
     if form == Form.HTML:
         from clew.runtimes import page
 
-        return [File(name=name, data=page.export(spoken, about))]
+        shown = page.export(spoken, about).replace(b"<head>", b"<head><!-- clew:session -->", 1)
+        return [File(name=name, data=clew_lines.embed(shown, events))]
     if form == Form.COPILOT:
         from clew.runtimes import interchange
 

@@ -62,6 +62,9 @@ def materialise(
     """Write a session as a native session of an agent program, ready to be resumed there."""
     target = _target(runtime)
     writer = _writer(target)
+    head = context.store.head(session).head
+    if at is not None and at > head:
+        raise InvalidInput(f"session {session.id} has events 1 to {head}; it cannot go on from {at}", head=head, at=at)
     events = context.store.read(session, upto=at)
     was = _last_attached(events)
     place = os.path.abspath(cwd or (was.cwd if was else "") or os.getcwd())

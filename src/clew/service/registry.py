@@ -31,6 +31,7 @@ MODULES = (
     "materialise",
     "exports",
     "connecting",
+    "briefs",
 )
 
 
