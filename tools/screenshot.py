@@ -19,6 +19,10 @@ from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "docs"))
+
+from pages import agents
+
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "images" / "terminal.svg"
 COLUMNS = 108
 DARK, LIGHT = (24, 26, 31), (222, 226, 232)
@@ -62,9 +66,10 @@ class Terminal:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("CLEW_", "NO_COLOR"))}
         path = os.pathsep.join([str(Path(sys.executable).parent), kept.get("PATH", "")])
         self._environment = {
-            **kept, "CLEW_HOME": str(home), "CLEW_PRINCIPAL": "person:ada", "TERM": "xterm-256color", "TZ": "UTC",
-            "PATH": path, "COLUMNS": str(COLUMNS),
+            **kept, "HOME": str(home), "CLEW_PRINCIPAL": "person:ada", "CLEW_MACHINE": "ada-laptop",
+            "TERM": "xterm-256color", "TZ": "UTC", "PATH": path, "COLUMNS": str(COLUMNS),
         }  # fmt: skip
+        self._home = home
 
     def quietly(self, command: str, stdin: str = "") -> str:
         """Run a command out of the picture; returns what it printed."""
@@ -84,7 +89,7 @@ class Terminal:
             output = _read(ours)
         if process.returncode:
             sys.exit(f"{command} ended with {process.returncode}:\n{output}")
-        return output.replace("\r\n", "\n")
+        return output.replace("\r\n", "\n").replace(str(self._home), "/home/ada")
 
 
 def _read(descriptor: int) -> str:
@@ -101,7 +106,10 @@ def _read(descriptor: int) -> str:
 def main() -> None:
     console = Console(record=True, width=COLUMNS, file=open(os.devnull, "w"), color_system="truecolor")  # noqa: SIM115
     with tempfile.TemporaryDirectory() as folder:
-        terminal = Terminal(Path(folder) / "home")
+        # Short, so that no path is broken in two before it is shown as what it stands for.
+        home = Path(folder) / "a"
+        agents(home)
+        terminal = Terminal(home)
         opened = terminal.quietly(
             "clew open --title 'Fix the lock error' --agent reviewer --budget-tokens 20000 --json"
         )
@@ -109,9 +117,12 @@ def main() -> None:
         terminal.quietly(f"clew append {session}", DRAFTS)
         terminal.quietly(f"clew fork {session} --at 4 --title 'Try a lock file instead'")
         terminal.quietly(f"clew pause {session} --reason lunch")
+        terminal.quietly("clew capture --json")
+        captured = json.loads(terminal.quietly("clew sessions --agent claude-code --json"))["id"][:8]
         for command in (
             "clew sessions",
-            f"clew show {session} --events --after 1",
+            f"clew show {captured} --events --after 2",
+            f"clew resume {captured} --in codex --print",
             f"clew show {session}",
             "clew verify",
         ):

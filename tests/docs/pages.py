@@ -36,7 +36,8 @@ EXAMPLE = re.compile(
     r"|^```python\n(?P<python>.*?)^```$(?P<gap>\n\n```text\n)?(?(gap)(?P<printed>.*?)^```$)",
     re.MULTILINE | re.DOTALL,
 )
-ID = re.compile(rf"\b[{ALPHABET}]{{{LENGTH}}}\b")
+# A whole id, or the beginning of one in the first column of a table.
+ID = re.compile(rf"\b[{ALPHABET}]{{{LENGTH}}}\b|(?<=^ )[{ALPHABET}]{{10}}(?=   )", re.MULTILINE)
 WORD = re.compile(rf"\b[{ALPHABET}]{{{SHORTEST},{LENGTH}}}\b")
 VARYING = [
     (re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"), "<uuid>"),
@@ -134,7 +135,15 @@ class Replay:
 
 def shape(text: str) -> str:
     """The text with ids numbered in the order they appear, and without what differs from run to run."""
-    ids = list(dict.fromkeys(ID.findall(text)))
+    ids: list[str] = []
+    for id in ID.findall(text):
+        if not any(known.startswith(id) for known in ids):
+            # The whole of an id that was first seen shortened takes its place.
+            shortened = next((place for place, known in enumerate(ids) if id.startswith(known)), None)
+            if shortened is None:
+                ids.append(id)
+            else:
+                ids[shortened] = id
 
     def number(word: re.Match[str]) -> str:
         found = [place for place, id in enumerate(ids) if id.startswith(word[0])]
@@ -154,8 +163,9 @@ def new_home() -> Iterator[Path]:
         home = Path(folder) / "ada"
         agents(home)
         os.environ |= {"HOME": str(home), "CLEW_PRINCIPAL": "person:ada", "TZ": "UTC", "NO_COLOR": "1"}
+        os.environ["CLEW_MACHINE"] = "ada-laptop"
         for name in [name for name in os.environ if name.startswith(("CLEW_", "CODEX_", "CLAUDE_", "XDG_"))]:
-            if name != "CLEW_PRINCIPAL":
+            if name not in ("CLEW_PRINCIPAL", "CLEW_MACHINE"):
                 del os.environ[name]
         # No program of this machine, so that the pages are the same on every one.
         os.environ["PATH"] = str(home / "bin")
