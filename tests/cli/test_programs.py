@@ -2,6 +2,10 @@
 
 import json
 import os
+import signal
+import subprocess
+import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -226,6 +230,36 @@ def test_what_a_hook_reports_is_captured_and_briefed(clew: Clew, person: Path, h
     [brief] = (home / "briefs").glob("*.txt")
     assert "Session: Files" in brief.read_text()
     assert "Done." in brief.read_text()
+
+
+def test_watch_captures_what_comes_until_it_is_interrupted(person: Path, home: Path) -> None:
+    environment = {**os.environ, "CLEW_HOME": str(home), "CLEW_PRINCIPAL": "person:ada"}
+    argv = [sys.executable, "-m", "clew", "capture", "--home", str(person), "--watch", "--json"]
+    with subprocess.Popen(argv, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert json.loads(process.stdout.readline())["status"] == "new"
+        assert json.loads(process.stdout.readline())["total"]
+        path = claude.transcript(person)
+        # The watch may not have begun yet: go on saying something until it hears.
+        said = threading.Event()
+
+        def talk() -> None:
+            number = 0
+            while not said.wait(0.3):
+                number += 1
+                with path.open("ab") as file:
+                    file.write(claude.lines([claude.says(f"more{number}", None, f"more {number}")]))
+
+        talking = threading.Thread(target=talk)
+        talking.start()
+        try:
+            report = json.loads(process.stdout.readline())
+        finally:
+            said.set()
+            talking.join()
+            process.send_signal(signal.SIGINT)
+        assert report["status"] == "grown"
+        assert process.wait(timeout=60) == 0
 
 
 def test_brief_is_a_page_of_text(clew: Clew, session: str) -> None:

@@ -249,8 +249,11 @@ def _watch(plane: Any, paths: list[str], runtime: str, home: str, *, as_json: bo
         raise InvalidInput("none of the programs' folders is there to watch; `clew runtimes` shows where clew looks")
     if not as_json:
         click.echo(f"watching {len(there)} folders; stop with Ctrl-C", err=True)
-    for _ in watch(*there, debounce=400, step=100, raise_interrupt=False):
-        _capture(plane, paths, runtime, home, as_json=as_json, quiet=True)
+    try:
+        for _ in watch(*there, debounce=400, step=100):
+            _capture(plane, paths, runtime, home, as_json=as_json, quiet=True)
+    except KeyboardInterrupt:
+        return
 
 
 # Resume ---------------------------------------------------------------------------------------------------------------
