@@ -97,8 +97,11 @@ def materialise(
 def _target(name: str) -> Runtime:
     target = runtime(name)
     if target.writer is None:
+        from clew.runtimes.connections import CONNECTIONS
+
         can = ", ".join(one for one in names() if runtime(one).writer is not None)
-        raise InvalidInput(f"{target.title} cannot be written, only read; these can: {can}", runtime=name)
+        brief = f"; `clew connect {name}` hands its next session a brief" if name in CONNECTIONS else ""
+        raise InvalidInput(f"{target.title} cannot be written, only read{brief}; these can: {can}", runtime=name)
     return target
 
 
