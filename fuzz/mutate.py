@@ -50,7 +50,7 @@ class Mutator:
             lambda: lines.pop(at),
             lambda: lines.insert(other, lines.pop(at)),
             lambda: lines.__setitem__(at, lines[at][: draw.randrange(len(lines[at]) + 1)]),
-            lambda: lines.__setitem__(at, lines[at] + lines.pop(other) if other != at else b""),
+            lambda: lines.__setitem__(at, lines[at] + lines[other]),
             lambda: lines.__setitem__(at, lines[at] + draw.choice((b"\0\0", b"\r", b" ", b"\xff", b"}", b"{"))),
         )
         draw.choice(changes)()

@@ -1,8 +1,8 @@
 """Fuzz every reader in turn: `run.py [--seconds N] [--only NAME]`. Exits 1 when one of them crashes.
 
-The fuzzer gets an environment of its own, `fuzz/.venv`, made on first use. What the readers were fed is kept in
-`fuzz/.corpus` and begun with the next time; an input that crashes one is put into `fuzz/.crashes` with what it said, and
-`fuzz/.venv/bin/python fuzz/target.py NAME FILE` repeats it.
+The fuzzer gets an environment of its own, `fuzz/.venv`, made on first use. What was worth keeping of the
+inputs is in `fuzz/.corpus`, where the next run begins. An input that crashes a reader is put into `fuzz/.crashes` with
+what it said; `fuzz/.venv/bin/python fuzz/target.py NAME FILE` repeats it.
 """
 
 import argparse
@@ -25,14 +25,15 @@ SLOWEST_SECONDS = 25
 def main() -> int:
     parser = argparse.ArgumentParser(description="Fuzz every reader in turn.")
     parser.add_argument("--seconds", type=int, default=30, help="for each reader (default 30)")
-    parser.add_argument("--only", default="", help="readers whose name contains this, such as codex or gemini-cli.lines")
+    parser.add_argument(
+        "--only", default="", help="readers whose name contains this, such as codex or gemini-cli.lines"
+    )
     options = parser.parse_args()
     prepare()
-    listed = subprocess.run([PYTHON, "-c", "import seeds; print(*seeds.targets())"], cwd=HERE, capture_output=True,
-                            text=True, check=True)  # fmt: skip
-    wanted = [name for name in listed.stdout.split() if options.only in name]
+    listed = subprocess.run([PYTHON, HERE / "seeds.py"], capture_output=True, text=True, check=True).stdout.split()
+    wanted = [name for name in listed if options.only in name]
     if not wanted:
-        print(f"no reader is called {options.only!r}; there are {', '.join(listed.stdout.split())}", file=sys.stderr)
+        print(f"no reader is called {options.only!r}; there are {', '.join(listed)}", file=sys.stderr)
         return 2
     print(f"{'reader':<28} {'inputs':>9} {'edges':>7}  result")
     crashed = [name for name in wanted if not fuzz(name, options.seconds)]
@@ -60,9 +61,7 @@ def fuzz(name: str, seconds: int) -> bool:
     corpus, crashes = HERE / ".corpus" / name, HERE / ".crashes"
     corpus.mkdir(parents=True, exist_ok=True)
     crashes.mkdir(exist_ok=True)
-    write = "import seeds,sys,hashlib,pathlib; [pathlib.Path(sys.argv[2], hashlib.sha1(s).hexdigest()).write_bytes(s) " \
-            "for s in seeds.seeds(sys.argv[1])]"  # fmt: skip
-    subprocess.run([PYTHON, "-c", write, name, corpus], cwd=HERE, check=True)
+    subprocess.run([PYTHON, HERE / "seeds.py", name, corpus], check=True)
     done = subprocess.run(
         [
             PYTHON, HERE / "target.py", name, f"-max_total_time={seconds}", f"-artifact_prefix={crashes}/{name}-",
@@ -86,9 +85,11 @@ def fuzz(name: str, seconds: int) -> bool:
 
 
 def reason(said: str) -> str:
-    """What a crash said of itself: the last lines of its traceback."""
-    _, _, traceback = said.rpartition("Traceback (most recent call last)")
-    return "\n".join(line[:1000] for line in (traceback or said[-3000:]).split("==")[0].strip().splitlines()[-8:])
+    """What a crash said of itself."""
+    _, _, told = said.partition("Uncaught Python exception: ===")
+    first, _, traceback = (told or said[-3000:]).strip().partition("\n")
+    places = [line.strip() for line in traceback.splitlines() if line.startswith("  File") and "/clew/" in line]
+    return "\n".join(f"    {line[:1500]}" for line in (first, *places[-4:]))
 
 
 if __name__ == "__main__":

@@ -1,16 +1,19 @@
 """What fuzzing begins with: the samples of every reader, whole and in short pieces, and how an input is cut up.
 
 An input is a file of lines or a document as it is. The records of a database are lines of their own, `[key, record]`.
+`seeds.py` lists the readers; `seeds.py NAME FOLDER` writes the seeds of one into a folder.
 """
 
+import hashlib
 import json
+import sys
 from collections.abc import Iterator
-
-from support.samples import samples
+from pathlib import Path
 
 from clew.runtimes import MODULES, runtime
 from clew.runtimes.conformance import database_of, format_of
 from clew.runtimes.contract import Format, Runtime
+from support.samples import samples
 
 # A few records together: enough for a reader's memory to matter, short enough to be read a thousand times a second.
 TOGETHER = 6
@@ -49,3 +52,15 @@ def seeds(target: str) -> Iterator[bytes]:
         if format.split is None:
             lines = data.splitlines(keepends=True)
             yield from (b"".join(lines[at : at + TOGETHER]) for at in range(0, len(lines), TOGETHER // 2))
+
+
+def main() -> None:
+    if not sys.argv[1:]:
+        print(*targets())
+        return
+    for seed in seeds(sys.argv[1]):
+        Path(sys.argv[2], hashlib.sha256(seed).hexdigest()[:40]).write_bytes(seed)
+
+
+if __name__ == "__main__":
+    main()

@@ -26,7 +26,7 @@ from clew.model.events import (
     Rewound,
     SessionOpened,
 )
-from clew.runtimes.clew_lines import ENVELOPE, RUNTIME, export, recognises
+from clew.runtimes.clew_lines import ENVELOPE, RUNTIME, embed, export, recognises
 from support.transcripts import events as as_events
 from support.transcripts import read, read_in_pieces
 
@@ -185,3 +185,23 @@ def test_only_events_are_recognised() -> None:
     assert recognises(PurePath("a.jsonl"), b'{"kind": "x.y", "seq": 1, "session": "s"}\n')
     for other in (b'{"type":"session","version":1}', b'{"session":"s","seq":"1","kind":"k"}', b"[1]", b"\xff", b""):
         assert not recognises(PurePath("a.jsonl"), other)
+
+
+@pytest.mark.parametrize("at", [2**63, -(2**63), 10**30])
+def test_a_time_that_no_log_can_hold_is_kept_as_it_is(at: int) -> None:
+    line = json.dumps({"session": OWN, "seq": 1, "kind": "message_added", "at": at, "role": "user", "text": "x"})
+    (draft,) = read(NAME, f"{line}\n".encode(), path=FILE).drafts
+    assert isinstance(draft.body, Opaque)
+    assert draft.said_at is None
+
+
+def test_an_empty_source_is_none() -> None:
+    (draft,) = drafts_of([event(3, MessageAdded(role="user", text="x"), source="")])
+    assert draft.source == f"{OWN}:3"
+
+
+def test_a_page_is_called_like_the_session_it_carries() -> None:
+    page = RUNTIME.formats[1]
+    opened = event(1, SessionOpened(agent="coder", project="app"))
+    identity = page.identify(PurePath(f"{OWN}.html"), embed(b"<p>", [opened]))
+    assert (identity.native, identity.project, identity.agent) == (OWN, "app", "coder")

@@ -114,3 +114,23 @@ def test_odd_go_messages_are_kept_as_they_are(parts: str) -> None:
 
     assert shown(translate(records, format="go-rows"))[-1] == ("assistant", "done")
     assert len(msgspec.json.decode(rows_of("go-rows").assemble("s1", records))) == len(records)
+
+
+@pytest.mark.parametrize("value", [None, 7, ["x"], {}])
+@pytest.mark.parametrize(
+    ("type", "name"),
+    [("text", "text"), ("reasoning", "thinking"), ("tool_call", "id"), ("tool_result", "tool_call_id")],
+)
+def test_a_go_part_with_a_value_of_another_type_is_kept_as_it_is(type: str, name: str, value: Any) -> None:
+    whole = {"text": "x", "thinking": "x", "id": "c", "name": "bash", "tool_call_id": "c", **{name: value}}
+    drafts = read(go({"role": "assistant", "parts": [piece(type, **whole)]}), "s1", format="go-rows")
+
+    assert isinstance(drafts[2].body, Opaque)
+
+
+def test_a_go_row_without_an_id_is_kept_as_it_is() -> None:
+    [draft] = translate([("key", b'{"table": "sessions", "id": "", "title": "x"}')], format="go-rows")
+
+    assert isinstance(draft.body, Opaque)
+    assert draft.source is not None
+    assert draft.source.startswith("key")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from clew.model.events import CallMade, CallReturned, Compacted, Event, MessageAdded, Opaque, Rewound
-from clew.runtimes.clew_lines import export
+from clew.runtimes.clew_lines import embed, export
 from clew.runtimes.contract import raw
 from support import claude
 from support.opencode import database
@@ -341,7 +341,8 @@ def clew() -> dict[str, bytes]:
         Event(session, i, i, MS * 1000 + i, None, "person:me", str(i) if i % 2 else None, b"", body)
         for i, body in enumerate(bodies, 1)
     ]
-    return {f"{session}.jsonl": export(events)}
+    page = embed(b"<!doctype html><!-- clew:session --><p>a page</p>", events)
+    return {f"{session}.jsonl": export(events), f"{session}.html": page}
 
 
 SAMPLES = {

@@ -19,6 +19,7 @@ from clew.model.events import (
     CallReturned,
     Compacted,
     Draft,
+    FilePart,
     ImagePart,
     MessageAdded,
     Part,
@@ -28,6 +29,7 @@ from clew.model.events import (
     TextPart,
     ThinkingPart,
     Usage,
+    UsageCounted,
 )
 from clew.runtimes.contract import (
     Command,
@@ -48,11 +50,16 @@ from clew.runtimes.contract import (
 from clew.runtimes.rounds import Answer, Prompt, Round, output_text
 
 NAME = "claude-code"
+# What the program writes in the user's name; the model sees it, but nobody would call a session so.
+_NOT_TYPED = ("<command-", "<local-command-", "<task-notification")
+# How many answers are remembered by what they have cost: those of subagents come between the pieces of others.
+_REMEMBERED = 16
 # What a title is worth: a person's own, then the program's, then the first prompt.
 _TITLES = {"custom-title": ("customTitle", 3), "ai-title": ("aiTitle", 2), "summary": ("summary", 1)}
 
 
 class Source(msgspec.Struct):
+    type: str | None = None
     data: str | None = None
     media_type: str | None = None
 
@@ -69,6 +76,7 @@ class Block(msgspec.Struct):
     content: Raw = Raw(b"null")
     is_error: bool | None = None
     source: Source | None = None
+    data: str | None = None
 
 
 class Tokens(msgspec.Struct):
@@ -111,8 +119,7 @@ class Owner(msgspec.Struct):
 class State(msgspec.Struct, omit_defaults=True):
     leaf: str = ""
     where: tuple[str, str, str] = ("", "", "")
-    message: str = ""
-    spent: tuple[int, int, int, int] = (0, 0, 0, 0)
+    answers: dict[str, tuple[int, int, int, int]] = {}
     title: int = -1
     keep: str = ""
 
@@ -152,12 +159,13 @@ def _told(line: Line, record: bytes, source: str, at: int | None, side: str, rea
     if line.type == "assistant" and message is not None and line.uuid:
         bodies: list[Any] = _answer(message, side, state)
     elif line.type == "user" and message is not None and line.uuid and not line.isMeta:
-        if line.isCompactSummary:
+        if line.isCompactSummary and not side:
             bodies, state.keep = [Compacted(summary=_text(message), keep=state.keep)], ""
         else:
             bodies = _prompt(message, side, reading)
     elif line.type == "attachment" and (prompt := _queued(line.attachment)):
-        bodies = [MessageAdded(role="user", text=prompt, side=side)]
+        message = prompt
+        bodies = _prompt(message, side, reading)
     elif line.type in _TITLES:
         bodies = _title(line.type, record, state)
     else:
@@ -167,9 +175,11 @@ def _told(line: Line, record: bytes, source: str, at: int | None, side: str, rea
     if not bodies:
         return [opaque(f"{NAME}.{line.type}", record, source, at)]
     drafts = [Draft(body=body, source=f"{source}/{i}" if i else source, said_at=at) for i, body in enumerate(bodies)]
+    if message is not None and isinstance(message.content, list) and not all(map(_is_known, message.content)):
+        drafts.append(opaque(f"{NAME}.{line.type}", record, f"{source}/record", at))
     if state.title < 0 and not side and isinstance(first := bodies[0], MessageAdded) and first.role == "user":
         words = " ".join((first.text or _text(message)).split())
-        if words:
+        if words and not words.startswith(_NOT_TYPED):
             state.title = 0
             drafts.append(Draft(body=SessionTitled(title=words[:80]), source=f"{source}/title", said_at=at))
     return drafts
@@ -178,18 +188,34 @@ def _told(line: Line, record: bytes, source: str, at: int | None, side: str, rea
 def _answer(message: Message, side: str, state: State) -> list[Any]:
     if isinstance(message.content, str):
         message.content = [Block(type="text", text=message.content)]
-    about: dict[str, Any] = {"message": message.id or "", "model": message.model or "", "side": side}
+    about: dict[str, Any] = {"message": message.id or "", "model": message.model or ""}
+    usage = _spent(message, state)
     bodies: list[Any] = []
     for block in message.content or []:
-        about["usage"] = None if bodies else _spent(message, state)
         if block.type == "text" and block.text is not None:
-            bodies.append(MessageAdded(role="assistant", text=block.text, **about))
-        elif block.type == "thinking":
-            thought = ThinkingPart(text=block.thinking or "", signature=block.signature or "")
-            bodies.append(MessageAdded(role="assistant", parts=(thought,), **about))
+            body: Any = MessageAdded(role="assistant", text=block.text, side=side, usage=usage, **about)
+        elif block.type in ("thinking", "redacted_thinking"):
+            thought = ThinkingPart(text=block.thinking or "", signature=block.signature or block.data or "")
+            body = MessageAdded(role="assistant", parts=(thought,), side=side, usage=usage, **about)
         elif block.type in ("tool_use", "server_tool_use") and block.id and block.name:
-            bodies.append(CallMade(call=block.id, tool=block.name, input=block.input, **about))
+            body = CallMade(call=block.id, tool=block.name, input=block.input, side=side, usage=usage, **about)
+        elif (block.type or "").endswith("_tool_result") and block.tool_use_id:
+            bodies.append(CallReturned(call=block.tool_use_id, output=block.content, side=side))
+            continue
+        else:
+            continue
+        bodies.append(body)
+        usage = None
+    if usage is not None:
+        bodies.append(UsageCounted(usage=usage, **about))
     return bodies
+
+
+_KNOWN = {"text", "thinking", "redacted_thinking", "tool_use", "server_tool_use", "tool_result", "image", "document"}
+
+
+def _is_known(block: Block) -> bool:
+    return block.type in _KNOWN or (block.type or "").endswith("_tool_result")
 
 
 def _spent(message: Message, state: State) -> Usage | None:
@@ -203,11 +229,13 @@ def _spent(message: Message, state: State) -> Usage | None:
         tokens.cache_read_input_tokens or 0,
         tokens.cache_creation_input_tokens or 0,
     )
-    last = state.spent if message.id and message.id == state.message else (0, 0, 0, 0)
-    state.message, state.spent = message.id or "", (
-        max(now[0], last[0]), max(now[1], last[1]), max(now[2], last[2]), max(now[3], last[3]),
-    )  # fmt: skip
-    new = [most - was for most, was in zip(state.spent, last, strict=True)]
+    last = state.answers.pop(message.id, (0, 0, 0, 0)) if message.id else (0, 0, 0, 0)
+    most = (max(now[0], last[0]), max(now[1], last[1]), max(now[2], last[2]), max(now[3], last[3]))
+    if message.id:
+        state.answers[message.id] = most
+        if len(state.answers) > _REMEMBERED:
+            del state.answers[next(iter(state.answers))]
+    new = [one - was for one, was in zip(most, last, strict=True)]
     return Usage(input=new[0], output=new[1], cache_read=new[2], cache_write=new[3]) if any(new) else None
 
 
@@ -221,8 +249,8 @@ def _prompt(message: Message, side: str, reading: Reading[State]) -> list[Any]:
             bodies.append(_returned(block, side, reading))
         elif block.type == "text" and block.text is not None:
             parts.append(TextPart(text=block.text))
-        elif block.type == "image" and block.source is not None and block.source.data:
-            parts.append(_image(block.source, reading))
+        elif block.type in ("image", "document") and block.source is not None and block.source.data:
+            parts.append(_file(block, block.source, reading))
     if len(parts) == 1 and isinstance(parts[0], TextPart):
         bodies.append(MessageAdded(role="user", text=parts[0].text, side=side))
     elif parts:
@@ -231,20 +259,27 @@ def _prompt(message: Message, side: str, reading: Reading[State]) -> list[Any]:
 
 
 def _returned(block: Block, side: str, reading: Reading[State]) -> CallReturned:
-    output, parts = block.content, []
-    if b'"image"' in bytes(output):
-        blocks = msgspec.json.decode(output, type=list[Block])
-        images = [one for one in blocks if one.type == "image" and one.source is not None and one.source.data]
-        parts = [_image(one.source, reading) for one in images if one.source is not None]
-        output = raw([{"type": "text", "text": one.text or ""} for one in blocks if one not in images])
+    output = block.content
+    parts: list[Part] = []
+    if bytes(output).startswith(b"[") and b'"source"' in bytes(output):
+        rest: list[Raw] = []
+        for piece in msgspec.json.decode(output, type=list[Raw]):
+            one = msgspec.json.decode(piece, type=Block)
+            if one.type in ("image", "document") and one.source is not None and one.source.data:
+                parts.append(_file(one, one.source, reading))
+            else:
+                rest.append(piece)
+        output = raw(rest) if rest else Raw(b"null")
     return CallReturned(
         call=block.tool_use_id or "", output=output, parts=tuple(parts), failed=bool(block.is_error), side=side
     )
 
 
-def _image(source: Source, reading: Reading[State]) -> ImagePart:
-    data = base64.b64decode(source.data or "", validate=True)
-    return ImagePart(blob=reading.blob(data), media_type=source.media_type or "")
+def _file(block: Block, source: Source, reading: Reading[State]) -> ImagePart | FilePart:
+    # A document may be plain text.
+    data = (source.data or "").encode() if source.type == "text" else base64.b64decode(source.data or "", validate=True)
+    kind = ImagePart if block.type == "image" else FilePart
+    return kind(blob=reading.blob(data), media_type=source.media_type or "")
 
 
 def _text(message: Message | None) -> str:
@@ -254,10 +289,11 @@ def _text(message: Message | None) -> str:
     return "\n".join(block.text for block in content or [] if block.text)
 
 
-def _queued(attachment: dict[str, Any] | None) -> str:
+def _queued(attachment: dict[str, Any] | None) -> Message | None:
     """A prompt that was typed while the agent was at work."""
-    prompt = (attachment or {}).get("prompt") if (attachment or {}).get("type") == "queued_command" else ""
-    return prompt if isinstance(prompt, str) else ""
+    if not attachment or attachment.get("type") != "queued_command" or not attachment.get("prompt"):
+        return None
+    return Message(content=msgspec.json.decode(msgspec.json.encode(attachment["prompt"]), type=str | list[Block]))
 
 
 def _kept(about: dict[str, Any] | None) -> str:
@@ -288,7 +324,7 @@ def recognises(path: PurePath, head: bytes) -> bool:
     for line in head.split(b"\n")[:200]:
         try:
             one = msgspec.json.decode(line)
-        except (msgspec.DecodeError, RecursionError):
+        except (ValueError, RecursionError):
             continue
         if not isinstance(one, dict):
             continue
@@ -309,7 +345,7 @@ def identify(path: PurePath, first: bytes) -> Identity:
     if path.stem.startswith("agent-"):
         try:
             parent = msgspec.json.decode(first, type=Owner).sessionId
-        except (msgspec.DecodeError, RecursionError):
+        except (ValueError, RecursionError):
             parent = None
     return Identity(native=path.stem, project=project, parent=parent or "")
 
@@ -379,7 +415,9 @@ def _content(parts: tuple[Part, ...], target: Target) -> Any:
 def _result(returned: CallReturned, target: Target) -> Any:
     text = output_text(returned)
     images = [part for part in returned.parts if isinstance(part, ImagePart)]
-    return text if not images else [{"type": "text", "text": text}, *(_block(part, target) for part in images)]
+    # An API refuses a block of no text.
+    told = [{"type": "text", "text": text}] if text else []
+    return text if not images else [*told, *(_block(part, target) for part in images)]
 
 
 def _block(part: Part, target: Target) -> dict[str, Any]:

@@ -142,6 +142,11 @@ def identify(path: PurePath, first: bytes) -> Identity:
     return Identity(native=native, project=_text(fields, "project"), agent=_text(fields, "agent"))
 
 
+def identify_page(path: PurePath, page: bytes) -> Identity:
+    """A page is called like the file of lines that it carries."""
+    return identify(path, embedded(page)[0][1])
+
+
 def _text(fields: dict[str, Raw], name: str) -> str:
     value = msgspec.json.decode(fields[name]) if name in fields else ""
     return value if isinstance(value, str) else ""
@@ -153,7 +158,9 @@ RUNTIME = Runtime(
     home="",
     formats=(
         Format(name="lines", patterns=(), recognises=recognises, identify=identify, read=read, state=State),
-        Format(name="page", patterns=(), recognises=is_page, identify=identify, read=read, state=State, split=embedded),
+        Format(
+            name="page", patterns=(), recognises=is_page, identify=identify_page, read=read, state=State, split=embedded
+        ),
     ),
     evidence="clew's own export, read back over every kind",
 )

@@ -66,7 +66,8 @@ ODD: tuple[Any, ...] = (
 # Whole records and files of no shape at all.
 JUNK = (
     b"", b"\n\n", b"null", b"0", b'"x"', b"[]", b"[1]", b"{}", b"{", b"\xff\xfe\x00", b"\0" * 64, b'{"type":{}}',
-    b"[" * 5000, b'{"a":' * 5000, b"[" * 5000 + b"]" * 5000, b'{"a":' * 5000 + b"1" + b"}" * 5000, b'{"a":"\\ud800"}',
+    b'{"k\xff":1}', b"[" * 5000, b'{"a":' * 5000, b"[" * 5000 + b"]" * 5000, b'{"a":' * 5000 + b"1" + b"}" * 5000,
+    b'{"a":"\\ud800"}',
 )  # fmt: skip
 
 
@@ -614,6 +615,8 @@ def _cuts(data: bytes) -> list[int]:
 def _is_fair(data: bytes, cut: int) -> bool:
     """Whether nobody could take what lies before the cut for a whole record: a line is one JSON object."""
     start = data.rfind(b"\n", 0, cut) + 1
+    if not data[start:cut].strip():
+        return start == cut
     try:
         msgspec.json.decode(data[start:cut], type=Raw)
     except DAMAGE:

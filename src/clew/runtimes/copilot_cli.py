@@ -408,7 +408,7 @@ def identify(path: PurePath, first: bytes) -> Identity:
     """A session is called like its folder; a flat file like what its first event says."""
     try:
         started = msgspec.json.decode(_event(first).data, type=Started)
-    except (msgspec.DecodeError, RecursionError):
+    except (ValueError, RecursionError):
         started = Started()
     native = path.parent.name if path.name == "events.jsonl" else started.sessionId or path.stem
     context = started.context or Context()

@@ -256,7 +256,7 @@ def identify(path: PurePath, first: bytes) -> Identity:
     """The first record names the session; the file is named after it, too."""
     try:
         head = msgspec.json.decode(first)
-    except msgspec.DecodeError:
+    except (ValueError, RecursionError):
         head = None
     if not isinstance(head, dict):
         head = {}

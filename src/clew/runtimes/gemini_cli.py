@@ -428,7 +428,7 @@ def is_lines(path: PurePath, head: bytes) -> bool:
     """Whether the first line is a whole header; the name proves nothing, documents are called .jsonl, too."""
     try:
         line = _decode(head.lstrip().split(b"\n", 1)[0])
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except (ValueError, RecursionError):
         return False
     return line.sessionId is not None and line.messages is None and b'"projectHash"' in head
 
@@ -501,7 +501,7 @@ def _folder(target: Target) -> tuple[str, list[Written]]:
     """The folder of the directory, and for one that the program does not know yet the file by which it will."""
     try:
         known = msgspec.json.decode(target.file("projects.json") or b"{}", type=Register).projects
-    except (msgspec.DecodeError, RecursionError):
+    except (ValueError, RecursionError):
         known = {}
     if target.cwd in known and re.fullmatch(r"[\w.-]+", known[target.cwd]):
         return known[target.cwd], []

@@ -396,7 +396,7 @@ def recognises(path: PurePath, head: bytes) -> bool:
         return False
     try:
         header = _record(first)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except (ValueError, RecursionError):
         return False
     return header.type == "session" and header.version == 1 and bool(header.externalId)
 

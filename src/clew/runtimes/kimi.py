@@ -385,7 +385,7 @@ def _drafts(bodies: list[Any], source: str, at: int | None) -> list[Draft]:
 def _first(head: bytes) -> dict[str, Any]:
     try:
         found = msgspec.json.decode(head.lstrip().split(b"\n", 1)[0])
-    except (msgspec.DecodeError, RecursionError):
+    except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 

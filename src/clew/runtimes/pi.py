@@ -325,7 +325,7 @@ def recognises(path: PurePath, head: bytes) -> bool:
 def identify(path: PurePath, first: bytes) -> Identity:
     try:
         header = _decode(first)
-    except (msgspec.DecodeError, RecursionError):
+    except (ValueError, RecursionError):
         header = Entry(type="")
     return Identity(native=header.id or path.stem.rpartition("_")[2], project=project_of(header.cwd or ""))
 

@@ -192,7 +192,7 @@ def identify(path: PurePath, first: bytes) -> Identity:
     """The file's name is the session's; a subagent's file lies in a folder named like its session."""
     try:
         line = _decode(first)
-    except (msgspec.DecodeError, RecursionError):
+    except (ValueError, RecursionError):
         line = Line()
     parent = path.parent.name if path.parent.parent.name == "subagents" else ""
     project = project_of(line.cwd) if line.cwd else ""

@@ -91,7 +91,7 @@ def read_records(format: Format, reading: Reading[Any], records: Iterable[Record
     done = Translated()
     for key, record in records:
         try:
-            drafts = _drafts(format, reading, _without_halves(record), key)
+            drafts = _drafts(format, reading, without_halves(record), key)
         except DAMAGE as error:
             done.drafts.append(quarantine(record, 0, str(error), f"{key}@"))
             done.quarantined += 1
@@ -126,12 +126,12 @@ def _take(
 def _salvaged(format: Format, reading: Reading[Any], piece: bytes, key: str) -> list[Draft]:
     """The drafts of a piece of a damaged line; none if it cannot be read after all."""
     try:
-        return _drafts(format, reading, _without_halves(piece), key)
+        return _drafts(format, reading, without_halves(piece), key)
     except DAMAGE:
         return []
 
 
-def _without_halves(piece: bytes) -> bytes:
+def without_halves(piece: bytes) -> bytes:
     """JSON with every half of a surrogate pair replaced: programs leave them where they cut a text inside an emoji."""
     if _HALF.search(piece) is None:
         return piece
@@ -212,7 +212,7 @@ def _pieces(line: bytes) -> Iterator[tuple[int, bytes, bool]]:
     Whole objects are looked for at the beginning of the line, and at its end: one in the middle may be a part of what
     is damaged.
     """
-    clean = memoryview(_without_halves(line))
+    clean = memoryview(without_halves(line))
     first, at = _objects(clean, 0)
     yield from ((start, line[start:stop], True) for start, stop in first)
     if at == len(line):

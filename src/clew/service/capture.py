@@ -8,31 +8,54 @@ is wrong with one file is reported for that file, and the others are captured.
 import os
 import re
 import sqlite3
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Container, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import PurePath
 from typing import Annotated, Any, BinaryIO
 from urllib.parse import quote
 
 import msgspec
+from blake3 import blake3
 
 from clew.model.access import Right
-from clew.model.conversation import SPOKEN
+from clew.model.conversation import REVISION, SPOKEN, conversation
 from clew.model.conversation import identity as identity_of
-from clew.model.errors import ClewError, Conflict
-from clew.model.events import Draft, RuntimeAttached
+from clew.model.errors import ClewError, Conflict, TooLarge, Unavailable
+from clew.model.events import Draft, Event, Rewound, RuntimeAttached
 from clew.model.session import Session
 from clew.runtimes.contract import Format, Identity, Reading, Record, project_of
-from clew.runtimes.records import SHAPE_ERRORS, Translated, quarantine, read_lines, read_records
+from clew.runtimes.records import (
+    DAMAGE,
+    SHAPE_ERRORS,
+    Translated,
+    line_name,
+    quarantine,
+    read_lines,
+    read_records,
+    without_halves,
+)
 from clew.service import finding
-from clew.service.finding import Found
+from clew.service.finding import Found, open_file, shown, stamp_of
 from clew.service.registry import Context, operation, permit
 from clew.store import originals
-from clew.store.originals import EDGE_BYTES, Opening, Original, Take, edges_of, place_of
+from clew.store.originals import EDGE_BYTES, Forking, Opening, Original, Take, edges_of, place_of
 from clew.store.prepare import LARGEST_BYTES
 
 # How much of a file is read at a time, and how much goes into one commit.
 WINDOW_BYTES = 8 * 1024 * 1024
 BATCH_BYTES = 8 * 1024 * 1024
+# Of a file that grew, all that was kept is compared if it is not more than this, else its two ends.
+COMPARED_BYTES = 32 * 1024 * 1024
+# A document is read as a whole; a larger one is refused.
+DOCUMENT_BYTES = 256 * 1024 * 1024
+# How long a database may be locked by its program before it is left for next time.
+LOCK_SECONDS = 2.0
+UNREADABLE = (*SHAPE_ERRORS, *DAMAGE)
+
+TORN = "the last record is only half there yet"
+RACED = "captured by another process just now"
+WAITS = "it forks from a session that is being captured just now, and follows next time"
 
 
 class Captured(msgspec.Struct, kw_only=True):
@@ -74,7 +97,7 @@ def capture_find(
         if there is None or there.stamp != one.stamp:
             changed.append(one)
             continue
-        report = Captured(runtime=one.runtime, path=one.path, session=there.session)
+        report = Captured(runtime=one.runtime, path=shown(one.path), session=there.session)
         _count(report, there.told, there.opaque, there.quarantined)
         same.append(report)
     return Finds(same=same, changed=changed)
@@ -86,7 +109,7 @@ def capture(context: Context, *, files: list[Found]) -> list[Captured]:
     work = _Capture(context)
     for one in files:
         work.add(one)
-    work.flush()
+    work.finish()
     return work.reports
 
 
@@ -106,10 +129,14 @@ class _Capture:
         self._bytes = 0
         # Sessions that are on their way into the log and cannot be looked up there yet.
         self._names: set[str] = set()
+        # Forks of sessions that may be among the files still to come.
+        self._early: list[Found] = []
+        self._is_last_chance = False
+        self._projects: dict[str, str] = {}
 
     def add(self, found: Found) -> None:
         """Take in one file, or every session of one database."""
-        report = Captured(runtime=found.runtime, path=found.path, status="failed")
+        report = Captured(runtime=found.runtime, path=shown(found.path), status="failed")
         try:
             format = finding.format_of(found)
             if format.rows is not None:
@@ -120,10 +147,24 @@ class _Capture:
                 self._document(found, format, report)
             else:
                 self._lines(found, format, report)
-        except (OSError, ClewError, sqlite3.Error, MemoryError) as error:
-            if not self.reports or self.reports[-1] is not report:
+        except _TooEarly:
+            if self._is_last_chance:
+                report.status, report.note = "new", WAITS
+            else:
+                self.reports.remove(report)
+                self._early.append(found)
+        except Exception as error:  # noqa: BLE001  # Whatever is wrong with one file must not keep the others out.
+            if not any(one is report for one in self.reports):
                 self.reports.append(report)
-            report.error = f"{getattr(error, 'strerror', None) or error}"
+            report.status, report.error = "failed", _told(error)
+
+    def finish(self) -> None:
+        """Commit what was gathered, and then take in the forks that came before what they forked from."""
+        self.flush()
+        self._is_last_chance = True
+        for found in self._early:
+            self.add(found)
+        self.flush()
 
     def flush(self) -> None:
         """Commit what was gathered."""
@@ -132,124 +173,197 @@ class _Capture:
         waiting, self._waiting, self._bytes, self._names = self._waiting, [], 0, set()
         outcomes = originals.keep(self._store, [take for _, take in waiting], actor=self._context.principal)
         for (report, take), outcome in zip(waiting, outcomes, strict=True):
-            if isinstance(outcome, Conflict):
-                report.status, report.note = "same", str(outcome)
-            elif isinstance(outcome, ClewError):
-                report.status, report.error = "failed", str(outcome)
-            else:
+            if isinstance(outcome, Session):
                 report.session = outcome.id
-                _count(report, take.told, take.opaque, take.quarantined + bool(report.note == TORN))
+                _count(report, take.told, take.opaque, take.quarantined)
+            elif type(outcome) is Conflict:
+                self._raced(report, take.place)
+            else:
+                report.status, report.error = "failed", str(outcome)
+
+    def _raced(self, report: Captured, place: bytes) -> None:
+        """Another process was quicker: report what it made of the file."""
+        report.status, report.note = "same", RACED
+        if there := originals.original(self._store, place):
+            _same(report, there)
 
     # Lines ------------------------------------------------------------------------------------------------------------
 
     def _lines(self, found: Found, format: Format, report: Captured) -> None:
         place = place_of(self._context.machine, found.runtime, found.path)
-        with open(found.path, "rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            before = originals.original(self._store, place)
-            if before is None and (moved := self._moved(file, found, format, size)):
-                before = moved
+        with open_file(found.path) as file:
+            seen = os.fstat(file.fileno())
+            size = seen.st_size
+            before, identity = originals.original(self._store, place), None
+            if before is None:
+                first, _ = _window(file, 0, size)
+                if not first.strip():
+                    report.status = "empty"
+                    return
+                identity = _identity(format, found, first)
+                self._wait_for_parent(found, identity)
+                before = self._moved(found, format, identity.native, lambda one: self._begins_with(file, one, size))
             if before is not None and before.erased:
                 report.status, report.session = "erased", before.session
                 return
             generation, there = (before.generation if before else 0), frozenset[bytes]()
             kept, taken = (before.kept, before.taken) if before else (0, 0)
+            # A line that was torn was counted, and is counted again as what it has become.
+            counts = (before.told, before.opaque, before.quarantined - (taken < kept)) if before else (0, 0, 0)
             report.status = "grown" if before else "new"
-            if before is not None and not _has_grown(file, before, size):
-                whole = originals.load(self._store, before)
-                if size == before.kept and file.seek(0) == 0 and file.read(size) == whole:
-                    originals.restamp(self._store, before, found.stamp)
-                    report.status, report.session = "same", before.session
-                    _count(report, before.told, before.opaque, before.quarantined)
+            if before is not None and not self._begins_with(file, before, size):
+                if not size:
+                    report.status, report.session = "empty", before.session
                     return
-                report.status, generation, there = "rewritten", generation + 1, frozenset(whole.split(b"\n"))
-                kept = taken = 0
-            fresh = generation != (before.generation if before else 0)
-            reading = _reading(found.runtime, format, before, fresh=fresh)
-            counts = (0, 0, 0) if before is None or fresh else (before.told, before.opaque, before.quarantined)
+                report.status, generation, kept, taken, counts = "rewritten", generation + 1, 0, 0, (0, 0, 0)
+                there = frozenset(line_name(line) for line in originals.lines(self._store, before))
+            elif before is not None and not before.stamp and generation:
+                # Reading a rewritten file was cut off: the rest of it may be there already, too.
+                last_one = msgspec.structs.replace(before, generation=generation - 1, taken=sys.maxsize)
+                there = frozenset(line_name(line) for line in originals.lines(self._store, last_one))
+            elif before is not None and size == before.kept:
+                originals.restamp(self._store, before, stamp_of(seen))
+                _same(report, before)
+                return
+            reading = _reading(found.runtime, format, before, fresh=generation != (before.generation if before else 0))
+            reading.native = reading.native or (identity.native if identity else "")
+            into: Session | Opening | Forking
+            fork: _Shared | None = None
             while True:
                 data, last = _window(file, taken, size)
                 if not data:
                     break
-                done = self._read(format, reading, data, taken, found, generation, there, last)
+                done = _read(format, reading, data, taken, generation, there, last)
                 counts = (counts[0] + done.told, counts[1] + done.opaque, counts[2] + done.quarantined)
                 report.note = TORN if last and done.torn else ""
-                new = data[max(0, kept - taken) :]
                 if before is None and not done.records:
                     _count(report, 0, 0, bool(done.torn))
-                    break
+                    return
+                drafts, written, root = done.drafts, "", ""
+                if before is not None:
+                    into = originals.session_of(self._store, before)
+                    permit(self._context, Right.APPEND, into)
+                    drafts = _unwritten(drafts, before.written)
+                    if fork is None and into.parent and not before.stamp:
+                        # Capturing it for the first time was cut off: it may still repeat what it forked from.
+                        fork = _Shared(into.upto, _sources(self._store.read(into, upto=into.upto)))
+                    if there and last and not taken:
+                        drafts = self._settled(
+                            into, drafts, generation, _again(format, before.native, data, generation)
+                        )
+                else:
+                    identity, root = identity or _identity(format, found, data), _root(drafts)
+                    ahead = None if last else lambda: _drafts(format, reading.native, found.runtime, file, size)
+                    into, written, fork = self._into(found, format, identity, root, drafts, ahead)
+                    drafts = _unwritten(drafts, written)
+                if fork is not None:
+                    drafts = [draft for draft in drafts if draft.source not in fork.sources]
+                new = data[max(0, kept - taken) :]
                 start, kept, taken = kept, kept + len(new), done.end
-                take = self._take(found, format, before, done, reading, data)
-                take = msgspec.structs.replace(
-                    take, place=place, data=new, start=start, generation=generation, taken=taken,
-                    edges=_edges(file, kept), told=counts[0], opaque=counts[1], quarantined=counts[2],
+                take = self._take(
+                    found, format, before, into, drafts, reading, place=place, stamp=stamp_of(seen) if last else "",
+                    data=new, start=start, generation=generation, taken=taken, edges=_edges(file, kept, data),
+                    told=counts[0], opaque=counts[1], quarantined=counts[2] + bool(report.note), root=root,
+                    written=written,
                 )  # fmt: skip
                 self._queue(report, take)
                 if last:
                     break
                 self.flush()
-                if report.error:
-                    break
                 before = originals.original(self._store, place)
-            if size == 0:
-                report.status = "empty"
+                if report.error or report.note == RACED:
+                    break
+                if before is None or (before.generation, before.kept, before.taken) != (generation, kept, taken):
+                    self._raced(report, place)
+                    break
 
-    def _read(
-        self, format: Format, reading: Reading[Any], data: bytes, at: int, found: Found, generation: int,
-        there: frozenset[bytes], last: bool,
-    ) -> Translated:  # fmt: skip
-        if not reading.native:
-            reading.native = _identity(format, found, data).native
-        done = read_lines(format, reading, data, at, generation=generation, there=there)
-        if not last and done.end == at:
-            # One line longer than anything the log takes: it is in the original, and an event says where.
-            done.drafts.append(quarantine(data, at, f"a line of more than {LARGEST_BYTES:,} bytes"))
-            done.quarantined, done.end = done.quarantined + 1, at + len(data)
-        return done
+    def _begins_with(self, file: BinaryIO, before: Original, size: int) -> bool:
+        """Whether the file still begins with what was kept of it."""
+        if size < before.kept or _edges(file, before.kept) != before.edges:
+            return False
+        if size > before.kept > COMPARED_BYTES:
+            return True
+        for start, length, digest in originals.digests(self._store, before):
+            file.seek(start)
+            if blake3(file.read(length)).digest() != digest:
+                return False
+        return True
 
-    def _moved(self, file: BinaryIO, found: Found, format: Format, size: int) -> Original | None:
-        """The original that this file was under another name, if that one is gone and this one begins like it."""
-        first, _ = _window(file, 0, size)
-        native = _identity(format, found, first).native
+    def _moved(self, found: Found, format: Format, native: str, is_it: Callable[[Original], bool]) -> Original | None:
+        """The original that this file was under another name, if that one is gone and this one goes on from it."""
         if native in self._names:
             self.flush()
         for one in originals.claimants(self._store, found.runtime, native):
-            if one.machine == self._context.machine and not os.path.exists(one.path) and _has_grown(file, one, size):
+            is_ours = one.machine == self._context.machine and one.format == format.name
+            # A path of odd bytes is only spelled out, and cannot be looked for.
+            gone = is_ours and "\\x" not in one.path and not os.path.lexists(one.path)
+            if gone and is_it(one):
                 originals.move(self._store, one, machine=one.machine, path=found.path, stamp="")
                 return originals.original(self._store, place_of(one.machine, found.runtime, found.path))
         return None
 
+    def _wait_for_parent(self, found: Found, identity: Identity) -> None:
+        """A fork of what was not captured yet gets another chance at the end."""
+        parent = identity.fork_of
+        if not parent or self._is_last_chance or parent in self._names:
+            return
+        if not originals.claimants(self._store, found.runtime, parent):
+            raise _TooEarly
+
+    def _refuse_part(self, one: Original) -> None:
+        """Nothing forks from a session of which only a part is there, if the rest is going to come."""
+        if not one.stamp and one.machine == self._context.machine and os.path.lexists(one.path):
+            raise _TooEarly
+
     # Documents and databases ------------------------------------------------------------------------------------------
 
     def _document(self, found: Found, format: Format, report: Captured) -> None:
-        with open(found.path, "rb") as file:
+        with open_file(found.path) as file:
+            seen = os.fstat(file.fileno())
+            if seen.st_size > DOCUMENT_BYTES:
+                raise TooLarge(f"a document of {seen.st_size:,} bytes; up to {DOCUMENT_BYTES:,} are read")
             data = file.read()
+        if not data.strip():
+            report.status = "empty"
+            return
         if format.split is None:
             raise AssertionError("a document is split")
         try:
             records: list[Record] | None = list(format.split(data))
-        except (*SHAPE_ERRORS, msgspec.DecodeError, RecursionError):
+        except UNREADABLE:
             records = None
-        self._whole(found, format, report, _identity(format, found, data), records, data, found.stamp, found.path)
+        if records is None and _is_cut_off(data):
+            # It is being written just now: what was whole before stays as it is.
+            place = place_of(self._context.machine, found.runtime, found.path)
+            there = originals.original(self._store, place)
+            report.session = there.session if there else ""
+            report.status, report.note = "grown" if there else "new", TORN
+            _count(report, 0, 0, 1)
+            return
+        identity = _identity(format, found, data)
+        self._whole(found, format, report, identity, records, data, stamp_of(seen), found.path)
 
     def _database(self, found: Found, format: Format) -> None:
         if format.rows is None:
             raise AssertionError("a database has rows")
-        with _read_only(found.path) as connection:
-            for identity, stamp in format.rows.sessions(connection):
-                report = Captured(runtime=found.runtime, path=f"{found.path}#{identity.native}", status="failed")
+        with _reading_only(found.path) as (connection, refuse_if_written):
+            # No statement stays open while something else is done: it would hold up the program that owns this.
+            for named, stamp in list(format.rows.sessions(connection)):
+                identity = _checked(named, found)
+                path = f"{found.path}#{identity.native}"
+                report = Captured(runtime=found.runtime, path=shown(path), status="failed")
                 self.reports.append(report)
                 try:
-                    there = originals.original(self._store, place_of(self._context.machine, found.runtime, report.path))
+                    there = originals.original(self._store, place_of(self._context.machine, found.runtime, path))
                     if there is not None and there.stamp == stamp:
-                        report.status, report.session = "same", there.session
-                        _count(report, there.told, there.opaque, there.quarantined)
+                        _same(report, there)
                         continue
-                    records = list(format.rows.records(connection, identity.native))
-                    data = b"".join(msgspec.json.encode([key, msgspec.Raw(one)]) + b"\n" for key, one in records)
-                    self._whole(found, format, report, identity, records, data, stamp, report.path)
-                except (ClewError, *SHAPE_ERRORS) as error:
-                    report.error = str(error)
+                    records = list(format.rows.records(connection, named.native))
+                    refuse_if_written()
+                    data = b"".join(_row(key, one) for key, one in records)
+                    self._whole(found, format, report, identity, records, data, stamp, path)
+                except (ClewError, sqlite3.Error, *UNREADABLE) as error:
+                    report.status, report.error = "failed", _told(error)
 
     def _whole(
         self, found: Found, format: Format, report: Captured, identity: Identity, records: list[Record] | None,
@@ -258,109 +372,154 @@ class _Capture:
         """Take in something that is read as a whole each time; the log keeps what is new in it."""
         place = place_of(self._context.machine, found.runtime, path)
         before = originals.original(self._store, place)
-        if before is not None and before.erased:
-            report.status, report.session = "erased", before.session
-            return
-        report.status = "grown" if before else "new"
-        reading = _reading(found.runtime, format, None, fresh=True)
-        reading.native = identity.native
+        reading = Reading(found.runtime, identity.native, format.state())
         if records is None:
             done = Translated(drafts=[quarantine(data, 0, "not a document of this kind", "whole@")], quarantined=1)
         else:
             done = read_records(format, reading, records)
-        take = self._take(found, format, before, done, reading, data, identity)
+        root = _root(done.drafts)
+        if before is None and format.rows is None and root:
+            before = self._moved(found, format, identity.native, lambda one: one.root == root)
+        if before is not None and before.erased:
+            report.status, report.session = "erased", before.session
+            return
+        if before is not None and before.kept == len(data) and _is_same(originals.digests(self._store, before), data):
+            originals.restamp(self._store, before, stamp)
+            _same(report, before)
+            return
+        report.status = "grown" if before else "new"
         generation = before.generation + 1 if before else 0
-        take = msgspec.structs.replace(
-            take, place=place, path=path, stamp=stamp, data=data, start=0, generation=generation, taken=len(data),
-            edges=edges_of(data, data), told=done.told, opaque=done.opaque, quarantined=done.quarantined,
-            only_latest=True,
+        written, drafts = "", done.drafts
+        into: Session | Opening | Forking
+        if before is not None:
+            into = originals.session_of(self._store, before)
+            permit(self._context, Right.APPEND, into)
+            drafts = self._settled(into, _unwritten(drafts, before.written), generation)
+        else:
+            into, written, _ = self._into(found, format, identity, root, drafts)
+            drafts = _unwritten(drafts, written)
+        take = self._take(
+            found, format, before, into, drafts, reading, place=place, path=shown(path), stamp=stamp, data=data,
+            start=0, generation=generation, taken=len(data), edges=edges_of(data, data), told=done.told,
+            opaque=done.opaque, quarantined=done.quarantined, root=root, written=written,
+            only_latest=records is not None,
         )  # fmt: skip
         self._queue(report, take)
+
+    def _settled(
+        self, session: Session, drafts: list[Draft], generation: int, now: list[Draft] | None = None
+    ) -> list[Draft]:
+        """Drafts after which the conversation in the log is the one in the file, which was read `now` as a whole.
+
+        A record that says again what an earlier revision said is another revision. Where the file has lost its last
+        records, or has got them back, the conversation is taken to its end.
+        """
+        now = drafts if now is None else now
+        if len(originals.originals(self._store, session)) > 1:
+            return drafts
+        events = self._store.read(session)
+        own = [event for event in events if event.session == session.id and event.source]
+        newest = {identity_of(event.source): event.source or "" for event in own}
+        sources = {event.source for event in own}
+        drafts = [_returning(draft, newest, sources, generation) for draft in drafts]
+        spoken = conversation(events)
+        if not spoken or not spoken[-1].source or any("@" in (one.source or "") for one in now if _is_spoken(one)):
+            return drafts
+        at, upto = _first_said(drafts, newest), _first_said(now, newest)
+        # What is in the log already adds nothing to it.
+        log = [*events, *_events(drafts[:at], session.id, without=sources)]
+        back = _taken_to(now[:upto], log, session, f"{generation}@/rewound")
+        log += _events([*back, *drafts[at:]], session.id, without=sources)
+        return [*drafts[:at], *back, *drafts[at:], *_taken_to(now, log, session, f"{generation}@/end")]
 
     # Into the log -----------------------------------------------------------------------------------------------------
 
     def _take(
-        self, found: Found, format: Format, before: Original | None, done: Translated, reading: Reading[Any],
-        data: bytes, identity: Identity | None = None,
+        self, found: Found, format: Format, before: Original | None, into: Session | Opening | Forking,
+        drafts: list[Draft], reading: Reading[Any], *, path: str = "", **more: Any,
     ) -> Take:  # fmt: skip
         for blob in reading.blobs.values():
             self._store.save_blob(blob)
         reading.blobs.clear()
-        root, written, drafts = "", "", done.drafts
-        into: Session | Opening
-        if before is not None:
-            into = originals.session_of(self._store, before)
-            drafts = _unwritten(drafts, before.written)
-        else:
-            identity = identity or _identity(format, found, data)
-            root = next((identity_of(one.source) for one in drafts if one.source and "@" not in one.source), "")
-            if identity.fork_of in self._names:
-                self.flush()
-            if root in self._names or identity.native in self._names:
-                self.flush()
-            self._names |= {root, identity.native} - {""}
-            into, drafts, written = self._into(found, format, identity, root, drafts)
         return Take(
-            place=b"", machine=self._context.machine, runtime=found.runtime, format=format.name, path=found.path,
-            native=reading.native, stamp=found.stamp, before=before, into=into, drafts=drafts, data=b"", start=0,
-            generation=0, taken=0, edges=b"", state=msgspec.json.encode(reading.state).decode(), told=0, opaque=0,
-            quarantined=0, root=root, written=written,
+            machine=self._context.machine, runtime=found.runtime, format=format.name, path=path or shown(found.path),
+            native=reading.native, before=before, into=into, drafts=drafts,
+            state=msgspec.json.encode(reading.state).decode(), **more,
         )  # fmt: skip
 
     def _into(
-        self, found: Found, format: Format, identity: Identity, root: str, drafts: list[Draft]
-    ) -> tuple[Session | Opening, list[Draft], str]:
-        """The session of a new file, the drafts that are its own, and the sources of those that clew wrote.
+        self, found: Found, format: Format, identity: Identity, root: str, drafts: list[Draft],
+        ahead: "Callable[[], Iterable[Draft]] | None" = None,
+    ) -> "tuple[Session | Opening | Forking, str, _Shared | None]":  # fmt: skip
+        """The session of a new file, the sources of what clew wrote in it, and what it shares with its parent.
 
         It goes on from a session that clew wrote for this program, it forks from one whose beginning it shares or
-        names, or it is a session of its own.
+        names, or it is a session of its own. `ahead` gives all drafts of a file that is read in several windows.
         """
+        if {identity.fork_of, root, identity.native} & self._names:
+            self.flush()
+        self._names |= {root, identity.native} - {""}
+        about = {"runtime": found.runtime, "native": identity.native, "machine": self._context.machine}
+        about |= {"parent": identity.parent} if identity.parent else {}
+        about |= {"call": identity.call} if identity.call else {}
+        metadata = msgspec.json.encode(about).decode()
+        best: tuple[_Shared, Session] | None = None
         for one in originals.relatives(self._store, found.runtime, root) if root else []:
-            if one.erased or (one.native == identity.native and not one.written):
+            if one.erased:
                 continue
             parent = originals.session_of(self._store, one)
-            permit(self._context, Right.APPEND, parent)
             if one.written:
-                return self._continued(one, parent), _unwritten(drafts, one.written), one.written
-            if shared := _shared(self._context, parent, drafts):
-                return self._store.fork(parent, actor=self._context.principal, at=shared[0]), shared[1], ""
-        for one in originals.claimants(self._store, found.runtime, identity.fork_of) if identity.fork_of else []:
-            if not one.erased and (at := self._read_upto(format, one, identity.fork_bytes)):
-                parent = originals.session_of(self._store, one)
                 permit(self._context, Right.APPEND, parent)
-                return self._store.fork(parent, actor=self._context.principal, at=at), drafts, ""
-        silent = not any(isinstance(draft.body, SPOKEN) for draft in drafts)
+                return self._continued(one, parent, metadata), one.written, None
+            # Only lines have identities of their own that a program's fork repeats.
+            if format.split is None and format.rows is None:
+                self._refuse_part(one)
+                shared = _shared(self._store.read(parent), ahead() if ahead else drafts)
+                if shared and (best is None or len(shared.sources) > len(best[0].sources)):
+                    best = shared, parent
+        if best is not None:
+            return self._forking(best[1], best[0].at, metadata), "", best[0]
+        for one in originals.claimants(self._store, found.runtime, identity.fork_of) if identity.fork_of else []:
+            self._refuse_part(one)
+            if not one.erased and (at := self._read_upto(format, one, identity.fork_bytes)):
+                return self._forking(originals.session_of(self._store, one), at, metadata), "", None
+        silent = not any(_is_spoken(draft) for draft in drafts)
         for one in originals.claimants(self._store, found.runtime, identity.native):
             # A program may leave a second file with nothing said in it: it belongs to the session it names.
             if not one.erased and one.machine == self._context.machine:
                 twin = originals.session_of(self._store, one)
                 if silent or not self._store.read_kinds(twin, [body.kind for body in SPOKEN]):
-                    return twin, drafts, ""
+                    permit(self._context, Right.APPEND, twin)
+                    return twin, "", None
         attached = [draft.body for draft in drafts if isinstance(draft.body, RuntimeAttached)]
         cwd = next((one.cwd for one in attached if one.cwd), "")
-        about = {"runtime": found.runtime, "native": identity.native, "machine": self._context.machine}
-        about |= {"parent": identity.parent} if identity.parent else {}
-        about |= {"call": identity.call} if identity.call else {}
-        opening = Opening(
-            project=project_name(identity.project) or project_of(cwd) if identity.project or cwd else "default",
-            agent=identity.agent or found.runtime,
-            metadata=msgspec.json.encode(about).decode(),
-        )
+        project = _plain(self._project(identity.project) or (project_of(cwd) if cwd else ""))
+        opening = Opening(project=project or "default", agent=identity.agent or found.runtime, metadata=metadata)
         permit(self._context, Right.APPEND, opening.project)
-        return opening, drafts, ""
+        return opening, "", None
 
-    def _continued(self, one: Original, child: Session) -> Session:
+    def _project(self, folder: str) -> str:
+        if folder not in self._projects:
+            self._projects[folder] = project_name(folder)
+        return self._projects[folder]
+
+    def _forking(self, session: Session, at: int, metadata: str) -> Forking:
+        """A fork of whichever ancestor wrote the event."""
+        permit(self._context, Right.APPEND, session)
+        owner = next(part for part in self._store.lineage(session) if part.first <= at <= part.last)
+        parent = session if owner.id == session.id else self._store.session(owner.id)
+        return Forking(parent=parent, at=at, metadata=metadata)
+
+    def _continued(self, one: Original, child: Session, metadata: str) -> Session | Forking:
         """The fork that was opened for what clew wrote; another one if that has gone on elsewhere already."""
         others = [file for file in originals.originals(self._store, child) if file.key != one.key]
         if not others or child.parent is None:
             return child
-        parent = self._store.session(child.parent)
-        return self._store.fork(parent, actor=self._context.principal, at=child.upto)
+        return self._forking(self._store.session(child.parent), child.upto, metadata)
 
     def _read_upto(self, format: Format, one: Original, end: int) -> int:
         """The last event that came from the first bytes of an original."""
-        reading = _reading(one.runtime, format, None, fresh=True)
-        reading.native = one.native
+        reading = Reading(one.runtime, one.native, format.state())
         done = read_lines(format, reading, originals.load(self._store, one)[:end])
         sources = {draft.source for draft in done.drafts}
         events = self._store.read(originals.session_of(self._store, one))
@@ -373,7 +532,22 @@ class _Capture:
             self.flush()
 
 
-TORN = "the last record is only half there yet"
+class _TooEarly(Exception):
+    """What a file forks from has to be captured first."""
+
+
+def _same(report: Captured, there: Original) -> None:
+    report.status, report.session = "same", there.session
+    _count(report, there.told, there.opaque, there.quarantined)
+
+
+def _told(error: Exception) -> str:
+    if isinstance(error, ClewError | sqlite3.Error):
+        return str(error)
+    return getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"
+
+
+# Lines ----------------------------------------------------------------------------------------------------------------
 
 
 def _reading(runtime: str, format: Format, before: Original | None, *, fresh: bool) -> Reading[Any]:
@@ -382,15 +556,30 @@ def _reading(runtime: str, format: Format, before: Original | None, *, fresh: bo
     return Reading(runtime, before.native, msgspec.json.decode(before.state, type=format.state))
 
 
-def _identity(format: Format, found: Found, data: bytes) -> Identity:
-    first = next((line for line in data.split(b"\n", 64) if line.strip()), b"") if format.split is None else data
-    try:
-        identity = format.identify(PurePath(found.path), first)
-    except SHAPE_ERRORS:
-        identity = Identity(native="")
-    # A hostile id must not become a path or a page of text.
-    native = re.sub(r"[^\w.:#@+-]", "_", identity.native)[:200] or PurePath(found.path).stem[:200] or "session"
-    return msgspec.structs.replace(identity, native=native, project=identity.project[:200])
+def _read(
+    format: Format, reading: Reading[Any], data: bytes, at: int, generation: int, there: frozenset[bytes], last: bool
+) -> Translated:
+    done = read_lines(format, reading, data, at, generation=generation, there=there)
+    if not last and done.end == at:
+        # One line longer than anything the log takes: it is in the original, and an event says where.
+        done.drafts.append(quarantine(data, at, f"a line of more than {LARGEST_BYTES:,} bytes"))
+        done.quarantined, done.end = done.quarantined + 1, at + len(data)
+    return done
+
+
+def _again(format: Format, native: str, data: bytes, generation: int) -> list[Draft]:
+    """Every draft of a file that was rewritten, those that are in the log already among them."""
+    return read_lines(format, Reading("", native, format.state()), data, generation=generation).drafts
+
+
+def _drafts(format: Format, native: str, runtime: str, file: BinaryIO, size: int) -> Iterator[Draft]:
+    """Every draft of a file, a window at a time."""
+    reading, at, last = Reading(runtime, native, format.state()), 0, False
+    while not last:
+        data, last = _window(file, at, size)
+        done = _read(format, reading, data, at, 0, frozenset(), last)
+        at = done.end
+        yield from done.drafts
 
 
 def _window(file: BinaryIO, at: int, size: int) -> tuple[bytes, bool]:
@@ -408,16 +597,163 @@ def _window(file: BinaryIO, at: int, size: int) -> tuple[bytes, bool]:
         wanted *= 2
 
 
-def _has_grown(file: BinaryIO, before: Original, size: int) -> bool:
-    """Whether the file still begins with what was kept, by its two ends, and is longer."""
-    return size > before.kept and _edges(file, before.kept) == before.edges
-
-
-def _edges(file: BinaryIO, kept: int) -> bytes:
+def _edges(file: BinaryIO, kept: int, data: bytes = b"") -> bytes:
+    """What the two ends of the first bytes of a file look like; the last of them are `data`, if that is long enough."""
+    if len(data) >= kept:
+        return edges_of(data[:EDGE_BYTES], data[-EDGE_BYTES:])
     file.seek(0)
     first = file.read(min(EDGE_BYTES, kept))
+    if len(data) >= EDGE_BYTES:
+        return edges_of(first, data[-EDGE_BYTES:])
     file.seek(max(0, kept - EDGE_BYTES))
     return edges_of(first, file.read(min(EDGE_BYTES, kept)))
+
+
+# Documents and databases ----------------------------------------------------------------------------------------------
+
+
+def _is_cut_off(data: bytes) -> bool:
+    """Whether a JSON document ends in the middle."""
+    if data.lstrip()[:1] not in (b"{", b"["):
+        return False
+    try:
+        msgspec.json.decode(without_halves(data), type=msgspec.Raw)
+    except msgspec.DecodeError as error:
+        return "truncated" in str(error)
+    except RecursionError:
+        pass
+    return False
+
+
+def _is_same(digests: list[tuple[int, int, bytes]], data: bytes) -> bool:
+    view = memoryview(data)
+    return bool(digests) and all(blake3(view[at : at + size]).digest() == digest for at, size, digest in digests)
+
+
+def _row(key: str, record: bytes) -> bytes:
+    """A record of a database as a line."""
+    if b"\n" in record:
+        record = msgspec.json.format(record, indent=-1)
+    return msgspec.json.encode([key, msgspec.Raw(record)]) + b"\n"
+
+
+@contextmanager
+def _reading_only(path: str) -> Iterator[tuple[sqlite3.Connection, Callable[[], None]]]:
+    """A client's database, and a check that it was not written meanwhile; its locks are respected, no file appears.
+
+    In WAL mode a reader needs the two files beside the database. Without them nobody has it open, and it can be read as
+    it lies for as long as that is so.
+    """
+    before = _state_of(path)
+    with open_file(path) as file:
+        is_wal = file.read(20)[18:20] == b"\2\2"
+    shared = is_wal and os.path.exists(f"{path}-wal") and os.path.exists(f"{path}-shm")
+    if is_wal and not shared and os.path.exists(f"{path}-wal") and os.path.getsize(f"{path}-wal"):
+        raise Unavailable("its write-ahead log has lost its index; open and close it once in its own program")
+    options = "readonly_shm=1" if shared or not is_wal else "immutable=1"
+
+    def refuse_if_written() -> None:
+        if is_wal and not shared and _state_of(path) != before:
+            raise Unavailable("its program wrote to it while it was being read; capture it again")
+
+    connection = sqlite3.connect(f"file:{quote(os.fsencode(path))}?mode=ro&{options}", uri=True, timeout=LOCK_SECONDS)
+    try:
+        connection.text_factory = lambda text: text.decode("utf-8", "replace")
+        yield connection, refuse_if_written
+    finally:
+        connection.close()
+
+
+def _state_of(path: str) -> tuple[str, bool]:
+    return stamp_of(os.stat(path)), os.path.exists(f"{path}-wal")
+
+
+# Identities -----------------------------------------------------------------------------------------------------------
+
+
+def _identity(format: Format, found: Found, data: bytes) -> Identity:
+    first = next((line for line in data.split(b"\n", 64) if line.strip()), b"") if format.split is None else data
+    try:
+        identity = format.identify(PurePath(found.path), first)
+    except UNREADABLE:
+        identity = Identity(native="")
+    return _checked(identity, found)
+
+
+def _checked(identity: Identity, found: Found) -> Identity:
+    """An identity in which a hostile name is neither a path nor a page of text, and every database takes it."""
+    return Identity(
+        native=_name(identity.native) or _name(PurePath(found.path).stem) or "session",
+        project=_plain(identity.project),
+        agent=_plain(identity.agent),
+        parent=_name(identity.parent),
+        call=_plain(identity.call),
+        fork_of=_name(identity.fork_of),
+        fork_bytes=identity.fork_bytes,
+    )
+
+
+def _name(text: object) -> str:
+    """A native id as a name. One that had to be cut is told apart from others by its hash."""
+    name = str(text or "")
+    clean = re.sub(r"[^\w.:#@+-]", "_", name)
+    if len(clean) <= 200:
+        return clean
+    return f"{clean[:180]}-{blake3(name.encode('utf-8', 'replace')).hexdigest()[:16]}"
+
+
+def _plain(text: object) -> str:
+    """Text without what a database or a terminal would choke on."""
+    return re.sub(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]", "_", str(text or ""))[:200]
+
+
+# Drafts ---------------------------------------------------------------------------------------------------------------
+
+
+def _root(drafts: list[Draft]) -> str:
+    """The identity of the first record that has one."""
+    return next((identity_of(one.source) for one in drafts if one.source and "@" not in one.source), "")
+
+
+def _is_spoken(draft: Draft) -> bool:
+    return isinstance(draft.body, SPOKEN)
+
+
+def _events(drafts: list[Draft], session: str = "", *, without: Container[str | None] = ()) -> list[Event]:
+    """Drafts as the events they would be in a session that has these sources already."""
+    new = [one for one in drafts if one.source not in without]
+    return [Event(session, i, i, 0, one.said_at, "", one.source, b"", one.body) for i, one in enumerate(new)]
+
+
+def _first_said(drafts: list[Draft], known: dict[str, str]) -> int:
+    """Where something is said for the first time."""
+    new = (i for i, one in enumerate(drafts) if _is_spoken(one) and identity_of(one.source) not in known)
+    return next(new, len(drafts))
+
+
+def _taken_to(drafts: list[Draft], log: list[Event], session: Session, source: str) -> list[Draft]:
+    """What takes the conversation of a log to where these drafts end, if it is elsewhere."""
+    end, is_now = _end(_events(drafts)), _end(log)
+    if end == is_now or (not end and session.parent):
+        return []
+    return [Draft(body=Rewound(to=end), source=source)]
+
+
+def _end(events: list[Event]) -> str:
+    """The identity of what was said last."""
+    spoken = conversation(events)
+    return identity_of(spoken[-1].source) if spoken else ""
+
+
+def _returning(draft: Draft, newest: dict[str, str], sources: set[str | None], generation: int) -> Draft:
+    """A draft whose content is in the log but was corrected since: one more revision of it."""
+    last = newest.get(identity_of(draft.source))
+    if draft.source not in sources or last == draft.source or last is None:
+        return draft
+    if last.rpartition(".")[0] == draft.source:
+        return msgspec.structs.replace(draft, source=last)
+    mark = "." if REVISION in (draft.source or "") else f"{REVISION}."
+    return msgspec.structs.replace(draft, source=f"{draft.source}{mark}{generation}")
 
 
 def _unwritten(drafts: list[Draft], written: str) -> list[Draft]:
@@ -428,15 +764,39 @@ def _unwritten(drafts: list[Draft], written: str) -> list[Draft]:
     return [draft for draft in drafts if identity_of(draft.source) not in ours]
 
 
-def _shared(context: Context, parent: Session, drafts: list[Draft]) -> tuple[int, list[Draft]] | None:
-    """Up to which event of a parent the drafts only repeat it, and the drafts that are new."""
-    seqs = {event.source: event.seq for event in context.store.read(parent) if event.source}
+class _Shared(msgspec.Struct, frozen=True):
+    """Up to which event of a parent a file only repeats it, and the sources of what it repeats."""
+
+    at: int
+    sources: set[str]
+
+
+def _sources(events: list[Event]) -> set[str]:
+    """The sources of events, but for those that are only places in a file."""
+    return {event.source for event in events if event.source and "@" not in event.source}
+
+
+def _shared(events: list[Event], drafts: Iterable[Draft]) -> _Shared | None:
+    """What a file shares with a parent before it says something of its own."""
+    seqs = {event.source: event.seq for event in events if event.source and "@" not in event.source}
     last = 0
-    for i, draft in enumerate(drafts):
-        if draft.source not in seqs and draft.source and "@" not in draft.source:
-            return (last, [one for one in drafts[i:] if one.source not in seqs]) if last else None
-        last = max(last, seqs.get(draft.source or "", 0))
-    return (last, []) if last else None
+    sources: set[str] = set()
+    # What lies between two shared records and says nothing, or only where it is, was copied with them.
+    between: set[str] = set()
+    for draft in drafts:
+        source = draft.source or ""
+        if source in seqs:
+            last = max(last, seqs[source])
+            sources |= {source} | between
+            between = set()
+        elif isinstance(draft.body, Rewound) or (_is_spoken(draft) and "@" in source):
+            between.add(source)
+        elif _is_spoken(draft):
+            break
+    return _Shared(last, sources) if last else None
+
+
+# Projects -------------------------------------------------------------------------------------------------------------
 
 
 def project_name(folder: str) -> str:
@@ -461,22 +821,6 @@ def _walk(root: str, rest: str) -> str:
             if found:
                 return found
     return ""
-
-
-class _read_only:  # reads like the function it is
-    """A client's database, read without a trace: no lock that could disturb it, no file beside it."""
-
-    def __init__(self, path: str) -> None:
-        wal = f"{path}-wal"
-        still = not os.path.exists(wal) or os.path.getsize(wal) == 0
-        options = "mode=ro&immutable=1" if still else "mode=ro"
-        self._connection = sqlite3.connect(f"file:{quote(path)}?{options}", uri=True, timeout=5)
-
-    def __enter__(self) -> sqlite3.Connection:
-        return self._connection
-
-    def __exit__(self, *_: object) -> None:
-        self._connection.close()
 
 
 def chunks(found: list[Found], *, most_bytes: int = 4 * BATCH_BYTES, most: int = 200) -> Iterator[list[Found]]:

@@ -41,7 +41,8 @@ def home_of(one: Runtime, home: str = "") -> Path:
 
 def find(*, runtime_name: str = "", home: str = "") -> list[Found]:
     """Every session file below the runtimes' own folders; one that lies there under two names only once."""
-    wanted = [runtime(runtime_name)] if runtime_name else list(runtimes())
+    base = Path(home) if home else Path.home()
+    wanted = [runtime(runtime_name)] if runtime_name else list(present(base, variables=not home))
     found: dict[str, Found] = {}
     for one in wanted:
         root = str(home_of(one, home))
@@ -140,7 +141,7 @@ def format_of(found: Found) -> Format:
 
 
 def _matches(folder: str, pattern: list[str]) -> Iterator[str]:
-    """What matches a pattern below a folder; `**` is any number of folders, and follows no link, which may lead back."""
+    """What matches a pattern below a folder; `**` is any number of folders, and no link: it could lead back."""
     first, *rest = pattern
     if first == "**":
         yield from _matches(folder, rest)

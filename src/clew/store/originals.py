@@ -199,8 +199,10 @@ def load(store: Store, one: Original, *, first: int = 0) -> bytes:
 
 def move(store: Store, one: Original, *, machine: str, path: str, stamp: str) -> None:
     """Remember that an original now lies elsewhere."""
+    place = place_of(machine, one.runtime, path)
+    plain = path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     with store.database.write() as tx:
-        tx.run("original_place", key=one.key, place=place_of(machine, one.runtime, path), path=path, stamp=stamp)
+        tx.run("original_place", key=one.key, place=place, path=plain, stamp=stamp)
 
 
 def restamp(store: Store, one: Original, stamp: str) -> None:
@@ -331,6 +333,8 @@ def _plan(store: Store, tx: Transaction, take: Take, drafts: list[Prepared], act
 
 def _revised(drafts: list[Prepared], known: dict[str, Row]) -> list[Prepared]:
     """Another body under a source that is taken becomes a revision: the same record, written again."""
+    if not known and len({draft.source for draft in drafts}) == len(drafts):
+        return drafts
     found = []
     first: dict[str, Prepared] = {}
     for draft in drafts:

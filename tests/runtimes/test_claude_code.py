@@ -1,0 +1,597 @@
+"""Claude Code: what is read from its transcripts, and what is written for it.
+
+`fixtures/claude_code` was recorded with Claude Code 2.1.325: a session with a failing call, a resume, a picture, a
+compaction and a subagent, and the subagent's own file. Vendor text was taken out, the directory was rewritten.
+"""
+
+import base64
+import json
+import random
+import uuid
+from pathlib import Path, PurePath
+from typing import Any
+
+import msgspec
+import pytest
+from blake3 import blake3
+from msgspec import Raw
+
+from clew.model.conversation import conversation, model_view
+from clew.model.events import (
+    CallMade,
+    CallReturned,
+    Compacted,
+    Draft,
+    FilePart,
+    ImagePart,
+    MessageAdded,
+    Opaque,
+    Rewound,
+    RuntimeAttached,
+    SessionTitled,
+    TextPart,
+    ThinkingPart,
+    Usage,
+    UsageCounted,
+)
+from clew.runtimes import runtime
+from clew.runtimes.claude_code import State, folder, identify, recognises, resume, write
+from clew.runtimes.contract import Identity, Target
+from clew.runtimes.records import Translated
+from clew.runtimes.rounds import Answer, Prompt, Results, Round, output_text, rounds, text_of
+from support import claude
+from support.transcripts import events, read, read_in_pieces
+
+FIXTURES = Path(__file__).parent / "fixtures" / "claude_code"
+GOLDEN = (FIXTURES / "session.jsonl").read_bytes()
+SUBAGENT = (FIXTURES / "subagent.jsonl").read_bytes()
+NATIVE = "27399200-c235-4466-853c-ce946346ddd1"
+PNG = b"\x89PNG\r\n\x1a\nnot really"
+IMAGE = {
+    "type": "image",
+    "source": {"type": "base64", "media_type": "image/png", "data": base64.b64encode(PNG).decode()},
+}
+AT = 1_794_823_200_000_000
+
+
+def take(*records: dict[str, Any], path: str = f"{claude.SESSION}.jsonl") -> Translated:
+    return read("claude-code", claude.lines(records), path=path)
+
+
+def told(*records: dict[str, Any], path: str = f"{claude.SESSION}.jsonl") -> list[Any]:
+    """What was understood, but for where the session runs and what it is called."""
+    drafts = take(*records, path=path).drafts
+    return [one.body for one in drafts if not isinstance(one.body, Opaque | RuntimeAttached | SessionTitled)]
+
+
+def titles(*records: dict[str, Any]) -> list[str]:
+    return [one.body.title for one in take(*records).drafts if isinstance(one.body, SessionTitled)]
+
+
+def said(drafts: list[Draft], *, seen: bool = False) -> list[str]:
+    """The texts of the conversation, or of what a model sees of it."""
+    found = events(drafts)
+    spoken = [one.body for one in (model_view(found) if seen else conversation(found))]
+    return [text_of(one.content) if isinstance(one, MessageAdded) else one.kind for one in spoken]
+
+
+def side(name: str, record: dict[str, Any], agent: str = "helper") -> dict[str, Any]:
+    return {**record, "isSidechain": True, "agentId": agent}
+
+
+# A session of the real client -----------------------------------------------------------------------------------------
+
+
+def test_a_recorded_session_is_read() -> None:
+    done = read("claude-code", GOLDEN, path=f"{NATIVE}.jsonl")
+    assert (done.told, done.opaque, done.quarantined) == (19, 57, 0)
+    bodies = [one.body for one in done.drafts if not isinstance(one.body, Opaque)]
+    where = RuntimeAttached(
+        runtime="claude-code", native=NATIVE, runtime_version="2.1.325", cwd="/home/me/app", branch="HEAD"
+    )
+    assert [one for one in bodies if isinstance(one, RuntimeAttached)] == [where]
+    assert [one.title for one in bodies if isinstance(one, SessionTitled)] == ["list the files"]
+    assert not any(isinstance(one, Rewound) for one in bodies)
+    calls = [(one.tool, json.loads(bytes(one.input))) for one in bodies if isinstance(one, CallMade)]
+    assert calls == [
+        ("Bash", {"command": "ls", "description": "list"}),
+        ("Bash", {"command": "cat nothing", "description": "fail"}),
+        ("Read", {"file_path": "/home/me/app/dot.png"}),
+        ("Agent", {"description": "help", "prompt": "say hi", "subagent_type": "general-purpose"}),
+    ]
+    backs = [(output_text(one), one.failed, len(one.parts)) for one in bodies if isinstance(one, CallReturned)]
+    assert backs == [
+        ("a.txt", False, 0),
+        ("Exit code 1\ncat: nothing: No such file or directory", True, 0),
+        ("", False, 1),
+        ("hi from the helper", False, 0),
+    ]
+
+
+def test_the_usage_of_a_recorded_session_is_what_its_answers_cost() -> None:
+    done = read("claude-code", GOLDEN)
+    spent = [one.body.usage for one in done.drafts if getattr(one.body, "usage", None)]
+    # Eight answers; what the compaction and the subagent cost is not in this file.
+    assert spent == [Usage(input=100, output=5)] * 8
+
+
+def test_a_recorded_compaction_keeps_what_the_client_kept() -> None:
+    drafts = read("claude-code", GOLDEN).drafts
+    seen = said(drafts, seen=True)
+    # In this order they were in the client's next request.
+    assert seen[:2] == ["compacted", "A red dot."]
+    assert seen[-4:] == ["call_returned", "The helper says hi.", seen[-2], "The helper says hi."]
+    assert "list the files" not in seen
+    assert said(drafts)[0] == "list the files"
+
+
+def test_a_recorded_subagent_is_a_session_of_its_own() -> None:
+    path = PurePath(f"/home/me/.claude/projects/-home-me-app/{NATIVE}/subagents/agent-aa3518c5952166186.jsonl")
+    identity = identify(path, SUBAGENT.split(b"\n")[0])
+    assert identity == Identity(native="agent-aa3518c5952166186", project="-home-me-app", parent=NATIVE)
+    drafts = read("claude-code", SUBAGENT, path=path.name).drafts
+    assert said(drafts) == ["say hi", "hi from the helper"]
+
+
+@pytest.mark.parametrize("data", [GOLDEN, SUBAGENT, claude.lines(claude.story())])
+def test_pieces_are_the_whole(data: bytes) -> None:
+    whole = read("claude-code", data).drafts
+    draw = random.Random(7)
+    for count in (1, 10, 1000):
+        cuts = [draw.randrange(len(data) + 1) for _ in range(count)]
+        pieces = read_in_pieces("claude-code", data, cuts)
+        assert [(one.source, one.body.kind, one.said_at) for one in pieces] == [
+            (one.source, one.body.kind, one.said_at) for one in whole
+        ]
+
+
+# Answers --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_thought_a_text_and_a_call_of_one_answer_are_one_round() -> None:
+    records = [
+        claude.says("u", None, "go"),
+        claude.answers("a", "u", {"type": "thinking", "thinking": "hm", "signature": "sig"}, message="m"),
+        claude.answers("b", "a", claude.text("I look."), message="m"),
+        claude.answers("c", "b", claude.calls("t", "ls"), message="m"),
+        claude.returns("r", "c", "t", "a.txt"),
+    ]
+    _, answer, results = rounds(conversation(events(take(*records).drafts)))
+    assert isinstance(answer, Answer)
+    assert isinstance(results, Results)
+    assert answer.parts[:2] == (ThinkingPart(text="hm", signature="sig"), TextPart(text="I look."))
+    assert [call.call for call in answer.calls] == ["t"]
+    assert answer.model == "claude-opus-5-5"
+
+
+def test_hidden_thinking_and_a_search_by_the_provider_are_understood() -> None:
+    found = {"type": "web_search_tool_result", "tool_use_id": "s", "content": [{"title": "x"}]}
+    search = {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {"query": "x"}}
+    hidden, call, back = told(
+        claude.answers("a", None, {"type": "redacted_thinking", "data": "secret"}, search, found, message="m")
+    )
+    assert hidden.parts == (ThinkingPart(text="", signature="secret"),)
+    assert (call.call, call.tool) == ("s", "web_search")
+    assert (back.call, json.loads(bytes(back.output))) == ("s", [{"title": "x"}])
+
+
+def test_an_answer_may_be_plain_text() -> None:
+    record = claude.answers("a", None)
+    record["message"]["content"] = "done"
+    assert [one.text for one in told(record)] == ["done"]
+
+
+@pytest.mark.parametrize("blocks", [[{"type": "fallback"}], [claude.text("x"), {"type": "fallback"}]])
+def test_a_block_nobody_knows_is_kept_with_its_record(blocks: list[dict[str, Any]]) -> None:
+    drafts = take(claude.answers("a", None, *blocks)).drafts
+    kept = next(one for one in drafts if isinstance(one.body, Opaque))
+    assert isinstance(kept.body, Opaque)
+    assert kept.source == f"{claude.id_of('a')}/record"
+    assert "fallback" in kept.body.raw
+    assert sum(bool(getattr(one.body, "usage", None)) for one in drafts) == 1
+
+
+# Usage ----------------------------------------------------------------------------------------------------------------
+
+
+def spent(*records: dict[str, Any]) -> list[Usage]:
+    return [one.usage for one in told(*records) if getattr(one, "usage", None)]
+
+
+def costing(name: str, message: str, output: int, **more: Any) -> dict[str, Any]:
+    record = claude.answers(name, None, claude.text(name), message=message, **more)
+    record["message"]["usage"]["output_tokens"] = output
+    return record
+
+
+def test_usage_is_counted_once_per_answer_though_each_record_repeats_it() -> None:
+    assert spent(costing("a", "m", 5), costing("b", "m", 5)) == [
+        Usage(input=100, output=5, cache_read=7, cache_write=3)
+    ]
+
+
+def test_usage_that_grows_counts_what_it_grew() -> None:
+    first, more = spent(costing("a", "m", 5), costing("b", "m", 631), costing("c", "m", 600))
+    assert (first.output, more) == (5, Usage(output=626))
+
+
+def test_usage_of_an_answer_is_counted_once_though_another_comes_between() -> None:
+    found = spent(costing("a", "m", 5), side("s", costing("s", "n", 9)), costing("b", "m", 5), costing("c", "m", 6))
+    assert [one.output for one in found] == [5, 9, 1]
+
+
+def test_what_is_remembered_of_usage_stays_small() -> None:
+    records = claude.lines([costing(f"a{i}", f"m{i}", i) for i in range(100)])
+    from clew.runtimes.contract import Reading
+    from clew.runtimes.records import read_lines
+
+    reading = Reading("claude-code", "n", State())
+    read_lines(runtime("claude-code").formats[0], reading, records)
+    assert len(reading.state.answers) == 16
+
+
+def test_usage_without_anything_said_is_counted_apart() -> None:
+    record = claude.answers("a", None)
+    [body] = told(record)
+    assert isinstance(body, UsageCounted)
+    assert (body.message, body.usage.input) == ("msg_a", 100)
+
+
+# Prompts and results --------------------------------------------------------------------------------------------------
+
+
+def test_a_prompt_with_a_picture_and_a_document() -> None:
+    paper = {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "words"}}
+    record = claude.line("u", None, "user", {"role": "user", "content": [claude.text("see"), IMAGE, paper]})
+    [body] = told(record)
+    assert body.parts == (
+        TextPart(text="see"),
+        ImagePart(blob=blake3(PNG).hexdigest(), media_type="image/png"),
+        FilePart(blob=blake3(b"words").hexdigest(), media_type="text/plain"),
+    )
+
+
+def test_a_result_with_a_picture_keeps_what_else_it_says() -> None:
+    odd = {"type": "tool_reference", "tool_name": "X"}
+    [only] = told(claude.returns("r", "a", "t", [IMAGE]))
+    assert (bytes(only.output), len(only.parts)) == (b"null", 1)
+    [mixed] = told(claude.returns("r", "a", "t", [claude.text("before"), IMAGE, odd]))
+    assert json.loads(bytes(mixed.output)) == [claude.text("before"), odd]
+    assert mixed.parts[0].blob == blake3(PNG).hexdigest()
+
+
+@pytest.mark.parametrize("output", ["image", '"image"', [claude.text('"source"')], None, {"a": 1}])
+def test_a_result_is_kept_verbatim(output: Any) -> None:
+    [body] = told(claude.returns("r", "a", "t", output))
+    assert json.loads(bytes(body.output)) == output
+
+
+def test_what_was_typed_while_the_agent_was_at_work_is_a_prompt() -> None:
+    def queued(prompt: Any) -> dict[str, Any]:
+        attachment = {"type": "queued_command", "prompt": prompt}
+        return {"type": "attachment", "uuid": claude.id_of("q"), "parentUuid": None, "attachment": attachment}
+
+    assert [one.text for one in told(queued("and this"))] == ["and this"]
+    [body] = told(queued([claude.text("and this"), IMAGE]))
+    assert [type(one) for one in body.parts] == [TextPart, ImagePart]
+    assert told(queued("")) == []
+    assert told(queued(None)) == []
+
+
+def test_what_the_program_adds_for_itself_is_kept_and_not_said() -> None:
+    meta = claude.says("u", None, "<system-reminder>", isMeta=True)
+    drafts = take(meta, {"type": "mode", "mode": "normal"}, {"type": "news", "uuid": "n", "x": 1}).drafts
+    assert [one.body.kind for one in drafts if isinstance(one.body, Opaque)] == [
+        "claude-code.user", "claude-code.mode", "claude-code.news",
+    ]  # fmt: skip
+    assert [one.source for one in drafts][-2:] == [f"@{len(claude.lines([meta]))}", "n"]
+    assert said(drafts) == []
+
+
+def test_where_the_session_runs_is_told_again_only_when_it_changed() -> None:
+    here, there = {"cwd": "/home/me/app"}, {"cwd": "/home/me/other", "gitBranch": "topic"}
+    records = [claude.says(f"u{i}", None, "x", **where) for i, where in enumerate([here, here, there])]
+    found = [one.body for one in take(*records).drafts if isinstance(one.body, RuntimeAttached)]
+    assert [(one.cwd, one.branch) for one in found] == [("/home/me/app", "main"), ("/home/me/other", "topic")]
+
+
+# Titles ---------------------------------------------------------------------------------------------------------------
+
+OWN = {"type": "custom-title", "customTitle": "mine", "sessionId": "s"}
+MADE = {"type": "ai-title", "aiTitle": "made", "sessionId": "s"}
+OLD = {"type": "summary", "summary": "old", "leafUuid": "x"}
+FIRST = claude.says("u", None, f"{'long ' * 40}\nprompt")
+
+
+@pytest.mark.parametrize(
+    ("records", "expected"),
+    [
+        ([FIRST], [("long " * 16)[:80]]),
+        ([FIRST, claude.says("v", "u", "second")], [("long " * 16)[:80]]),
+        ([OLD, MADE, OWN], ["old", "made", "mine"]),
+        ([OWN, MADE, OLD, FIRST], ["mine"]),
+        ([MADE, OLD, OWN, {**OWN, "customTitle": "mine again"}], ["made", "mine", "mine again"]),
+        ([{**OWN, "customTitle": " "}, {**MADE, "aiTitle": 7}], []),
+        ([claude.says("c", None, "<command-name>/model</command-name>"), claude.says("u", "c", "real")], ["real"]),
+        ([claude.says("m", None, "caveat", isMeta=True), claude.says("u", "m", "real")], ["real"]),
+        ([side("s", claude.says("s", None, "for the helper")), claude.says("u", None, "real")], ["real"]),
+    ],
+)
+def test_a_persons_title_is_worth_more_than_the_programs_and_both_more_than_a_prompt(
+    records: list[dict[str, Any]], expected: list[str]
+) -> None:
+    assert titles(*records) == expected
+
+
+# The chain ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_record_with_another_parent_takes_the_conversation_back() -> None:
+    records = [
+        claude.says("u1", None, "one"),
+        claude.answers("a1", "u1", claude.text("first")),
+        claude.says("u2", "a1", "two"),
+        claude.answers("a2", "u2", claude.text("second")),
+        claude.says("u3", "a1", "two again"),
+    ]
+    drafts = take(*records).drafts
+    assert [one.body.to for one in drafts if isinstance(one.body, Rewound)] == [claude.id_of("a1")]
+    assert said(drafts) == ["one", "first", "two again"]
+
+
+def test_results_of_parallel_calls_take_nothing_back() -> None:
+    # A progress record hangs beside the chain, and so leads to a rewind that changes nothing.
+    drafts = take(*(one for one in claude.story() if one["type"] != "progress")).drafts
+    assert not any(isinstance(one.body, Rewound) for one in drafts)
+    assert said(take(*claude.story()).drafts) == said(drafts)
+    told_rounds = rounds(conversation(events(drafts)))
+    assert [type(one) for one in told_rounds] == [Prompt, Answer, Results, Answer, Prompt, Answer]
+    assert isinstance(told_rounds[2], Results)
+    assert [(one.call, one.failed) for one in told_rounds[2].returns] == [("t1", False), ("t2", True)]
+
+
+def test_a_parent_that_is_not_there_takes_nothing_away() -> None:
+    assert said(take(claude.says("u1", None, "one"), claude.says("u2", "gone", "two")).drafts) == ["one", "two"]
+
+
+def test_what_a_subagent_says_inside_the_session_is_beside_the_conversation() -> None:
+    records = [
+        claude.says("u", None, "go"),
+        side("s1", claude.says("s1", None, "for the helper")),
+        side("s2", claude.answers("s2", "s1", claude.calls("t", "ls"))),
+        side("s3", claude.returns("s3", "s2", "t", "a.txt")),
+        claude.answers("a", "u", claude.text("done")),
+    ]
+    drafts = take(*records).drafts
+    assert {getattr(one.body, "side", "") for one in drafts} == {"", "helper"}
+    assert said(drafts) == ["go", "done"]
+    assert len(conversation(events(drafts), sides=True)) == 5
+    assert not any(isinstance(one.body, Rewound) for one in drafts)
+    nameless = {**claude.says("s", None, "x"), "isSidechain": True}
+    assert [one.side for one in told(nameless)] == ["side"]
+
+
+def test_a_subagents_own_file_is_its_conversation() -> None:
+    records = [side("s1", claude.says("s1", None, "for the helper")), side("s2", claude.answers("s2", "s1"))]
+    assert [one.side for one in told(*records, path="agent-1.jsonl") if isinstance(one, MessageAdded)] == [""]
+
+
+# Compaction -----------------------------------------------------------------------------------------------------------
+
+
+def compacting(metadata: Any) -> list[dict[str, Any]]:
+    boundary = claude.line("b", None, "system", {}, subtype="compact_boundary", compactMetadata=metadata)
+    boundary["logicalParentUuid"] = claude.id_of("a2")
+    del boundary["message"]
+    return [
+        claude.says("u1", None, "one"),
+        claude.answers("a1", "u1", claude.text("first")),
+        claude.says("u2", "a1", "two"),
+        claude.answers("a2", "u2", claude.text("second")),
+        boundary,
+        claude.says("k", "b", "what happened", isCompactSummary=True),
+        claude.says("u3", "k", "three"),
+    ]
+
+
+def test_a_compaction_stands_for_all_but_what_it_kept() -> None:
+    drafts = take(*compacting({"preservedSegment": {"headUuid": claude.id_of("u2")}})).drafts
+    assert said(drafts) == ["one", "first", "two", "second", "compacted", "three"]
+    assert said(drafts, seen=True) == ["compacted", "two", "second", "three"]
+    [body] = [one.body for one in drafts if isinstance(one.body, Compacted)]
+    assert body == Compacted(summary="what happened", keep=claude.id_of("u2"))
+
+
+@pytest.mark.parametrize("metadata", [None, {}, {"preservedSegment": None}, {"preservedSegment": {"headUuid": 7}}])
+def test_a_compaction_that_kept_nothing_stands_for_all(metadata: Any) -> None:
+    assert said(take(*compacting(metadata)).drafts, seen=True) == ["compacted", "three"]
+
+
+def test_what_one_compaction_kept_is_not_kept_by_the_next() -> None:
+    records = compacting({"preservedSegment": {"headUuid": claude.id_of("u2")}})
+    again = claude.says("k2", "u3", "all of it", isCompactSummary=True)
+    assert said(take(*records, again).drafts, seen=True) == ["compacted"]
+
+
+def test_a_subagents_compaction_is_none_of_the_sessions() -> None:
+    records = [claude.says("u", None, "go"), side("k", claude.says("k", None, "short", isCompactSummary=True))]
+    assert said(take(*records).drafts, seen=True) == ["go"]
+
+
+# Hostile shapes -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {},
+        {"type": 7},
+        {"type": None},
+        {"type": "user"},
+        {"type": "user", "uuid": "u", "message": 7},
+        {"type": "user", "uuid": "u", "message": {"content": [7]}},
+        {"type": "user", "uuid": "u", "message": {"content": [{"type": "image", "source": {"data": "%%"}}]}},
+        {"type": "user", "uuid": {"x": 1}, "message": {"content": "x"}},
+        {"type": "assistant", "uuid": "u", "message": {"content": None, "usage": {"input_tokens": "many"}}},
+        {"type": "assistant", "uuid": "u", "message": {"content": [{"type": "tool_use"}]}},
+        {"type": "attachment", "attachment": {"type": "queued_command", "prompt": {"x": 1}}},
+        {"type": "custom-title", "customTitle": ["x"]},
+        {"type": "system", "subtype": "compact_boundary", "compactMetadata": 7},
+        {"type": "x" * 500},
+        {"type": "a\x1b[31m/../b"},
+    ],
+)
+def test_an_odd_record_is_kept_as_it_is(record: dict[str, Any]) -> None:
+    done = take(record, claude.says("u", None, "still here"))
+    assert (done.records, done.quarantined) == (2, 0)
+    assert isinstance(done.drafts[0].body, Opaque)
+    assert json.loads(done.drafts[0].body.raw) == record
+    assert said(done.drafts) == ["still here"]
+
+
+# Recognising ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("head", "is_ours"),
+    [
+        (GOLDEN[:3000], True),
+        (SUBAGENT[:3000], True),
+        (claude.lines([OLD]), True),
+        (claude.lines([{"type": "file-history-snapshot", "snapshot": {}}]), True),
+        (b"not json\n" + claude.lines([claude.says("u", None, "x")]), True),
+        (b'{"type":"user","message":{"role":"user","parts":[],"content":""},"uuid":"u"}', False),
+        (b'{"type":"session","version":3}', False),
+        (b'{"role":"user","message":{"content":[]}}', False),
+        (b'{"type":{"a":1}}', False),
+        (b'{"type":"mode"}', False),
+        (b'{"k\xff":1}', False),
+        (b'{"a":' * 5000, False),
+        (b"[]", False),
+        (b"", False),
+    ],
+)
+def test_it_is_recognised_by_the_body_of_its_records(head: bytes, is_ours: bool) -> None:
+    assert recognises(PurePath("x.jsonl"), head) is is_ours
+    assert recognises(PurePath("x.json"), head) is False
+
+
+@pytest.mark.parametrize(
+    ("path", "first", "expected"),
+    [
+        (".claude/projects/-home-me-app/s.jsonl", b"", Identity(native="s", project="-home-me-app")),
+        ("/projects/x/.claude/projects/-p/s.jsonl", b"", Identity(native="s", project="-p")),
+        ("s.jsonl", b"", Identity(native="s")),
+        ("projects/s.jsonl", b"", Identity(native="s")),
+        ("p/agent-1.jsonl", b'{"sessionId":"s"}', Identity(native="agent-1", parent="s")),
+        ("p/agent-1.jsonl", b'{"sessionId":7}', Identity(native="agent-1")),
+        ("p/agent-1.jsonl", b'{"a":' * 5000, Identity(native="agent-1")),
+        ("p/agent-1.jsonl", b"\xff", Identity(native="agent-1")),
+    ],
+)
+def test_a_session_is_called_like_its_file(path: str, first: bytes, expected: Identity) -> None:
+    assert identify(PurePath(path), first) == expected
+
+
+# Writing --------------------------------------------------------------------------------------------------------------
+
+
+def target(**changes: Any) -> Target:
+    about = {"id": claude.SESSION, "cwd": "/home/me/app", "at": AT, "title": "Files", "blob": lambda digest: PNG}
+    return Target(**{**about, **changes})
+
+
+TALK: list[Round] = [
+    Prompt(key="1", at=AT, parts=(TextPart(text="list"), TextPart(text="für mich 🧵"))),
+    Answer(
+        key="2",
+        at=AT + 1_000,
+        parts=(
+            TextPart(text="I look."),
+            CallMade(call="c1", tool="Bash", input=Raw(b'{"command": "ls"}')),
+            CallMade(call="c2", tool="foreign_tool", input=Raw(b"{}")),
+        ),
+    ),
+    Results(
+        key="3",
+        at=AT + 2_000,
+        returns=(
+            CallReturned(call="c1", output=Raw(b'"a.txt"'), failed=True),
+            CallReturned(call="c2", parts=(ImagePart(blob=blake3(PNG).hexdigest()),)),
+        ),
+    ),
+    Answer(key="4", at=AT + 3_000, parts=(TextPart(text="Done."),)),
+    Prompt(key="5", at=AT + 4_000, parts=(TextPart(text="and?"), ImagePart(blob=blake3(PNG).hexdigest()))),
+]
+
+
+def test_what_is_written_reads_back_as_the_same_conversation() -> None:
+    [file] = write(TALK, target()).files
+    drafts = read("claude-code", file.data, path=file.path).drafts
+    back = rounds(conversation(events(drafts)))
+    assert [type(one) for one in back] == [type(one) for one in TALK]
+    assert [one.at for one in back] == [one.at for one in TALK]
+    prompt, answer, results, done, last = back
+    assert isinstance(prompt, Prompt)
+    assert text_of(prompt.parts) == "list\nfür mich 🧵"
+    assert isinstance(answer, Answer)
+    assert text_of(answer.parts) == "I look."
+    assert [(one.call, one.tool, json.loads(bytes(one.input))) for one in answer.calls] == [
+        ("c1", "Bash", {"command": "ls"}),
+        ("c2", "foreign_tool", {}),
+    ]
+    assert isinstance(results, Results)
+    assert [(one.call, output_text(one), one.failed, len(one.parts)) for one in results.returns] == [
+        ("c1", "a.txt", True, 0),
+        ("c2", "", False, 1),
+    ]
+    assert isinstance(done, Answer)
+    assert isinstance(last, Prompt)
+    assert last.parts == (
+        TextPart(text="and?"),
+        ImagePart(blob=blake3(PNG).hexdigest(), media_type="image/png"),
+    )
+    assert titles(*[json.loads(line) for line in file.data.splitlines()])[-1] == "Files"
+
+
+def test_what_is_written_is_a_chain_that_the_client_takes() -> None:
+    records = [json.loads(line) for line in write(TALK, target()).files[0].data.splitlines()]
+    chain = [one for one in records if "uuid" in one]
+    assert [one["parentUuid"] for one in chain] == [None, *(one["uuid"] for one in chain[:-1])]
+    assert len({one["uuid"] for one in chain}) == len(chain)
+    assert all(uuid.UUID(one["uuid"]) for one in chain)
+    assert {one["sessionId"] for one in records} == {claude.SESSION}
+    ids = [one["message"]["id"] for one in chain if one["type"] == "assistant"]
+    # One id for the blocks of an answer, another for the next: the client merges by it.
+    assert (len(ids), len(set(ids))) == (4, 2)
+    # No block of no text: the API refuses it.
+    blocks = [
+        block for one in chain if isinstance(one["message"]["content"], list) for block in one["message"]["content"]
+    ]
+    inner = [one for block in blocks if isinstance(block.get("content"), list) for one in block["content"]]
+    assert all(one.get("text", "x") for one in [*blocks, *inner])
+
+
+def test_the_same_is_written_each_time() -> None:
+    assert write(TALK, target()) == write(TALK, target())
+    other = write(TALK, target(id=str(uuid.uuid4())))
+    assert other.files[0].data != write(TALK, target()).files[0].data
+
+
+def test_a_session_lies_in_the_folder_of_its_directory() -> None:
+    assert folder("/home/me/my app.é_1") == "-home-me-my-app---1"
+    native = write(TALK, target(cwd="/../../etc"))
+    assert native.files[0].path == f"projects/-------etc/{claude.SESSION}.jsonl"
+    assert native.door is None
+    assert write(TALK, target(title="")).files[0].data.count(b"custom-title") == 0
+
+
+def test_a_very_long_directory_is_resumed_by_path() -> None:
+    short, long = (write(TALK, target(cwd=f"/{'x' * size}")).files[0].path for size in (150, 250))
+    assert len(PurePath(long).parent.name) == 200
+    assert resume(claude.SESSION, f"/home/me/.claude/{short}").argv == ["claude", "--resume", claude.SESSION]
+    assert resume(claude.SESSION, f"/home/me/.claude/{long}").argv == ["claude", "--resume", f"/home/me/.claude/{long}"]
+
+
+def test_the_state_is_small_and_json() -> None:
+    assert msgspec.json.encode(State()) == b"{}"
