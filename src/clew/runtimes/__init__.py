@@ -5,7 +5,7 @@ A package of somebody else's offers an adapter under the entry point group `clew
 
 import importlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -66,8 +66,8 @@ def present(home: Path, *, variables: bool) -> Iterator[Runtime]:
     for name in names():
         signs, variable = SIGNS.get(name, (("",), ""))
         told = variables and variable and os.environ.get(variable)
-        if told or any((home / sign).exists() for sign in signs):
-            yield runtime(name)
+        if (told or any((home / sign).exists() for sign in signs)) and (found := _loaded(name)):
+            yield found
 
 
 def runtime(name: str) -> Runtime:
@@ -75,31 +75,53 @@ def runtime(name: str) -> Runtime:
     if name in MODULES:
         found: Runtime = importlib.import_module(f"clew.runtimes.{MODULES[name]}").RUNTIME
         return found
-    for point in _others():
-        if point.name == name:
-            return _checked(point.load(), name)
+    if name in _others():
+        return _other(name)
     raise InvalidInput(f"no runtime {name!r}; there are {', '.join(names())}", runtime=name)
 
 
 def names() -> list[str]:
     """The names of all runtimes, our own first."""
-    return [*MODULES, *sorted(point.name for point in _others() if point.name not in MODULES)]
+    return [*MODULES, *sorted(_others().keys() - MODULES.keys())]
 
 
 def runtimes() -> Iterator[Runtime]:
-    """All runtimes."""
-    return (runtime(name) for name in names())
+    """All runtimes but those of other packages that are `broken`."""
+    return (found for name in names() if (found := _loaded(name)))
+
+
+def broken() -> dict[str, str]:
+    """The adapters of other packages that cannot be used, and why."""
+    found = {}
+    for name in names():
+        try:
+            runtime(name)
+        except InvalidInput as error:
+            found[name] = str(error)
+    return found
+
+
+def _loaded(name: str) -> Runtime | None:
+    """A runtime; None for one of another package that is broken, which is no reason to do without the others."""
+    try:
+        return runtime(name)
+    except InvalidInput:
+        return None
 
 
 @cache
-def _others() -> Iterable["EntryPoint"]:
+def _others() -> dict[str, "EntryPoint"]:
     """What other packages offer. Looked for when needed: reading every package's metadata takes its time."""
     from importlib.metadata import entry_points
 
-    return entry_points(group=GROUP)
+    return {point.name: point for point in entry_points(group=GROUP)}
 
 
-def _checked(found: object, name: str) -> Runtime:
+def _other(name: str) -> Runtime:
+    try:
+        found = _others()[name].load()
+    except Exception as error:  # noqa: BLE001  # Anything can go wrong in somebody else's package.
+        raise InvalidInput(f"the adapter {name!r} cannot be loaded: {error}; ask its author", runtime=name) from error
     if not isinstance(found, Runtime) or found.name != name:
         raise InvalidInput(f"the entry point {name!r} of {GROUP} is not a Runtime of that name; see docs/adapters.md")
     return found

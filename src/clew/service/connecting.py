@@ -7,7 +7,7 @@ import msgspec
 
 from clew.model.access import Right
 from clew.model.errors import InvalidInput
-from clew.runtimes import runtime, runtimes
+from clew.runtimes import broken, runtime, runtimes
 from clew.runtimes.contract import Connecting, Edit, Runtime
 from clew.service import folders
 from clew.service.finding import find, home_of
@@ -70,7 +70,13 @@ def list_runtimes(context: Context) -> list[Known]:
         )
         for one in runtimes()
         if any(format.patterns for format in one.formats)
-    ]
+    ] + [
+        Known(
+            name=name, title=name, installed="", home="", sessions=0, connected=None, reads=False, writes=False,
+            tested_with=why,
+        )
+        for name, why in broken().items()
+    ]  # fmt: skip
 
 
 @operation(right=Right.ADMINISTER)
