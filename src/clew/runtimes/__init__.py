@@ -120,7 +120,7 @@ def _others() -> dict[str, "EntryPoint"]:
 def _other(name: str) -> Runtime:
     try:
         found = _others()[name].load()
-    except Exception as error:  # noqa: BLE001  # Anything can go wrong in somebody else's package.
+    except Exception as error:  # Anything can go wrong in somebody else's package.
         raise InvalidInput(f"the adapter {name!r} cannot be loaded: {error}; ask its author", runtime=name) from error
     if not isinstance(found, Runtime) or found.name != name:
         raise InvalidInput(f"the entry point {name!r} of {GROUP} is not a Runtime of that name; see docs/adapters.md")
