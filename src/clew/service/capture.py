@@ -217,14 +217,14 @@ class _Capture:
                     return
                 report.status, generation, kept, taken, counts = "rewritten", generation + 1, 0, 0, (0, 0, 0)
                 there = frozenset(line_name(line) for line in originals.lines(self._store, before))
-            elif before is not None and not before.stamp and generation:
-                # Reading a rewritten file was cut off: the rest of it may be there already, too.
-                last_one = msgspec.structs.replace(before, generation=generation - 1, taken=sys.maxsize)
-                there = frozenset(line_name(line) for line in originals.lines(self._store, last_one))
             elif before is not None and size == before.kept:
                 originals.restamp(self._store, before, stamp_of(seen))
                 _same(report, before)
                 return
+            elif before is not None and not before.stamp and generation:
+                # Reading a rewritten file was cut off: the rest of it may be there already, too.
+                last_one = msgspec.structs.replace(before, generation=generation - 1, taken=sys.maxsize)
+                there = frozenset(line_name(line) for line in originals.lines(self._store, last_one))
             reading = _reading(found.runtime, format, before, fresh=generation != (before.generation if before else 0))
             reading.native = reading.native or (identity.native if identity else "")
             into: Session | Opening | Forking

@@ -300,7 +300,7 @@ WHERE o.native = :native AND o.runtime = :runtime ORDER BY o.key
 SELECT o.key, o.place, o.project, o.session, o.machine, o.runtime, o.format, o.path, o.native, o.stamp, o.generation,
     o.kept, o.taken, o.edges, o.state, o.told, o.opaque, o.quarantined, o.root, o.written, s.id
 FROM original o JOIN session s ON s.key = o.session AND s.project = o.project
-WHERE o.root = :root AND o.runtime = :runtime ORDER BY o.key LIMIT 20
+WHERE o.root = :root AND o.root <> '' AND o.runtime = :runtime ORDER BY o.key LIMIT 20
 
 -- name: original_add
 INSERT INTO original (place, project, session, machine, runtime, format, path, native, stamp, generation, kept, taken,
