@@ -3,6 +3,7 @@
 PYTHON ?= python3
 ROUNDS ?= 2000
 IMAGES ?= 50000
+SECONDS ?= 30
 ARGS ?=
 
 VENV := .venv
@@ -12,7 +13,7 @@ UV_EXPORT := $(BIN)/uv export --quiet --frozen --no-emit-project --no-annotate -
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help up test test-clients check format bench kill-campaign powerloss-campaign lock clean
+.PHONY: help up test test-clients check format bench bench-capture fuzz nightly kill-campaign powerloss-campaign lock clean
 
 help:  ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,9 +44,19 @@ format: $(VENV)/.dev  ## Fix what ruff can fix, and format.
 	$(BIN)/ruff check --fix-only
 	$(BIN)/ruff format
 
-bench: $(VENV)/.dev  ## Measure; ARGS go to bench/run.py.
+bench: $(VENV)/.dev  ## Measure everything; ARGS go to bench/run.py.
 	@sh tools/system_packages.sh
 	$(BIN)/python bench/run.py $(ARGS)
+	@$(MAKE) --no-print-directory bench-capture ARGS=
+
+bench-capture: $(VENV)/.dev  ## Measure capture beside agentsview and SessionFS; ARGS go to bench/capture.py.
+	$(BIN)/python bench/capture.py $(ARGS)
+	$(BIN)/python bench/hook.py
+
+fuzz: $(VENV)/.dev  ## Fuzz every reader for SECONDS each, e.g. make fuzz SECONDS=300 ARGS='--only codex'.
+	$(BIN)/python fuzz/run.py --seconds $(SECONDS) $(ARGS)
+
+nightly: fuzz kill-campaign  ## What runs every night: readers fuzzed for 30 seconds each, and the kill campaign.
 
 kill-campaign: $(VENV)/.dev  ## Kill writers ROUNDS times, and look for a lost event after each.
 	@sh tools/system_packages.sh
@@ -61,7 +72,8 @@ lock: $(VENV)/.made  ## Pin the newest versions that fit pyproject.toml, with ha
 	@mkdir -p requirements
 	@$(call pin,build,--only-group build)
 	@$(call pin,run,--no-default-groups --extra postgres)
-	@$(call pin,dev,--all-groups --all-extras)
+	@$(call pin,dev,--all-groups --no-group fuzz --all-extras)
+	@{ echo "# Made by: make lock"; $(UV_EXPORT) --only-group fuzz; } > $(VENV)/fuzz.txt && mv $(VENV)/fuzz.txt fuzz/requirements.txt
 	@rm -f uv.lock
 
 # $(1) is the file's name, $(2) what goes into it. A failed export leaves the old file.
@@ -70,7 +82,7 @@ define pin
 endef
 
 clean:  ## Remove .venv and everything that tools left behind.
-	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) fuzz/.venv fuzz/.corpus fuzz/.crashes build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find src tests tools bench -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
 # The environment, in three steps. A step's stamp is written last, so an interrupted step is done again.

@@ -304,7 +304,8 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
     assert [one.split("|")[:2] for one in reports[:1]] == [["35000", "None"]]
     assert touched.split() == ["same", "same"]
     assert edited.split() == ["same", "rewritten"] or edited.split() == ["rewritten", "same"]
-    assert int(memory) < 300, f"{memory} MB"
+    # A bound and no figure: how much it is depends on when memory is given back.
+    assert int(memory) < 450, f"{memory} MB"
 
 
 def test_a_line_of_seventy_megabytes_is_kept(person: Path, tmp_path: Path) -> None:

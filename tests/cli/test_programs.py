@@ -81,9 +81,7 @@ def test_hostile_names_and_errors_do_not_reach_the_terminal(clew: Clew, tmp_path
     assert "\x1b" not in clew("sessions").out
 
 
-def test_resume_prints_the_command_and_what_became_of_the_session(
-    clew: Clew, session: str, tmp_path: Path
-) -> None:
+def test_resume_prints_the_command_and_what_became_of_the_session(clew: Clew, session: str, tmp_path: Path) -> None:
     home = tmp_path / "new"
     home.mkdir()
     done = clew("resume", session, "--in", "codex", "--cwd", str(home), "--print", HOME=str(home), CODEX_HOME="")
@@ -107,7 +105,8 @@ def test_resume_runs_the_program_and_captures_what_it_did(clew: Clew, session: s
     item = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "from the program"}]}
     line = json.dumps({"timestamp": "2026-11-16T12:00:00.000Z", "type": "response_item", "payload": item})
     program = programs / "codex"
-    program.write_text(f"#!/bin/sh\nfor f in $HOME/.codex/sessions/*/*/*/*$2.jsonl; do echo '{line}' >> $f; done\nexit 7\n")
+    loop = f"for f in $HOME/.codex/sessions/*/*/*/*$2.jsonl; do echo '{line}' >> $f; done"
+    program.write_text(f"#!/bin/sh\n{loop}\nexit 7\n")
     program.chmod(0o755)
     path = f"{programs}{os.pathsep}{os.environ['PATH']}"
     done = clew("resume", session, "--in", "codex", "--cwd", str(home), HOME=str(home), PATH=path, CODEX_HOME="")

@@ -32,6 +32,7 @@ DAMAGE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 SHAPE_ERRORS = (
     InvalidInput, msgspec.ValidationError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError,
 )  # fmt: skip
+UNREADABLE = (*SHAPE_ERRORS, *DAMAGE)
 
 
 class Translated(msgspec.Struct, kw_only=True):
@@ -154,6 +155,8 @@ _LOW = re.compile(rb"\\u[dD][c-fC-F][0-9a-fA-F]{2}")
 
 def _drafts(format: Format, reading: Reading[Any], record: bytes, key: str) -> list[Draft]:
     """The drafts of one record; DecodeError, UnicodeDecodeError or RecursionError if it is not JSON at all."""
+    if not record.isascii():
+        record.decode()  # The decoder does not look into verbatim JSON, and what is not UTF-8 cannot be kept.
     if len(record) > 2 * DEEPEST and record.count(b"[") + record.count(b"{") > DEEPEST:
         _refuse_depth(record)
     try:
@@ -176,7 +179,7 @@ def _refuse_depth(record: bytes) -> None:
             raise RecursionError(f"it nests more than {DEEPEST} deep")
 
 
-_STRINGS = re.compile(rb'"(?:[^"\\]+|\\.)*"', re.DOTALL)
+_STRINGS = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 _BRACKETS = re.compile(rb"[\[\]{}]")
 
 

@@ -6,28 +6,22 @@ is wrong with one file is reported for that file, and the others are captured.
 """
 
 import os
-import re
 import sqlite3
 import sys
-from collections.abc import Callable, Container, Iterable, Iterator
-from contextlib import contextmanager
-from pathlib import PurePath
+from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated, Any, BinaryIO
-from urllib.parse import quote
 
 import msgspec
 from blake3 import blake3
 
 from clew.model.access import Right
-from clew.model.conversation import REVISION, SPOKEN, conversation
-from clew.model.conversation import identity as identity_of
-from clew.model.errors import ClewError, Conflict, TooLarge, Unavailable
-from clew.model.events import Draft, Event, Rewound, RuntimeAttached
+from clew.model.conversation import SPOKEN
+from clew.model.errors import ClewError, Conflict, TooLarge
+from clew.model.events import Draft, RuntimeAttached
 from clew.model.session import Session
 from clew.runtimes.contract import Format, Identity, Reading, Record, project_of
 from clew.runtimes.records import (
-    DAMAGE,
-    SHAPE_ERRORS,
+    UNREADABLE,
     Translated,
     line_name,
     quarantine,
@@ -36,22 +30,21 @@ from clew.runtimes.records import (
     without_halves,
 )
 from clew.service import finding
+from clew.service.client_database import reading_only, row
 from clew.service.finding import Found, open_file, shown, stamp_of
+from clew.service.naming import checked, identify, plain, project_name
 from clew.service.registry import Context, operation, permit
+from clew.service.settling import Shared, is_spoken, root_of, settled, shared_with, sources_of, unwritten
+from clew.service.windows import all_drafts, edges_at, read_again, read_window, reading_of, window
 from clew.store import originals
-from clew.store.originals import EDGE_BYTES, Forking, Opening, Original, Take, edges_of, place_of
-from clew.store.prepare import LARGEST_BYTES
+from clew.store.originals import Forking, Opening, Original, Take, edges_of, place_of
 
-# How much of a file is read at a time, and how much goes into one commit.
-WINDOW_BYTES = 8 * 1024 * 1024
+# How much goes into one commit.
 BATCH_BYTES = 8 * 1024 * 1024
 # Of a file that grew, all that was kept is compared if it is not more than this, else its two ends.
 COMPARED_BYTES = 32 * 1024 * 1024
 # A document is read as a whole; a larger one is refused.
 DOCUMENT_BYTES = 256 * 1024 * 1024
-# How long a database may be locked by its program before it is left for next time.
-LOCK_SECONDS = 2.0
-UNREADABLE = (*SHAPE_ERRORS, *DAMAGE)
 
 TORN = "the last record is only half there yet"
 RACED = "captured by another process just now"
@@ -196,11 +189,11 @@ class _Capture:
             size = seen.st_size
             before, identity = originals.original(self._store, place), None
             if before is None:
-                first, _ = _window(file, 0, size)
+                first, _ = window(file, 0, size)
                 if not first.strip():
                     report.status = "empty"
                     return
-                identity = _identity(format, found, first)
+                identity = identify(format, found, first)
                 self._wait_for_parent(found, identity)
                 before = self._moved(found, format, identity.native, lambda one: self._begins_with(file, one, size))
             if before is not None and before.erased:
@@ -225,15 +218,17 @@ class _Capture:
                 # Reading a rewritten file was cut off: the rest of it may be there already, too.
                 last_one = msgspec.structs.replace(before, generation=generation - 1, taken=sys.maxsize)
                 there = frozenset(line_name(line) for line in originals.lines(self._store, last_one))
-            reading = _reading(found.runtime, format, before, fresh=generation != (before.generation if before else 0))
+            reading = reading_of(
+                found.runtime, format, before, fresh=generation != (before.generation if before else 0)
+            )
             reading.native = reading.native or (identity.native if identity else "")
             into: Session | Opening | Forking
-            fork: _Shared | None = None
+            fork: Shared | None = None
             while True:
-                data, last = _window(file, taken, size)
+                data, last = window(file, taken, size)
                 if not data:
                     break
-                done = _read(format, reading, data, taken, generation, there, last)
+                done = read_window(format, reading, data, taken, generation, there, last)
                 counts = (counts[0] + done.told, counts[1] + done.opaque, counts[2] + done.quarantined)
                 report.note = TORN if last and done.torn else ""
                 if before is None and not done.records:
@@ -243,26 +238,26 @@ class _Capture:
                 if before is not None:
                     into = originals.session_of(self._store, before)
                     permit(self._context, Right.APPEND, into)
-                    drafts = _unwritten(drafts, before.written)
+                    drafts = unwritten(drafts, before.written)
                     if fork is None and into.parent and not before.stamp:
                         # Capturing it for the first time was cut off: it may still repeat what it forked from.
-                        fork = _Shared(into.upto, _sources(self._store.read(into, upto=into.upto)))
+                        fork = Shared(into.upto, sources_of(self._store.read(into, upto=into.upto)))
                     if there and last and not taken:
-                        drafts = self._settled(
-                            into, drafts, generation, _again(format, before.native, data, generation)
+                        drafts = settled(
+                            self._store, into, drafts, generation, read_again(format, before.native, data, generation)
                         )
                 else:
-                    identity, root = identity or _identity(format, found, data), _root(drafts)
-                    ahead = None if last else lambda: _drafts(format, reading.native, found.runtime, file, size)
+                    identity, root = identity or identify(format, found, data), root_of(drafts)
+                    ahead = None if last else lambda: all_drafts(format, reading.native, found.runtime, file, size)
                     into, written, fork = self._into(found, format, identity, root, drafts, ahead)
-                    drafts = _unwritten(drafts, written)
+                    drafts = unwritten(drafts, written)
                 if fork is not None:
                     drafts = [draft for draft in drafts if draft.source not in fork.sources]
                 new = data[max(0, kept - taken) :]
                 start, kept, taken = kept, kept + len(new), done.end
                 take = self._take(
                     found, format, before, into, drafts, reading, place=place, stamp=stamp_of(seen) if last else "",
-                    data=new, start=start, generation=generation, taken=taken, edges=_edges(file, kept, data),
+                    data=new, start=start, generation=generation, taken=taken, edges=edges_at(file, kept, data),
                     told=counts[0], opaque=counts[1], quarantined=counts[2] + bool(report.note), root=root,
                     written=written,
                 )  # fmt: skip
@@ -279,7 +274,7 @@ class _Capture:
 
     def _begins_with(self, file: BinaryIO, before: Original, size: int) -> bool:
         """Whether the file still begins with what was kept of it."""
-        if size < before.kept or _edges(file, before.kept) != before.edges:
+        if size < before.kept or edges_at(file, before.kept) != before.edges:
             return False
         if size > before.kept > COMPARED_BYTES:
             return True
@@ -332,7 +327,7 @@ class _Capture:
             records: list[Record] | None = list(format.split(data))
         except UNREADABLE:
             records = None
-        if records is None and _is_cut_off(data):
+        if records is None and is_cut_off(data):
             # It is being written just now: what was whole before stays as it is.
             place = place_of(self._context.machine, found.runtime, found.path)
             there = originals.original(self._store, place)
@@ -340,16 +335,16 @@ class _Capture:
             report.status, report.note = "grown" if there else "new", TORN
             _count(report, 0, 0, 1)
             return
-        identity = _identity(format, found, data)
+        identity = identify(format, found, data)
         self._whole(found, format, report, identity, records, data, stamp_of(seen), found.path)
 
     def _database(self, found: Found, format: Format) -> None:
         if format.rows is None:
             raise AssertionError("a database has rows")
-        with _reading_only(found.path) as (connection, refuse_if_written):
+        with reading_only(found.path) as (connection, refuse_if_written):
             # No statement stays open while something else is done: it would hold up the program that owns this.
             for named, stamp in list(format.rows.sessions(connection)):
-                identity = _checked(named, found)
+                identity = checked(named, found)
                 path = f"{found.path}#{identity.native}"
                 report = Captured(runtime=found.runtime, path=shown(path), status="failed")
                 self.reports.append(report)
@@ -360,7 +355,7 @@ class _Capture:
                         continue
                     records = list(format.rows.records(connection, named.native))
                     refuse_if_written()
-                    data = b"".join(_row(key, one) for key, one in records)
+                    data = b"".join(row(key, one) for key, one in records)
                     self._whole(found, format, report, identity, records, data, stamp, path)
                 except (ClewError, sqlite3.Error, *UNREADABLE) as error:
                     report.status, report.error = "failed", _told(error)
@@ -377,13 +372,13 @@ class _Capture:
             done = Translated(drafts=[quarantine(data, 0, "not a document of this kind", "whole@")], quarantined=1)
         else:
             done = read_records(format, reading, records)
-        root = _root(done.drafts)
+        root = root_of(done.drafts)
         if before is None and format.rows is None and root:
             before = self._moved(found, format, identity.native, lambda one: one.root == root)
         if before is not None and before.erased:
             report.status, report.session = "erased", before.session
             return
-        if before is not None and before.kept == len(data) and _is_same(originals.digests(self._store, before), data):
+        if before is not None and before.kept == len(data) and is_same(originals.digests(self._store, before), data):
             originals.restamp(self._store, before, stamp)
             _same(report, before)
             return
@@ -394,10 +389,10 @@ class _Capture:
         if before is not None:
             into = originals.session_of(self._store, before)
             permit(self._context, Right.APPEND, into)
-            drafts = self._settled(into, _unwritten(drafts, before.written), generation)
+            drafts = settled(self._store, into, unwritten(drafts, before.written), generation)
         else:
             into, written, _ = self._into(found, format, identity, root, drafts)
-            drafts = _unwritten(drafts, written)
+            drafts = unwritten(drafts, written)
         take = self._take(
             found, format, before, into, drafts, reading, place=place, path=shown(path), stamp=stamp, data=data,
             start=0, generation=generation, taken=len(data), edges=edges_of(data, data), told=done.told,
@@ -405,32 +400,6 @@ class _Capture:
             only_latest=records is not None,
         )  # fmt: skip
         self._queue(report, take)
-
-    def _settled(
-        self, session: Session, drafts: list[Draft], generation: int, now: list[Draft] | None = None
-    ) -> list[Draft]:
-        """Drafts after which the conversation in the log is the one in the file, which was read `now` as a whole.
-
-        A record that says again what an earlier revision said is another revision. Where the file has lost its last
-        records, or has got them back, the conversation is taken to its end.
-        """
-        now = drafts if now is None else now
-        if len(originals.originals(self._store, session)) > 1:
-            return drafts
-        events = self._store.read(session)
-        own = [event for event in events if event.session == session.id and event.source]
-        newest = {identity_of(event.source): event.source or "" for event in own}
-        sources = {event.source for event in own}
-        drafts = [_returning(draft, newest, sources, generation) for draft in drafts]
-        spoken = conversation(events)
-        if not spoken or not spoken[-1].source or any("@" in (one.source or "") for one in now if _is_spoken(one)):
-            return drafts
-        at, upto = _first_said(drafts, newest), _first_said(now, newest)
-        # What is in the log already adds nothing to it.
-        log = [*events, *_events(drafts[:at], session.id, without=sources)]
-        back = _taken_to(now[:upto], log, session, f"{generation}@/rewound")
-        log += _events([*back, *drafts[at:]], session.id, without=sources)
-        return [*drafts[:at], *back, *drafts[at:], *_taken_to(now, log, session, f"{generation}@/end")]
 
     # Into the log -----------------------------------------------------------------------------------------------------
 
@@ -450,7 +419,7 @@ class _Capture:
     def _into(
         self, found: Found, format: Format, identity: Identity, root: str, drafts: list[Draft],
         ahead: "Callable[[], Iterable[Draft]] | None" = None,
-    ) -> "tuple[Session | Opening | Forking, str, _Shared | None]":  # fmt: skip
+    ) -> "tuple[Session | Opening | Forking, str, Shared | None]":  # fmt: skip
         """The session of a new file, the sources of what clew wrote in it, and what it shares with its parent.
 
         It goes on from a session that clew wrote for this program, it forks from one whose beginning it shares or
@@ -463,7 +432,7 @@ class _Capture:
         about |= {"parent": identity.parent} if identity.parent else {}
         about |= {"call": identity.call} if identity.call else {}
         metadata = msgspec.json.encode(about).decode()
-        best: tuple[_Shared, Session] | None = None
+        best: tuple[Shared, Session] | None = None
         for one in originals.relatives(self._store, found.runtime, root) if root else []:
             if one.erased:
                 continue
@@ -474,7 +443,7 @@ class _Capture:
             # Only lines have identities of their own that a program's fork repeats.
             if format.split is None and format.rows is None:
                 self._refuse_part(one)
-                shared = _shared(self._store.read(parent), ahead() if ahead else drafts)
+                shared = shared_with(self._store.read(parent), ahead() if ahead else drafts)
                 if shared and (best is None or len(shared.sources) > len(best[0].sources)):
                     best = shared, parent
         if best is not None:
@@ -483,7 +452,7 @@ class _Capture:
             self._refuse_part(one)
             if not one.erased and (at := self._read_upto(format, one, identity.fork_bytes)):
                 return self._forking(originals.session_of(self._store, one), at, metadata), "", None
-        silent = not any(_is_spoken(draft) for draft in drafts)
+        silent = not any(is_spoken(draft) for draft in drafts)
         for one in originals.claimants(self._store, found.runtime, identity.native):
             # A program may leave a second file with nothing said in it: it belongs to the session it names.
             if not one.erased and one.machine == self._context.machine:
@@ -493,7 +462,7 @@ class _Capture:
                     return twin, "", None
         attached = [draft.body for draft in drafts if isinstance(draft.body, RuntimeAttached)]
         cwd = next((one.cwd for one in attached if one.cwd), "")
-        project = _plain(self._project(identity.project) or (project_of(cwd) if cwd else ""))
+        project = plain(self._project(identity.project) or (project_of(cwd) if cwd else ""))
         opening = Opening(project=project or "default", agent=identity.agent or found.runtime, metadata=metadata)
         permit(self._context, Right.APPEND, opening.project)
         return opening, "", None
@@ -547,282 +516,6 @@ def _told(error: Exception) -> str:
     return getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"
 
 
-# Lines ----------------------------------------------------------------------------------------------------------------
-
-
-def _reading(runtime: str, format: Format, before: Original | None, *, fresh: bool) -> Reading[Any]:
-    if before is None or fresh:
-        return Reading(runtime, before.native if before else "", format.state())
-    return Reading(runtime, before.native, msgspec.json.decode(before.state, type=format.state))
-
-
-def _read(
-    format: Format, reading: Reading[Any], data: bytes, at: int, generation: int, there: frozenset[bytes], last: bool
-) -> Translated:
-    done = read_lines(format, reading, data, at, generation=generation, there=there)
-    if not last and done.end == at:
-        # One line longer than anything the log takes: it is in the original, and an event says where.
-        done.drafts.append(quarantine(data, at, f"a line of more than {LARGEST_BYTES:,} bytes"))
-        done.quarantined, done.end = done.quarantined + 1, at + len(data)
-    return done
-
-
-def _again(format: Format, native: str, data: bytes, generation: int) -> list[Draft]:
-    """Every draft of a file that was rewritten, those that are in the log already among them."""
-    return read_lines(format, Reading("", native, format.state()), data, generation=generation).drafts
-
-
-def _drafts(format: Format, native: str, runtime: str, file: BinaryIO, size: int) -> Iterator[Draft]:
-    """Every draft of a file, a window at a time."""
-    reading, at, last = Reading(runtime, native, format.state()), 0, False
-    while not last:
-        data, last = _window(file, at, size)
-        done = _read(format, reading, data, at, 0, frozenset(), last)
-        at = done.end
-        yield from done.drafts
-
-
-def _window(file: BinaryIO, at: int, size: int) -> tuple[bytes, bool]:
-    """The next bytes up to a line's end, and whether they are the last; longer only when one line is."""
-    wanted = WINDOW_BYTES
-    while True:
-        file.seek(at)
-        data = file.read(min(wanted, size - at))
-        if at + len(data) >= size or len(data) < min(wanted, size - at):
-            return data, True
-        if (end := data.rfind(b"\n")) >= 0:
-            return data[: end + 1], False
-        if wanted > LARGEST_BYTES:
-            return data, False
-        wanted *= 2
-
-
-def _edges(file: BinaryIO, kept: int, data: bytes = b"") -> bytes:
-    """What the two ends of the first bytes of a file look like; the last of them are `data`, if that is long enough."""
-    if len(data) >= kept:
-        return edges_of(data[:EDGE_BYTES], data[-EDGE_BYTES:])
-    file.seek(0)
-    first = file.read(min(EDGE_BYTES, kept))
-    if len(data) >= EDGE_BYTES:
-        return edges_of(first, data[-EDGE_BYTES:])
-    file.seek(max(0, kept - EDGE_BYTES))
-    return edges_of(first, file.read(min(EDGE_BYTES, kept)))
-
-
-# Documents and databases ----------------------------------------------------------------------------------------------
-
-
-def _is_cut_off(data: bytes) -> bool:
-    """Whether a JSON document ends in the middle."""
-    if data.lstrip()[:1] not in (b"{", b"["):
-        return False
-    try:
-        msgspec.json.decode(without_halves(data), type=msgspec.Raw)
-    except msgspec.DecodeError as error:
-        return "truncated" in str(error)
-    except RecursionError:
-        pass
-    return False
-
-
-def _is_same(digests: list[tuple[int, int, bytes]], data: bytes) -> bool:
-    view = memoryview(data)
-    return bool(digests) and all(blake3(view[at : at + size]).digest() == digest for at, size, digest in digests)
-
-
-def _row(key: str, record: bytes) -> bytes:
-    """A record of a database as a line."""
-    if b"\n" in record:
-        record = msgspec.json.format(record, indent=-1)
-    return msgspec.json.encode([key, msgspec.Raw(record)]) + b"\n"
-
-
-@contextmanager
-def _reading_only(path: str) -> Iterator[tuple[sqlite3.Connection, Callable[[], None]]]:
-    """A client's database, and a check that it was not written meanwhile; its locks are respected, no file appears.
-
-    In WAL mode a reader needs the two files beside the database. Without them nobody has it open, and it can be read as
-    it lies for as long as that is so.
-    """
-    before = _state_of(path)
-    with open_file(path) as file:
-        is_wal = file.read(20)[18:20] == b"\2\2"
-    shared = is_wal and os.path.exists(f"{path}-wal") and os.path.exists(f"{path}-shm")
-    if is_wal and not shared and os.path.exists(f"{path}-wal") and os.path.getsize(f"{path}-wal"):
-        raise Unavailable("its write-ahead log has lost its index; open and close it once in its own program")
-    options = "readonly_shm=1" if shared or not is_wal else "immutable=1"
-
-    def refuse_if_written() -> None:
-        if is_wal and not shared and _state_of(path) != before:
-            raise Unavailable("its program wrote to it while it was being read; capture it again")
-
-    connection = sqlite3.connect(f"file:{quote(os.fsencode(path))}?mode=ro&{options}", uri=True, timeout=LOCK_SECONDS)
-    try:
-        connection.text_factory = lambda text: text.decode("utf-8", "replace")
-        yield connection, refuse_if_written
-    finally:
-        connection.close()
-
-
-def _state_of(path: str) -> tuple[str, bool]:
-    return stamp_of(os.stat(path)), os.path.exists(f"{path}-wal")
-
-
-# Identities -----------------------------------------------------------------------------------------------------------
-
-
-def _identity(format: Format, found: Found, data: bytes) -> Identity:
-    first = next((line for line in data.split(b"\n", 64) if line.strip()), b"") if format.split is None else data
-    try:
-        identity = format.identify(PurePath(found.path), first)
-    except UNREADABLE:
-        identity = Identity(native="")
-    return _checked(identity, found)
-
-
-def _checked(identity: Identity, found: Found) -> Identity:
-    """An identity in which a hostile name is neither a path nor a page of text, and every database takes it."""
-    return Identity(
-        native=_name(identity.native) or _name(PurePath(found.path).stem) or "session",
-        project=_plain(identity.project),
-        agent=_plain(identity.agent),
-        parent=_name(identity.parent),
-        call=_plain(identity.call),
-        fork_of=_name(identity.fork_of),
-        fork_bytes=identity.fork_bytes,
-    )
-
-
-def _name(text: object) -> str:
-    """A native id as a name. One that had to be cut is told apart from others by its hash."""
-    name = str(text or "")
-    clean = re.sub(r"[^\w.:#@+-]", "_", name)
-    if len(clean) <= 200:
-        return clean
-    return f"{clean[:180]}-{blake3(name.encode('utf-8', 'replace')).hexdigest()[:16]}"
-
-
-def _plain(text: object) -> str:
-    """Text without what a database or a terminal would choke on."""
-    return re.sub(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]", "_", str(text or ""))[:200]
-
-
-# Drafts ---------------------------------------------------------------------------------------------------------------
-
-
-def _root(drafts: list[Draft]) -> str:
-    """The identity of the first record that has one."""
-    return next((identity_of(one.source) for one in drafts if one.source and "@" not in one.source), "")
-
-
-def _is_spoken(draft: Draft) -> bool:
-    return isinstance(draft.body, SPOKEN)
-
-
-def _events(drafts: list[Draft], session: str = "", *, without: Container[str | None] = ()) -> list[Event]:
-    """Drafts as the events they would be in a session that has these sources already."""
-    new = [one for one in drafts if one.source not in without]
-    return [Event(session, i, i, 0, one.said_at, "", one.source, b"", one.body) for i, one in enumerate(new)]
-
-
-def _first_said(drafts: list[Draft], known: dict[str, str]) -> int:
-    """Where something is said for the first time."""
-    new = (i for i, one in enumerate(drafts) if _is_spoken(one) and identity_of(one.source) not in known)
-    return next(new, len(drafts))
-
-
-def _taken_to(drafts: list[Draft], log: list[Event], session: Session, source: str) -> list[Draft]:
-    """What takes the conversation of a log to where these drafts end, if it is elsewhere."""
-    end, is_now = _end(_events(drafts)), _end(log)
-    if end == is_now or (not end and session.parent):
-        return []
-    return [Draft(body=Rewound(to=end), source=source)]
-
-
-def _end(events: list[Event]) -> str:
-    """The identity of what was said last."""
-    spoken = conversation(events)
-    return identity_of(spoken[-1].source) if spoken else ""
-
-
-def _returning(draft: Draft, newest: dict[str, str], sources: set[str | None], generation: int) -> Draft:
-    """A draft whose content is in the log but was corrected since: one more revision of it."""
-    last = newest.get(identity_of(draft.source))
-    if draft.source not in sources or last == draft.source or last is None:
-        return draft
-    if last.rpartition(".")[0] == draft.source:
-        return msgspec.structs.replace(draft, source=last)
-    mark = "." if REVISION in (draft.source or "") else f"{REVISION}."
-    return msgspec.structs.replace(draft, source=f"{draft.source}{mark}{generation}")
-
-
-def _unwritten(drafts: list[Draft], written: str) -> list[Draft]:
-    """The drafts that did not come from what clew itself wrote into the file."""
-    if not written:
-        return drafts
-    ours = set(msgspec.json.decode(written, type=list[str]))
-    return [draft for draft in drafts if identity_of(draft.source) not in ours]
-
-
-class _Shared(msgspec.Struct, frozen=True):
-    """Up to which event of a parent a file only repeats it, and the sources of what it repeats."""
-
-    at: int
-    sources: set[str]
-
-
-def _sources(events: list[Event]) -> set[str]:
-    """The sources of events, but for those that are only places in a file."""
-    return {event.source for event in events if event.source and "@" not in event.source}
-
-
-def _shared(events: list[Event], drafts: Iterable[Draft]) -> _Shared | None:
-    """What a file shares with a parent before it says something of its own."""
-    seqs = {event.source: event.seq for event in events if event.source and "@" not in event.source}
-    last = 0
-    sources: set[str] = set()
-    # What lies between two shared records and says nothing, or only where it is, was copied with them.
-    between: set[str] = set()
-    for draft in drafts:
-        source = draft.source or ""
-        if source in seqs:
-            last = max(last, seqs[source])
-            sources |= {source} | between
-            between = set()
-        elif isinstance(draft.body, Rewound) or (_is_spoken(draft) and "@" in source):
-            between.add(source)
-        elif _is_spoken(draft):
-            break
-    return _Shared(last, sources) if last else None
-
-
-# Projects -------------------------------------------------------------------------------------------------------------
-
-
-def project_name(folder: str) -> str:
-    """The project behind a folder name such as `-home-me-my-app`: the directory's own name if it is still there."""
-    if not re.fullmatch(r"-[A-Za-z0-9-]+", folder):
-        return folder
-    return _walk("/", folder[1:]) or folder.strip("-")
-
-
-def _walk(root: str, rest: str) -> str:
-    """Follow a path whose separators and odd characters were all written as `-`."""
-    try:
-        names = os.listdir(root)
-    except OSError:
-        return ""
-    for name in sorted(names, key=len, reverse=True):
-        written = re.sub("[^a-zA-Z0-9]", "-", name)
-        if rest == written:
-            return name
-        if rest.startswith(written + "-") and os.path.isdir(deeper := os.path.join(root, name)):
-            found = _walk(deeper, rest[len(written) + 1 :])
-            if found:
-                return found
-    return ""
-
-
 def chunks(found: list[Found], *, most_bytes: int = 4 * BATCH_BYTES, most: int = 200) -> Iterator[list[Found]]:
     """Files in portions that are worth a report."""
     portion: list[Found] = []
@@ -835,3 +528,21 @@ def chunks(found: list[Found], *, most_bytes: int = 4 * BATCH_BYTES, most: int =
             portion, size = [], 0
     if portion:
         yield portion
+
+
+def is_cut_off(data: bytes) -> bool:
+    """Whether a JSON document ends in the middle."""
+    if data.lstrip()[:1] not in (b"{", b"["):
+        return False
+    try:
+        msgspec.json.decode(without_halves(data), type=msgspec.Raw)
+    except msgspec.DecodeError as error:
+        return "truncated" in str(error)
+    except RecursionError:
+        pass
+    return False
+
+
+def is_same(digests: list[tuple[int, int, bytes]], data: bytes) -> bool:
+    view = memoryview(data)
+    return bool(digests) and all(blake3(view[at : at + size]).digest() == digest for at, size, digest in digests)
