@@ -10,24 +10,28 @@
 Leaving the block closes the session; an exception in it pauses the session with the reason, so that it can be resumed.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator, MutableMapping
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
 from clew.model import events as e
 from clew.model import knowledge
 from clew.model.ids import new_id
-from clew.model.knowledge import Knowledge
-from clew.model.working_set import Touched
 from clew.service import Context, call
-from clew.service.capture import Captured, Finds, chunks
-from clew.service.forks import Difference
-from clew.service.sessions import SessionDetail, SessionInfo
-from clew.store.leases import Lease
-from clew.store.plan import Appended
-from clew.store.verify import Verified
+
+if TYPE_CHECKING:
+    from clew.model.knowledge import Knowledge
+    from clew.model.working_set import Touched
+    from clew.service.capture import Captured, Finds
+    from clew.service.forks import Difference
+    from clew.service.sessions import SessionDetail, SessionInfo
+    from clew.store.leases import Lease
+    from clew.store.plan import Appended
+    from clew.store.verify import Verified
 
 
 class Local:
@@ -69,7 +73,7 @@ class Plane:
         metadata: dict[str, Any] | None = None,
         budget_tokens: int | None = None,
         budget_usd: float | None = None,
-    ) -> "OpenSession":
+    ) -> OpenSession:
         """Open a new session."""
         opened = self.client.call(
             "open", title=title, agent=agent, project=project, metadata=metadata, budget_tokens=budget_tokens,
@@ -77,11 +81,11 @@ class Plane:
         )  # fmt: skip
         return OpenSession(self.client, opened.id)
 
-    def get(self, id: str) -> "OpenSession":
+    def get(self, id: str) -> OpenSession:
         """The session with this id, or with the only id that begins so."""
         return OpenSession(self.client, self.client.call("show", session=id).session.id)
 
-    def resume(self, id: str, *, reason: str = "", runtime: str = "") -> "OpenSession":
+    def resume(self, id: str, *, reason: str = "", runtime: str = "") -> OpenSession:
         """Resume a paused or closed session."""
         changed = self.client.call("resume", session=id, reason=reason, runtime=runtime)
         return OpenSession(self.client, changed.id)
@@ -92,7 +96,7 @@ class Plane:
         found: list[SessionInfo] = self.client.call("sessions", project=project, agent=agent, state=state, limit=limit)
         return found
 
-    def diff(self, left: "str | OpenSession", right: "str | OpenSession") -> Difference:
+    def diff(self, left: str | OpenSession, right: str | OpenSession) -> Difference:
         """Where two sessions part, and what each has since."""
         found: Difference = self.client.call("diff", left=_id(left), right=_id(right))
         return found
@@ -109,6 +113,8 @@ class Plane:
         self, paths: list[str] | None = None, *, runtime: str = "", home: str = ""
     ) -> Iterator[Captured | Finds]:
         """Capture the sessions of agent programs: first what was found, then what became of each file."""
+        from clew.service.capture import chunks
+
         finds: Finds = self.client.call("capture_find", runtime=runtime, home=home, paths=paths)
         yield finds
         yield from finds.same
@@ -171,7 +177,7 @@ class OpenSession:
     def end_turn(self, *, usage: e.Usage | None = None, turn: str = "", stop_reason: str = "", model: str = "") -> int:
         return self._add(e.TurnEnded(turn=turn, usage=usage, stop_reason=stop_reason, model=model))
 
-    def call(self, tool: str, input: Any = None, *, touched: Iterable[e.Touch] = ()) -> "Call":
+    def call(self, tool: str, input: Any = None, *, touched: Iterable[e.Touch] = ()) -> Call:
         """Record a tool call; say what it returned with `returned`, or use it as a block."""
         call = Call(self, new_id())
         self._add(
@@ -214,7 +220,7 @@ class OpenSession:
     def archive(self, *, reason: str = "") -> None:
         self._call("archive", reason=reason, **self._fence())
 
-    def fork(self, *, at: int | None = None, title: str | None = None) -> "OpenSession":
+    def fork(self, *, at: int | None = None, title: str | None = None) -> OpenSession:
         """A child that shares everything up to and including `at` (default: now)."""
         return OpenSession(self._client, self._call("fork", at=at, title=title).id)
 
@@ -325,5 +331,5 @@ def _raw(value: Any) -> msgspec.Raw:
     return value if isinstance(value, msgspec.Raw) else msgspec.Raw(msgspec.json.encode(value))
 
 
-def _id(session: "str | OpenSession") -> str:
+def _id(session: str | OpenSession) -> str:
     return session.id if isinstance(session, OpenSession) else session

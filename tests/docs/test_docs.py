@@ -135,6 +135,8 @@ def test_every_command_in_running_text_exists(page: Path) -> None:
 def test_every_command_has_a_section() -> None:
     titles = " ".join(line for line in text(ROOT / "docs/cli.md").splitlines() if line.startswith("### clew"))
     words = set(re.findall(r"\w+", titles))
+    names = clew.list_commands(click.Context(clew))
+    assert {"open", "capture", "lease"} <= {*names}
     for name, command in clew.commands.items():
         below = command.commands if isinstance(command, click.Group) else {}
         assert ({name, *below} - {"completion"}) <= words

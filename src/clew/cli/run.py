@@ -46,7 +46,32 @@ def run() -> int:
         return 2
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class Commands(click.Group):
+    """The commands written by hand are there at once; the others are made when one of them is asked for.
+
+    Making them takes every operation's module, and most runs of a hand-written command need one or two of those.
+    """
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.commands:
+            self._make()
+        return super().get_command(ctx, cmd_name)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        self._make()
+        return super().list_commands(ctx)
+
+    def _make(self) -> None:
+        if not GROUPS.keys() <= self.commands.keys():
+            groups = {name: click.Group(name, help=text) for name, text in GROUPS.items()}
+            for group in groups.values():
+                self.add_command(group)
+            for operation in load().values():
+                if operation.name not in BY_HAND:
+                    groups.get(operation.name.partition("_")[0], self).add_command(command(operation))
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="clew", prog_name="clew", message="%(prog)s %(version)s")
 @click.option("--store", metavar="URL", help="sqlite:///path or postgresql://... [default: CLEW_STORE]")
 @click.option("--home", metavar="DIR", help="Where the embedded store lives. [default: CLEW_HOME or ~/.clew]")
@@ -149,15 +174,5 @@ def _plain_type(kind: Any) -> type:
     return _plain_type(arguments[0]) if arguments else kind
 
 
-def _build() -> None:
-    groups = {name: click.Group(name, help=text) for name, text in GROUPS.items()}
-    for group in groups.values():
-        clew.add_command(group)
-    for operation in load().values():
-        if operation.name not in BY_HAND:
-            groups.get(operation.name.partition("_")[0], clew).add_command(command(operation))
-    for made in (*streams.commands(json_option, complete_id), *programs.commands(json_option, complete_id)):
-        clew.add_command(made)
-
-
-_build()
+for made in (*streams.commands(json_option, complete_id), *programs.commands(json_option, complete_id)):
+    clew.add_command(made)

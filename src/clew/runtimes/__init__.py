@@ -5,6 +5,7 @@ A package of somebody else's offers an adapter under the entry point group `clew
 
 import importlib
 import os
+import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -111,10 +112,27 @@ def _loaded(name: str) -> Runtime | None:
 
 @cache
 def _others() -> dict[str, "EntryPoint"]:
-    """What other packages offer. Looked for when needed: reading every package's metadata takes its time."""
+    """What other packages offer."""
+    if not any(map(_mentions_us, sys.path)):
+        return {}
     from importlib.metadata import entry_points
 
     return {point.name: point for point in entry_points(group=GROUP)}
+
+
+def _mentions_us(place: str) -> bool:
+    """Whether a package in this place may offer an adapter: loading the library that knows takes much longer."""
+    if not os.path.isdir(place or "."):
+        return place.endswith((".zip", ".egg"))
+    with os.scandir(place or ".") as entries:
+        for entry in entries:
+            if entry.name.endswith((".dist-info", ".egg-info", ".egg-link")):
+                try:
+                    if GROUP.encode() in Path(entry.path, "entry_points.txt").read_bytes():
+                        return True
+                except OSError:
+                    continue
+    return False
 
 
 def _other(name: str) -> Runtime:

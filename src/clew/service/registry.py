@@ -105,6 +105,14 @@ def _parameters(function: Callable[..., Any]) -> tuple[Parameter, ...]:
     return tuple(found)
 
 
+def _found(name: str) -> Operation | None:
+    """An operation by name; a module that is called like it is looked into before all are loaded."""
+    module = name.partition("_")[0]
+    if module in MODULES:
+        importlib.import_module(f"clew.service.{module}")
+    return OPERATIONS.get(name) or load().get(name)
+
+
 def load() -> dict[str, Operation]:
     """Every operation, each module imported once."""
     for module in MODULES:
@@ -114,7 +122,7 @@ def load() -> dict[str, Operation]:
 
 def call(context: Context, name: str, arguments: Mapping[str, Any]) -> Any:
     """Carry out an operation, if the principal may."""
-    found = OPERATIONS.get(name) or load().get(name)
+    found = OPERATIONS.get(name) or _found(name)
     if found is None:
         raise InvalidInput(f"no operation {name!r}; there are {', '.join(sorted(OPERATIONS))}")
     parsed = _parse(found, arguments)
