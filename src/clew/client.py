@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from clew.model.working_set import Touched
     from clew.service.capture import Captured, Finds
     from clew.service.forks import Difference
+    from clew.service.materialise import Materialised
     from clew.service.sessions import SessionDetail, SessionInfo
     from clew.store.leases import Lease
     from clew.store.plan import Appended
@@ -109,17 +110,21 @@ class Plane:
         found: list[Verified] = self.client.call("verify", session=id)
         return found
 
-    def capture(
-        self, paths: list[str] | None = None, *, runtime: str = "", home: str = ""
-    ) -> Iterator[Captured | Finds]:
-        """Capture the sessions of agent programs: first what was found, then what became of each file."""
+    def capture(self, paths: list[str] | None = None, *, runtime: str = "", home: str = "") -> Iterator[Captured]:
+        """Capture the sessions of agent programs on this machine; tells what became of each file, as it is done."""
         from clew.service.capture import chunks
 
         finds: Finds = self.client.call("capture_find", runtime=runtime, home=home, paths=paths)
-        yield finds
         yield from finds.same
         for portion in chunks(finds.changed):
             yield from self.client.call("capture", files=portion)
+
+    def resume_in(
+        self, id: str, runtime: str, *, cwd: str = "", at: int | None = None, strict: bool = False
+    ) -> Materialised:
+        """Write a session as a native one of another program; returns its resume command and what was carried."""
+        made: Materialised = self.client.call("materialise", session=id, runtime=runtime, cwd=cwd, at=at, strict=strict)
+        return made
 
     def close(self) -> None:
         self.client.close()

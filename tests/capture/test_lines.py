@@ -13,15 +13,13 @@ from clew.model import codec
 from clew.model.conversation import conversation
 from clew.model.events import CallReturned, Event, MessageAdded, Opaque
 from clew.runtimes.rounds import rounds, text_of
-from clew.service.capture import Captured, Finds
+from clew.service.capture import Captured
 from clew.store import Store, open_store
 from support import claude
 
 
 def capture(plane: Plane, home: Path, **more: Any) -> list[Captured]:
-    found = list(plane.capture(runtime="claude-code", home=str(home), **more))
-    assert isinstance(found[0], Finds)
-    return [one for one in found[1:] if isinstance(one, Captured)]
+    return list(plane.capture(runtime="claude-code", home=str(home), **more))
 
 
 def only(plane: Plane, home: Path) -> Captured:

@@ -41,7 +41,7 @@ def elsewhere(plane: Plane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def captured(plane: Plane, home: Path, runtime: str = "") -> list[Captured]:
-    found = [one for one in plane.capture(runtime=runtime, home=str(home)) if isinstance(one, Captured)]
+    found = list(plane.capture(runtime=runtime, home=str(home)))
     assert not any(one.error for one in found), found
     return found
 

@@ -14,13 +14,13 @@ from clew.service.capture import Captured
 
 def capture(plane: Plane, home: Path, runtime: str = "") -> list[Captured]:
     """Capture what lies below a home; of every report the records are accounted for."""
-    return _sound([one for one in plane.capture(runtime=runtime, home=str(home)) if isinstance(one, Captured)])
+    return _sound(list(plane.capture(runtime=runtime, home=str(home))))
 
 
 def capture_paths(plane: Plane, *paths: Path, runtime: str = "") -> list[Captured]:
     """Capture these files and folders."""
     found = plane.capture([str(path) for path in paths], runtime=runtime)
-    return _sound([one for one in found if isinstance(one, Captured)])
+    return _sound(list(found))
 
 
 def _sound(reports: list[Captured]) -> list[Captured]:
