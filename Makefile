@@ -27,7 +27,12 @@ up: $(VENV)/.run  ## Install clew into .venv, check that it works, and say what 
 
 test: $(VENV)/.dev  ## Run the tests, e.g. make test ARGS='-n auto -k lease'.
 	@sh tools/system_packages.sh
+ifeq ($(ARGS),)
+	$(BIN)/python -m pytest -q -n 2 --ignore tests/crash
+	$(BIN)/python -m pytest -q tests/crash  # They kill and stop processes: one at a time.
+else
 	$(BIN)/python -m pytest $(ARGS)
+endif
 
 test-clients: $(VENV)/.dev  ## Run the real agent programs against a scripted model; installs them into a cache on first use.
 	@bash tools/install_clients.sh
