@@ -6,6 +6,8 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -234,31 +236,46 @@ def test_what_a_hook_reports_is_captured_and_briefed(clew: Clew, person: Path, h
 def test_watch_captures_what_comes_until_it_is_interrupted(person: Path, home: Path) -> None:
     environment = {**os.environ, "CLEW_HOME": str(home), "CLEW_PRINCIPAL": "person:ada"}
     argv = [sys.executable, "-m", "clew", "capture", "--home", str(person), "--watch", "--json"]
-    with subprocess.Popen(argv, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert json.loads(process.stdout.readline())["status"] == "new"
-        assert json.loads(process.stdout.readline())["total"]
-        path = claude.transcript(person)
-        # The watch may not have begun yet: go on saying something until it hears.
-        said = threading.Event()
-
-        def talk() -> None:
-            number = 0
-            while not said.wait(0.3):
-                number += 1
-                with path.open("ab") as file:
-                    file.write(claude.lines([claude.says(f"more{number}", None, f"more {number}")]))
-
-        talking = threading.Thread(target=talk)
-        talking.start()
+    with subprocess.Popen(
+        argv, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=_hear_interrupts
+    ) as process:  # fmt: skip
         try:
-            report = json.loads(process.stdout.readline())
-        finally:
-            said.set()
-            talking.join()
+            assert process.stdout is not None
+            assert json.loads(process.stdout.readline())["status"] == "new"
+            assert json.loads(process.stdout.readline())["total"]
+            with talking(claude.transcript(person)):
+                report = json.loads(process.stdout.readline())
+            assert report["status"] == "grown"
             process.send_signal(signal.SIGINT)
-        assert report["status"] == "grown"
-        assert process.wait(timeout=60) == 0
+            assert process.wait(timeout=60) == 0
+        finally:
+            process.kill()
+
+
+def _hear_interrupts() -> None:
+    """Whoever runs the tests in the background ignores interrupts, and so would every child."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+@contextmanager
+def talking(path: Path) -> Iterator[None]:
+    """Somebody who goes on saying something in a session: a watch may not have begun when the first word is said."""
+    done = threading.Event()
+
+    def talk() -> None:
+        number = 0
+        while not done.wait(0.3):
+            number += 1
+            with path.open("ab") as file:
+                file.write(claude.lines([claude.says(f"more{number}", None, f"more {number}")]))
+
+    thread = threading.Thread(target=talk)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
 
 
 def test_brief_is_a_page_of_text(clew: Clew, session: str) -> None:
