@@ -17,7 +17,7 @@ from clew.store import Store, leases, open_store
 from clew.store.verify import verify
 from support.drafts import check_order, message, name, names, without_source
 
-ROOM_BYTES = 1_000_000
+ROOM_BYTES = 2_000_000
 AFTERWARDS = 10
 
 

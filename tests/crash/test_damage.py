@@ -57,7 +57,7 @@ def make_sessions(folder: Path) -> list[str]:
 
 def append(store: Store, session: str, number: int) -> None:
     """Append a text of a line, of some pages, or one that becomes a blob."""
-    size = {7: 50_000, 3: 5_000}.get(number % 10, 150)
+    size = {7: 200_000, 3: 5_000}.get(number % 10, 150)
     store.append(store.session(session), [message(f"w-{number}", size)], actor="agent:w")
 
 

@@ -103,7 +103,7 @@ def test_an_append_that_finds_no_room_says_so_and_succeeds_when_there_is_room(nu
 
 
 def test_every_append_is_refused_while_there_is_no_room(scratch: Path) -> None:
-    said, _ = write_with("pwrite64:error=ENOSPC:when=80+", scratch)
+    said, _ = write_with("pwrite64:error=ENOSPC:when=120+", scratch)
     assert len(failed_batches(said)) > COUNT // 2
     assert codes(said) == {"disk_full"}
     check_log(said, scratch / LOG)

@@ -11,8 +11,8 @@ import msgspec
 
 from clew.model.events import Draft, Event, MessageAdded
 
-# How many characters a text has, and how often. The last kind is too large for a row and becomes a blob.
-SIZES = (((20, 400), 85), ((4_000, 12_000), 10), ((40_000, 80_000), 5))
+# How many characters a text has, and how often. The second kind may become a blob in a row, the last one in a file.
+SIZES = (((20, 400), 85), ((4_000, 60_000), 10), ((140_000, 180_000), 5))
 
 
 def name(writer: str, number: int) -> str:

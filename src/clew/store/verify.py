@@ -153,7 +153,7 @@ class _Check:
             hashed = chain.body_hash(body.encode())
             self._removal(seq, kind, body)
         elif blob_digest is not None:
-            hashed = self._blob_hash(seq, bytes(blob_digest))
+            body, hashed = self._from_blob(seq, bytes(blob_digest))
         else:
             header, hashed = self._sealed(seq, header, bytes(seal or b""), erased=kind == "erased")
         if self._previous is not None and chain.link(self._previous, header, hashed) != bytes(digest):
@@ -190,13 +190,15 @@ class _Check:
             self._report(seq, "its header was changed after its body was pruned")
         return seal[:32], seal[32:]
 
-    def _blob_hash(self, seq: int, digest: bytes) -> bytes:
+    def _from_blob(self, seq: int, digest: bytes) -> tuple[str | None, bytes]:
+        """The text of a body in a blob, and its hash."""
         rows = self._tx.run("blob_read", digest=digest)
         try:
-            return chain.body_hash(blob.unpack(digest, self._store.blobs.fetch(digest, rows[0] if rows else None)))
-        except ClewError as error:
+            data = blob.unpack(digest, self._store.blobs.fetch(digest, rows[0] if rows else None))
+            return data.decode(), chain.body_hash(data)
+        except (ClewError, UnicodeDecodeError) as error:
             self._report(seq, str(error))
-            return b""
+            return None, b""
 
     def _end(self, seq: int) -> None:
         head = self._store.head(self._session)
