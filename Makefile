@@ -22,6 +22,7 @@ up: $(VENV)/.run  ## Install clew into .venv, check that it works, and say what 
 	@$(BIN)/clew doctor
 	@echo
 	@echo "clew is ready. Try:"
+	@echo "  $(BIN)/clew capture    # what agent programs left on this machine"
 	@echo "  $(BIN)/clew open --title 'My first session'"
 	@echo "  $(BIN)/clew --help"
 

@@ -29,7 +29,7 @@ def small_disk(folder: Path, size: str) -> list[str]:
 @pytest.mark.parametrize(
     ("disk", "size", "least"),
     [
-        pytest.param("5m", 2_000, 60, id="before the first checkpoint"),
+        pytest.param("6m", 2_000, 100, id="before the first checkpoint"),
         pytest.param("13m", 2_000, 400, id="after a checkpoint"),
         pytest.param("5m", 150_000, 10, id="texts in blobs"),
     ],

@@ -23,7 +23,9 @@ def commands(json_option: Callable[..., Any], complete_id: Callable[..., Any]) -
 
     @click.command()
     @click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path())
-    @click.option("--runtime", default="", help="Only this program.", shell_complete=_complete_runtime)
+    @click.option(
+        "--runtime", default="", metavar="RUNTIME", help="Only this program.", shell_complete=_complete_runtime
+    )
     @click.option("--home", default="", metavar="DIR", help="A home directory other than yours.")
     @click.option("--watch", is_flag=True, help="Go on capturing what comes.")
     @click.option("--spool", is_flag=True, help="Capture what hooks have reported.", hidden=True)
