@@ -10,15 +10,7 @@ import msgspec
 from clew.model import codec
 from clew.model.errors import ClewError
 from clew.model.events import Event
-
-# Control characters, and the marks that turn the direction of text: shown, never obeyed.
-_HOSTILE = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"}
-_HOSTILE |= {code: f"\\u{code:04x}" for code in (0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))}
-
-
-def plain(text: str) -> str:
-    """Text that cannot drive a terminal."""
-    return text.translate(_HOSTILE)
+from clew.model.plain import plain
 
 
 def one_line(text: str, width: int = 100) -> str:

@@ -9,8 +9,9 @@ from typing import Any
 
 import click
 
-from clew.cli.output import plain, print_json, table
+from clew.cli.output import print_json, table
 from clew.model.errors import Conflict, InvalidInput
+from clew.model.plain import plain
 
 FORMS = ["native", "jsonl", "markdown", "html", "atif", "copilot"]
 FIELDS = ("runtime", "path", "session", "records", "events", "opaque", "quarantined", "error", "status", "note")

@@ -8,9 +8,10 @@ import click
 import msgspec
 
 from clew.app import Finding
-from clew.cli.output import one_line, plain, table
+from clew.cli.output import one_line, table
 from clew.model import events as e
 from clew.model.events import Event
+from clew.model.plain import plain
 from clew.model.retention import Policy
 from clew.service.care import Collected
 from clew.service.connecting import Known

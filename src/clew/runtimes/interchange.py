@@ -27,18 +27,13 @@ from clew.model.events import (
     SessionTitled,
     TextPart,
 )
+from clew.model.plain import plain as shown
 from clew.runtimes.contract import Format, Identity, Reading, Runtime, Unreadable, iso, micros, opaque, project_of, raw
 from clew.runtimes.rounds import Answer, Prompt, Results, Round, output_text, text_of
 
 NAME = "copilot-interchange"
 # The last second a four-digit year can tell.
 LAST = 253_402_300_799_000_000
-# Where text has an end of line, marks that turn its direction, or control characters: shown, never obeyed.
-_HOSTILE = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"}
-_HOSTILE |= {
-    code: f"\\u{code:04x}"
-    for code in (0x061C, 0x200E, 0x200F, 0x2028, 0x2029, *range(0x202A, 0x202F), *range(0x2066, 0x206A), 0xFEFF)
-}
 
 
 # What all exports share -----------------------------------------------------------------------------------------------
@@ -61,7 +56,7 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
 
 def plain(text: str) -> str:
     """Text that shows what it would rather do: only line feeds and tabs keep their meaning."""
-    return text.replace("\r\n", "\n").translate(_HOSTILE)
+    return shown(text.replace("\r\n", "\n"))
 
 
 def one_line(text: str) -> str:
