@@ -33,6 +33,10 @@ class Transaction(Protocol):
         """The rows of several statements, one after the other."""
         ...
 
+    def many(self, name: str, rows: Sequence[Parameters]) -> None:
+        """One statement, once for each row of parameters."""
+        ...
+
     def append(self, moves: Sequence[Row], events: Sequence[Row]) -> set[int]:
         """Move heads on and add their events; returns the sessions that were moved.
 
@@ -71,6 +75,14 @@ class Database(Protocol):
 
     def wait(self, timeout: float) -> None:
         """Return once something may have been committed, at the latest after the time; may return early."""
+        ...
+
+    def beside(self, package: str, ledger: str, *, fresh: bool = False) -> "Database":
+        """Where tables derived from this log live: apart, so that writing them never keeps an append waiting.
+
+        The statements are those of `package`; the table `ledger` says which version of their schema is there. With
+        `fresh` what is there is thrown away, whatever state it is in, and `define` makes it anew.
+        """
         ...
 
     def define(self, text: str, version: int) -> None:

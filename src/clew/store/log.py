@@ -11,7 +11,7 @@ The promises hold on SQLite and PostgreSQL alike and are tested literally on bot
 """
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -156,6 +156,16 @@ class Store:
                 candidates=ids,
             )
         return session_from(rows[0])
+
+    def projects(self) -> dict[int, str]:
+        """Every project by its key."""
+        with self.database.read() as tx:
+            return dict(tx.run("projects"))
+
+    def session_by_key(self, key: int) -> Session:
+        """The session with this key, which there is."""
+        with self.database.read() as tx:
+            return session_from(tx.run("session_by_key", key=key)[0])
 
     def sessions(
         self, *, project: str = "", agent: str = "", state: str = "", before: Session | None = None, limit: int = 50
@@ -316,6 +326,33 @@ class Store:
                 else tx.run("tail", after=after, limit=limit)
             )
             return [event for row in rows for event in self.events_in(tx, row[12], row[13], row[14], [row[:12]])]
+
+    def entries(self, *, after: int, limit: int = PAGE) -> Iterator[tuple[int, Event]]:
+        """What `tail` shows, one event at a time and each with the key of its session: for the views."""
+        with self.database.read() as tx:
+            rows = tx.run("tail", after=after, limit=limit)
+            for row in rows:
+                for event in self.events_in(tx, row[12], row[13], row[14], [row[:12]]):
+                    yield row[13], event
+
+    def own_events(self, session: Session, *, upto: int) -> Iterator[Event]:
+        """The events a session itself wrote, up to and including one, a page at a time."""
+        after = 0
+        while after < upto:
+            with self.database.read() as tx:
+                rows = tx.run(
+                    "events", project=session.project_key, session=session.key, first=after + 1, last=upto, limit=PAGE
+                )
+                yield from self.events_in(tx, session.project_key, session.key, session.id, rows)
+            if len(rows) < PAGE:
+                return
+            after = rows[-1][0]
+
+    def own_event(self, session: Session, seq: int) -> Event | None:
+        """One event that the session itself wrote."""
+        with self.database.read() as tx:
+            rows = tx.run("events", project=session.project_key, session=session.key, first=seq, last=seq, limit=1)
+            return next(iter(self.events_in(tx, session.project_key, session.key, session.id, rows)), None)
 
     def last_position(self) -> int:
         """The position of the newest event."""

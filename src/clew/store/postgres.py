@@ -16,13 +16,17 @@ from psycopg import errors, sql
 from psycopg.conninfo import conninfo_to_dict
 
 from clew.model.errors import Busy, ClewError, Conflict, Damaged, DiskFull, InvalidInput, StoreError, Unavailable
-from clew.store.contract import EVENT, MOVE, Row, Statement
-from clew.store.queries import queries
+from clew.store.contract import EVENT, MOVE, Parameters, Row, Statement
+from clew.store.queries import optional_queries, queries
 
 CONNECT_SECONDS = 10
 IDLE_MS = 5000
 SCHEMA_LOCK = 0x636C6577
-TABLES = ("event", "session", "head", "blob")
+# What is left of removed rows is in these, by the package whose tables they are.
+TABLES = {
+    "clew.store": ("event", "session", "head", "blob"),
+    "clew.views": ("listing", "touched", "spending", "passage", "speaking"),
+}
 
 
 class Postgres:
@@ -31,7 +35,10 @@ class Postgres:
     dialect = "pg"
     remote = True
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, package: str = "clew.store", ledger: str = "clew_schema") -> None:
+        self._url = url
+        self._package = package
+        self._ledger = ledger
         self._parameters = _parsed(url)
         self.place = _place(self._parameters)
         self._lock = threading.Lock()
@@ -134,6 +141,16 @@ class Postgres:
             for _ in self._listener.notifies(timeout=timeout, stop_after=1):
                 pass
 
+    # What is derived from the log -------------------------------------------------------------------------------------
+
+    def beside(self, package: str, ledger: str, *, fresh: bool = False) -> "Postgres":
+        # The same database, over connections of its own: whoever writes there never keeps the log waiting.
+        made = Postgres(self._url, package=package, ledger=ledger)
+        if fresh:
+            with made._translating():
+                made._writer.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(sql.Identifier(ledger)))
+        return made
+
     # Schema and care --------------------------------------------------------------------------------------------------
 
     def define(self, text: str, version: int) -> None:
@@ -147,9 +164,10 @@ class Postgres:
             return self._version(tx.connection)
 
     def _version(self, connection: psycopg.Connection) -> int:
-        if connection.execute("SELECT to_regclass('clew_schema')").fetchone() == (None,):
+        if connection.execute("SELECT to_regclass(%s)", [self._ledger]).fetchone() == (None,):
             return 0
-        row = connection.execute("SELECT max(version) FROM clew_schema").fetchone()
+        ledger = sql.Identifier(self._ledger)
+        row = connection.execute(sql.SQL("SELECT coalesce(max(version), 0) FROM {}").format(ledger)).fetchone()
         return int(row[0]) if row else 0
 
     @contextmanager
@@ -161,7 +179,7 @@ class Postgres:
 
     def scrub(self) -> list[str]:
         with self._lock, self._translating():
-            for table in TABLES:
+            for table in TABLES[self._package]:
                 self._writer.execute(sql.SQL("VACUUM FULL {}").format(sql.Identifier(table)))
         return [
             "the server's write-ahead log: it keeps old segments until it recycles them; see docs/erasure.md",
@@ -171,7 +189,7 @@ class Postgres:
     def check(self) -> list[str]:
         problems = []
         with self.read() as tx:
-            for table in TABLES:
+            for table in TABLES[self._package]:
                 try:
                     tx.connection.execute(sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(table)))
                 except psycopg.Error as error:
@@ -223,12 +241,13 @@ class Postgres:
 
 
 class _Transaction:
-    __slots__ = ("_database", "_queries", "connection")
+    __slots__ = ("_database", "_optional", "_queries", "connection")
 
     def __init__(self, connection: psycopg.Connection, database: Postgres) -> None:
         self.connection = connection
         self._database = database
-        self._queries = queries("pg")
+        self._queries = queries("pg", database._package)
+        self._optional = optional_queries("pg", database._package)
 
     def run(self, name: str, /, **parameters: Any) -> list[Row]:
         return self.batch([(name, parameters)])[0]
@@ -237,11 +256,18 @@ class _Transaction:
         found = []
         try:
             for name, parameters in statements:
-                cursor = self.connection.cursor(binary=True).execute(self._queries[name].encode(), parameters)
+                text = self._queries.get(name) or self._optional[name].given(parameters)
+                cursor = self.connection.cursor(binary=True).execute(text.encode(), parameters)
                 found.append(cursor.fetchall() if cursor.description else [])
         except psycopg.Error as error:
             raise self._database._translated(error) from error
         return found
+
+    def many(self, name: str, rows: Sequence[Parameters]) -> None:
+        try:
+            self.connection.cursor(binary=True).executemany(self._queries[name].encode(), rows)
+        except psycopg.Error as error:
+            raise self._database._translated(error) from error
 
     def append(self, moves: Sequence[Row], events: Sequence[Row]) -> set[int]:
         try:

@@ -15,6 +15,9 @@ INSERT INTO project (name) VALUES (:name) ON CONFLICT (name) DO NOTHING
 -- name: project_key
 SELECT key FROM project WHERE name = :name
 
+-- name: projects
+SELECT key, name FROM project ORDER BY name
+
 -- name: session_add
 INSERT INTO session (project, id, agent, title, metadata, parent, upto, opened_at, control)
 VALUES (:project, :id, :agent, :title, :metadata, :parent, :upto, :at, :control)

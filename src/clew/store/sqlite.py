@@ -16,9 +16,9 @@ from typing import Any
 import apsw
 
 from clew.model.errors import Busy, ClewError, Conflict, Damaged, DiskFull, StoreError, Unavailable
-from clew.store.contract import EVENT, Row, Statement
+from clew.store.contract import EVENT, Parameters, Row, Statement
 from clew.store.folders import make_private, sync
-from clew.store.queries import queries
+from clew.store.queries import optional_queries, queries
 
 SAFE_VERSION = 3_051_003
 BUSY_SECONDS = 60.0
@@ -35,7 +35,9 @@ class SQLite:
     dialect = "lite"
     remote = False
 
-    def __init__(self, path: Path, *, synchronous: str = "FULL") -> None:
+    def __init__(
+        self, path: Path, *, synchronous: str = "FULL", package: str = "clew.store", ledger: str = "clew_schema"
+    ) -> None:
         if apsw.SQLITE_VERSION_NUMBER < SAFE_VERSION:
             raise StoreError(
                 f"SQLite {apsw.sqlite_lib_version()} can corrupt a database that several programs write; "
@@ -43,6 +45,8 @@ class SQLite:
             )
         self.path = path
         self._synchronous = synchronous
+        self._package = package
+        self._ledger = ledger
         self._lock = threading.Lock()
         self._readers: list[_Transaction] = []
         self._commits = threading.Condition()
@@ -65,7 +69,7 @@ class SQLite:
             connection.close()
         except apsw.Error as error:
             raise self._translated(error) from error
-        if names and "clew_schema" not in names:
+        if names and self._ledger not in names:
             raise Damaged(
                 f"{self.path} is a database of another program (it has tables such as {min(names)!r}), not a clew "
                 "database; it was left alone: name another file"
@@ -178,6 +182,17 @@ class SQLite:
             self._commits.wait(min(timeout, POLL_SECONDS))
             self._waiting -= 1
 
+    # What is derived from the log -------------------------------------------------------------------------------------
+
+    def beside(self, package: str, ledger: str, *, fresh: bool = False) -> "SQLite":
+        # A file of its own: whoever writes there never keeps the log waiting, and it can be thrown away. After a power
+        # loss it may be a little behind, and catches up.
+        path = self.path.with_name(f"{self.path.stem}-views{self.path.suffix}")
+        if fresh:
+            for suffix in ("", "-wal", "-shm"):
+                Path(f"{path}{suffix}").unlink(missing_ok=True)
+        return SQLite(path, synchronous="NORMAL", package=package, ledger=ledger)
+
     # Schema and care --------------------------------------------------------------------------------------------------
 
     def define(self, text: str, version: int) -> None:
@@ -194,10 +209,10 @@ class SQLite:
 
     def _version(self, connection: apsw.Connection) -> int:
         try:
-            found = connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'clew_schema'").fetchall()
+            found = connection.execute("SELECT 1 FROM sqlite_schema WHERE name = ?", [self._ledger]).fetchall()
             if not found:
                 return 0
-            [(version,)] = connection.execute("SELECT coalesce(max(version), 0) FROM clew_schema").fetchall()
+            [(version,)] = connection.execute(f"SELECT coalesce(max(version), 0) FROM {self._ledger}").fetchall()  # noqa: S608
             return version if isinstance(version, int) else 0
         except apsw.Error as error:
             raise self._translated(error) from error
@@ -233,9 +248,12 @@ class SQLite:
 
     def close(self) -> None:
         with self._lock:
-            while self._readers:
-                self._readers.pop().connection.close()
-            self._writer.connection.close()
+            self._close()
+
+    def _close(self) -> None:
+        while self._readers:
+            self._readers.pop().connection.close(True)
+        self._writer.connection.close(True)
 
     def _no_room(self) -> DiskFull:
         return DiskFull(
@@ -283,18 +301,20 @@ class _Writing:
 class _Transaction:
     """A connection and its one cursor; making a new cursor for each statement would cost as much as a small one."""
 
-    __slots__ = ("_cursor", "_database", "_queries", "connection", "execute")
+    __slots__ = ("_cursor", "_database", "_optional", "_queries", "connection", "execute")
 
     def __init__(self, connection: apsw.Connection, database: SQLite) -> None:
         self.connection = connection
         self._cursor = connection.cursor()
         self.execute = self._cursor.execute
         self._database = database
-        self._queries = queries("lite")
+        self._queries = queries("lite", database._package)
+        self._optional = optional_queries("lite", database._package)
 
     def run(self, name: str, /, **parameters: Any) -> list[Row]:
         try:
-            return self.execute(self._queries[name], parameters).fetchall()
+            text = self._queries.get(name) or self._optional[name].given(parameters)
+            return self.execute(text, parameters).fetchall()
         except apsw.Error as error:
             raise self._database._translated(error) from error
         except UnicodeDecodeError as error:
@@ -306,6 +326,12 @@ class _Transaction:
         texts, execute = self._queries, self.execute
         try:
             return [execute(texts[name], parameters).fetchall() for name, parameters in statements]
+        except apsw.Error as error:
+            raise self._database._translated(error) from error
+
+    def many(self, name: str, rows: Sequence[Parameters]) -> None:
+        try:
+            self._cursor.executemany(self._queries[name], rows)
         except apsw.Error as error:
             raise self._database._translated(error) from error
 
