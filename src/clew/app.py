@@ -60,6 +60,7 @@ def connect(
         principal=chosen.principal,
         grants=(owner_of_everything(chosen.principal),),
         machine=chosen.machine,
+        home=str(chosen.home),
     )
     return Plane(Local(context))
 

@@ -27,9 +27,12 @@ if TYPE_CHECKING:
     from clew.model.knowledge import Knowledge
     from clew.model.working_set import Touched
     from clew.service.capture import Captured, Finds
+    from clew.service.files import Touching
     from clew.service.forks import Difference
     from clew.service.materialise import Materialised
-    from clew.service.sessions import SessionDetail, SessionInfo
+    from clew.service.search import Found
+    from clew.service.sessions import SessionDetail, SessionInfo, SessionLine
+    from clew.service.usage import UsageReport
     from clew.store.leases import Lease
     from clew.store.plan import Appended
     from clew.store.verify import Verified
@@ -56,7 +59,7 @@ class Local:
         return self._context.store.last_position()
 
     def close(self) -> None:
-        self._context.store.close()
+        self._context.close()
 
 
 class Plane:
@@ -91,10 +94,24 @@ class Plane:
         changed = self.client.call("resume", session=id, reason=reason, runtime=runtime)
         return OpenSession(self.client, changed.id)
 
-    def sessions(
-        self, *, project: str = "", agent: str = "", state: str | None = None, limit: int = 50
-    ) -> list[SessionInfo]:
-        found: list[SessionInfo] = self.client.call("sessions", project=project, agent=agent, state=state, limit=limit)
+    def sessions(self, **filters: Any) -> list[SessionLine]:
+        """Sessions, those with the latest activity first; the filters are those of `clew sessions`."""
+        found: list[SessionLine] = self.client.call("sessions", **filters)
+        return found
+
+    def search(self, query: str = "", **filters: Any) -> Found:
+        """Search what was asked, answered, run and returned; the filters are those of `clew search`."""
+        found: Found = self.client.call("search", query=query, **filters)
+        return found
+
+    def usage(self, *by: str, **filters: Any) -> UsageReport:
+        """Tokens and cost, by day or by what is named; the filters are those of `clew usage`."""
+        found: UsageReport = self.client.call("usage", by=list(by) or None, **filters)
+        return found
+
+    def files(self, path: str, **filters: Any) -> list[Touching]:
+        """Which sessions touched a file, and how."""
+        found: list[Touching] = self.client.call("files", path=path, **filters)
         return found
 
     def diff(self, left: str | OpenSession, right: str | OpenSession) -> Difference:

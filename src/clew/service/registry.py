@@ -10,7 +10,7 @@ import importlib
 import inspect
 import typing
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -19,6 +19,9 @@ from clew.model.errors import Denied, InvalidInput
 from clew.model.events import Draft, OperationCalled
 from clew.model.session import Session
 from clew.store import Store
+
+if TYPE_CHECKING:
+    from clew.views.upkeep import Views
 
 MODULES = (
     "sessions",
@@ -32,6 +35,10 @@ MODULES = (
     "exports",
     "connecting",
     "briefs",
+    "search",
+    "usage",
+    "files",
+    "views",
 )
 
 
@@ -42,6 +49,23 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     principal: str
     grants: tuple[Grant, ...]
     machine: str = ""
+    home: str = ""
+    """Where a person keeps settings of their own."""
+    _views: list["Views"] = msgspec.field(default_factory=list)
+
+    @property
+    def views(self) -> "Views":
+        """The views of the log; loaded on first use, because most operations need none."""
+        if not self._views:
+            from clew.views.upkeep import Views
+
+            self._views.append(Views(self.store))
+        return self._views[0]
+
+    def close(self) -> None:
+        for views in self._views:
+            views.close()
+        self.store.close()
 
 
 class Parameter(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,6 +76,8 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True):
     required: bool
     default: Any
     is_session: bool
+    by_name: bool
+    """Whether it is only ever given by name, as filters and settings are."""
 
 
 class Operation(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,17 +126,27 @@ def _parameters(function: Callable[..., Any]) -> tuple[Parameter, ...]:
         required = parameter.default is parameter.empty
         kind = (str if required else str | None) if is_session else hints[name]
         found.append(
-            Parameter(name=name, type=kind, required=required, default=parameter.default, is_session=is_session)
+            Parameter(
+                name=name,
+                type=kind,
+                required=required,
+                default=parameter.default,
+                is_session=is_session,
+                by_name=parameter.kind is parameter.KEYWORD_ONLY,
+            )
         )
     return tuple(found)
 
 
-def _found(name: str) -> Operation | None:
+def one(name: str) -> Operation:
     """An operation by name; a module that is called like it is looked into before all are loaded."""
     module = name.partition("_")[0]
     if module in MODULES:
         importlib.import_module(f"clew.service.{module}")
-    return OPERATIONS.get(name) or load().get(name)
+    found = OPERATIONS.get(name) or load().get(name)
+    if found is None:
+        raise InvalidInput(f"no operation {name!r}; there are {', '.join(sorted(OPERATIONS))}")
+    return found
 
 
 def load() -> dict[str, Operation]:
@@ -122,9 +158,7 @@ def load() -> dict[str, Operation]:
 
 def call(context: Context, name: str, arguments: Mapping[str, Any]) -> Any:
     """Carry out an operation, if the principal may."""
-    found = OPERATIONS.get(name) or _found(name)
-    if found is None:
-        raise InvalidInput(f"no operation {name!r}; there are {', '.join(sorted(OPERATIONS))}")
+    found = OPERATIONS.get(name) or one(name)
     parsed = _parse(found, arguments)
     sessions = {
         parameter.name: context.store.session(text)

@@ -51,10 +51,18 @@ def retention_apply(context: Context) -> list[Pruned]:
     """Prune the conversations whose time is over; knowledge stays, and so does what a fork still reads."""
     pruned = forget.apply_policies(context.store, actor=context.principal)
     context.store.collect_blobs()
+    if pruned:
+        context.views.purge()
     return pruned
 
 
 @operation(right=Right.ADMINISTER, audited=True)
 def erase(context: Context, session: Session, *, with_forks: bool = False, reason: str = "") -> list[Erased]:
     """Erase a session's content for good; the record that it existed and was erased stays."""
-    return forget.erase(context.store, session, actor=context.principal, with_forks=with_forks, reason=reason)
+    erased = forget.erase(context.store, session, actor=context.principal, with_forks=with_forks, reason=reason)
+    beyond = context.views.purge()
+    return [msgspec.structs.replace(one, beyond_reach=_both(one.beyond_reach, beyond)) for one in erased]
+
+
+def _both(one: list[str], other: list[str]) -> list[str]:
+    return one + [place for place in other if place not in one]

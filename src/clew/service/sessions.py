@@ -23,7 +23,10 @@ from clew.model.events import (
 )
 from clew.model.session import Head, Session, State
 from clew.model.working_set import Touched, working_set
+from clew.service import scope
 from clew.service.registry import Context, operation
+from clew.store.log import EVERYTHING
+from clew.views.listing import Line, line_from
 
 Reason = Annotated[str, msgspec.Meta(description="Why; kept in the log.")]
 Runtime = Annotated[str, msgspec.Meta(description="The program it goes on in.")]
@@ -49,6 +52,26 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     spent_cost_micros: int = 0
     budget: Budget | None = None
     metadata: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class SessionLine(SessionInfo, frozen=True, kw_only=True, omit_defaults=True):
+    """A session in a list. `last_at` and `began_at` are when things happened, as the runtime's clock says.
+
+    Turns, calls, errors, tokens and cost are the session's own; what it shares with the session it was forked from
+    counts there. `cost_micros` is None when no price is known.
+    """
+
+    runtime: str = ""
+    person: str = ""
+    machine: str = ""
+    folder: str = ""
+    outcome: str = ""
+    turns: int = 0
+    calls: int = 0
+    errors: int = 0
+    began_at: int = 0
+    tokens: int = 0
+    cost_micros: int | None = None
 
 
 class Stretch(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,15 +159,57 @@ def open_session(
 def sessions(
     context: Context,
     *,
-    project: Annotated[str, msgspec.Meta(description="Only this project.")] = "",
-    agent: Annotated[str, msgspec.Meta(description="Only this agent.")] = "",
+    project: scope.Project = "",
+    agent: scope.Agent = "",
+    person: scope.Person = "",
+    runtime: scope.Runtime = "",
+    machine: scope.Machine = "",
     state: State | None = None,
-    limit: Annotated[int, msgspec.Meta(ge=1, description="How many at the most.")] = 50,
+    file: scope.File = "",
+    failed: Annotated[bool, msgspec.Meta(description="Only sessions with calls that failed.")] = False,
+    when: scope.When = "",
+    since: scope.Since = "",
+    until: scope.Until = "",
+    limit: Annotated[int, msgspec.Meta(ge=1, le=10_000, description="How many at the most.")] = 50,
     before: Session | None = None,
-) -> list[SessionInfo]:
-    """List sessions, newest first."""
-    found = context.store.sessions(project=project, agent=agent, state=state or "", before=before, limit=limit)
-    return [info(context, one.session, one.head) for one in found]
+) -> list[SessionLine]:
+    """List sessions, those with the latest activity first."""
+    period = scope.times(when, since, until)
+    context.views.catch_up()
+    wanted: dict[str, Any] = {
+        "project": scope.project_key(context, project) if project else None, "agent": agent or None,
+        "person": scope.principal(person) if person else None, "runtime": runtime or None, "machine": machine or None,
+        "state": str(state) if state else None, "since": period.start, "until": period.end,
+        "failed": 1 if failed else None,
+    }  # fmt: skip
+    given = {name: value for name, value in wanted.items() if value is not None}
+    touching = scope.touching(context, file) if file else None
+    with context.views.read() as tx:
+        place = tx.run("listing_of", session=before.key) if before else []
+        at, key = (place[0][18], place[0][0]) if place else (EVERYTHING, EVERYTHING)
+        if touching is not None:
+            given["keys"] = msgspec.json.encode(sorted(touching)).decode()
+        lines = [line_from(row) for row in tx.run("listing", before_at=at, before=key, limit=limit, **given)]
+    return _with_heads(context, lines)
+
+
+def _with_heads(context: Context, lines: list[Line]) -> list[SessionLine]:
+    """What the log itself says of the listed sessions is taken from there."""
+    from clew.service.usage import costs
+
+    spent = costs(context, [line.session for line in lines])
+    found = []
+    for line in lines:
+        session = context.store.session_by_key(line.session)
+        about = msgspec.structs.asdict(info(context, session, context.store.head(session)))
+        tokens, cost = spent.get(line.session, (0, None))
+        about |= {
+            "title": line.title, "last_at": line.last_at, "began_at": line.began_at, "runtime": line.runtime,
+            "person": line.person, "machine": line.machine, "folder": line.folder, "outcome": line.outcome,
+            "turns": line.turns, "calls": line.calls, "errors": line.errors, "tokens": tokens, "cost_micros": cost,
+        }  # fmt: skip
+        found.append(SessionLine(**about))
+    return found
 
 
 @operation(right=Right.READ)

@@ -1,0 +1,62 @@
+"""What a view is: a name, a version, and a fold over the events of all sessions in the order they became visible."""
+
+from collections.abc import Callable
+from typing import ClassVar, Protocol
+
+import msgspec
+
+from clew.model.events import Event
+from clew.model.session import Session
+from clew.store.contract import Transaction
+
+
+class Fold(Protocol):
+    """A view under way: takes some events, and writes what they change in one transaction.
+
+    What it writes depends on nothing but the events. A new `version` makes the view be built again from the log.
+    """
+
+    name: ClassVar[str]
+    version: ClassVar[int]
+
+    def __init__(self, tx: Transaction, session: Callable[[int], Session], dialect: str) -> None:
+        """`session` tells who a session is, by its key."""
+        ...
+
+    def add(self, key: int, event: Event) -> None:
+        """Take in the next event of the session with this key."""
+        ...
+
+    def forget(self, key: int) -> None:
+        """Drop all that was ever taken in of a session."""
+        ...
+
+    def finish(self) -> None:
+        """Write what has been taken in."""
+        ...
+
+    @staticmethod
+    def clear(tx: Transaction, dialect: str) -> None:
+        """Empty the view's tables."""
+        ...
+
+
+class Origin(msgspec.Struct, frozen=True):
+    """What a session's own metadata says of where it comes from."""
+
+    runtime: str = ""
+    machine: str = ""
+
+
+def origin_of(session: Session) -> Origin:
+    try:
+        return msgspec.json.decode(session.metadata or "{}", type=Origin)
+    except msgspec.DecodeError:
+        return Origin()  # Anybody may write anything there.
+
+
+def when(event: Event, before: int = 0) -> int:
+    """When it happened: as the runtime says; else as the one before it, if it is a record of the runtime; else now."""
+    if event.said_at is not None:
+        return max(event.said_at, 0)
+    return before if before and event.source is not None else event.at

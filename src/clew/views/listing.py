@@ -1,0 +1,138 @@
+"""The list: a line for each session, with what a person wants to see of it at a glance."""
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import msgspec
+
+from clew.model.events import (
+    KINDS,
+    CallMade,
+    CallReturned,
+    Event,
+    MessageAdded,
+    Removed,
+    RuntimeAttached,
+    SessionClosed,
+    SessionForked,
+    SessionOpened,
+    SessionResumed,
+    SessionTitled,
+)
+from clew.model.session import LIFECYCLE, Session, State
+from clew.store.contract import Row, Transaction
+from clew.views.contract import origin_of, when
+
+# Steps that are somebody's work on the session, as opposed to its keeping.
+WORK = ("work", "knowledge")
+
+
+class Line(msgspec.Struct):
+    """A session in the list; the fields are the columns of its row, in their order.
+
+    The counts are of the session's own events, not of those it shares with the session it was forked from. `said_at`
+    and `kept_at` are the newest times of a runtime's clock and of the log's.
+    """
+
+    session: int
+    project: int
+    id: str
+    title: str = ""
+    agent: str = ""
+    person: str = ""
+    runtime: str = ""
+    machine: str = ""
+    folder: str = ""
+    state: str = str(State.OPENED)
+    outcome: str = ""
+    events: int = 0
+    turns: int = 0
+    calls: int = 0
+    errors: int = 0
+    began_at: int = 0
+    said_at: int = 0
+    kept_at: int = 0
+    last_at: int = 0
+
+
+def line_from(row: Row) -> Line:
+    return Line(*row)
+
+
+def take(line: Line, event: Event) -> None:
+    """Bring a line on by one event."""
+    body = event.body
+    line.events += 1
+    if event.at > line.kept_at:
+        line.kept_at = event.at
+    kind = KINDS.get(body.kind) if isinstance(body, Removed) else type(body)
+    step = kind.step if kind is not None else "keeping"
+    line.state = LIFECYCLE[line.state].get(step, line.state)
+    if event.said_at is not None or (event.source is None and step in WORK):
+        at = when(event)
+        if at > line.said_at:
+            line.said_at = at
+        if not line.began_at or at < line.began_at:
+            line.began_at = at
+    line.last_at = line.said_at or line.kept_at
+    match body:
+        case MessageAdded(role="user", side=""):
+            line.turns += 1
+        case CallMade():
+            line.calls += 1
+        case CallReturned(failed=True):
+            line.errors += 1
+        case RuntimeAttached():
+            line.runtime = body.runtime
+            line.machine = body.machine or line.machine
+            line.folder = body.cwd or line.folder
+        case SessionTitled(title=title):
+            line.title = title
+        case SessionOpened(title=title) | SessionForked(title=title):
+            line.title, line.person = title, event.actor
+        case SessionClosed(outcome=outcome):
+            line.outcome = outcome
+        case SessionResumed():
+            line.outcome = ""
+
+
+class Listing:
+    """The fold of the list."""
+
+    name: ClassVar[str] = "sessions"
+    version: ClassVar[int] = 1
+
+    def __init__(self, tx: Transaction, session: Callable[[int], Session], dialect: str) -> None:
+        self._tx = tx
+        self._session = session
+        self._lines: dict[int, Line] = {}
+
+    def add(self, key: int, event: Event) -> None:
+        line = self._lines.get(key)
+        if line is None:
+            line = self._lines[key] = self._known(key) or self._new(key)
+        take(line, event)
+
+    def forget(self, key: int) -> None:
+        self._lines.pop(key, None)
+        self._tx.run("listing_drop", session=key)
+
+    def finish(self) -> None:
+        rows: list[dict[str, Any]] = [msgspec.structs.asdict(line) for line in self._lines.values()]
+        self._tx.many("listing_set", rows)
+
+    @staticmethod
+    def clear(tx: Transaction, dialect: str) -> None:
+        tx.run("listing_clear")
+
+    def _known(self, key: int) -> Line | None:
+        rows = self._tx.run("listing_of", session=key)
+        return line_from(rows[0]) if rows else None
+
+    def _new(self, key: int) -> Line:
+        one = self._session(key)
+        origin = origin_of(one)
+        return Line(
+            session=key, project=one.project_key, id=one.id, agent=one.agent, runtime=origin.runtime,
+            machine=origin.machine,
+        )  # fmt: skip

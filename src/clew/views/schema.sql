@@ -1,0 +1,103 @@
+-- The views: tables folded from the log. All of this can be dropped and built again; nothing here is the only copy.
+
+DROP TABLE IF EXISTS view;
+DROP TABLE IF EXISTS listing;
+DROP TABLE IF EXISTS touched;
+DROP TABLE IF EXISTS spending;
+DROP TABLE IF EXISTS passage;
+DROP TABLE IF EXISTS speaking;
+--lite DROP TABLE IF EXISTS words;
+
+-- How far each view has come, and by which version of its fold.
+CREATE TABLE view (
+    name TEXT PRIMARY KEY,
+    version BIGINT NOT NULL,
+    position BIGINT NOT NULL
+);
+
+-- The list: a line for each session.
+CREATE TABLE listing (
+    session {id},
+    project BIGINT NOT NULL,
+    id TEXT NOT NULL,
+    title TEXT NOT NULL,
+    agent TEXT NOT NULL,
+    person TEXT NOT NULL,
+    runtime TEXT NOT NULL,
+    machine TEXT NOT NULL,
+    folder TEXT NOT NULL,
+    state TEXT NOT NULL,
+    outcome TEXT NOT NULL,
+    events BIGINT NOT NULL,
+    turns BIGINT NOT NULL,
+    calls BIGINT NOT NULL,
+    errors BIGINT NOT NULL,
+    began_at BIGINT NOT NULL,
+    said_at BIGINT NOT NULL,
+    kept_at BIGINT NOT NULL,
+    last_at BIGINT NOT NULL
+);
+CREATE INDEX listing_last ON listing (last_at, session);
+CREATE INDEX listing_project ON listing (project, last_at, session);
+CREATE INDEX listing_agent ON listing (agent, last_at, session);
+CREATE INDEX listing_person ON listing (person, last_at, session);
+CREATE INDEX listing_runtime ON listing (runtime, last_at, session);
+CREATE INDEX listing_state ON listing (state, last_at, session);
+
+-- The working set: what each session touched. `name` is the last part of a path, in lower case.
+CREATE TABLE touched (
+    session BIGINT NOT NULL,
+    type TEXT NOT NULL,
+    what TEXT NOT NULL,
+    name TEXT NOT NULL,
+    read BIGINT NOT NULL,
+    written BIGINT NOT NULL,
+    read_seq BIGINT NOT NULL,
+    written_seq BIGINT NOT NULL,
+    last_at BIGINT NOT NULL,
+    PRIMARY KEY (session, type, what)
+){clustered};
+CREATE INDEX touched_name ON touched (name, session);
+
+-- Usage: a row for each event that says what an answer cost. `message` is a hash of the provider's id of the answer, or
+-- of the event itself. An answer that several sessions tell of is counted for the one that told it first.
+CREATE TABLE spending (
+    session BIGINT NOT NULL,
+    seq BIGINT NOT NULL,
+    message BIGINT NOT NULL,
+    position BIGINT NOT NULL,
+    at BIGINT NOT NULL,
+    model TEXT NOT NULL,
+    input BIGINT NOT NULL,
+    output BIGINT NOT NULL,
+    cache_read BIGINT NOT NULL,
+    cache_write BIGINT NOT NULL,
+    reasoning BIGINT NOT NULL,
+    cost_micros BIGINT NOT NULL,
+    PRIMARY KEY (session, seq)
+){clustered};
+CREATE INDEX spending_message ON spending (message, position);
+
+-- The text index: a passage is an event that says something. Its id grows with the hour in which it was said, so that
+-- the newest come first without sorting. The text itself stays in the log.
+CREATE TABLE passage (
+    id {id},
+    session BIGINT NOT NULL,
+    seq BIGINT NOT NULL,
+--pg    words TSVECTOR NOT NULL,
+    at BIGINT NOT NULL
+);
+--lite CREATE VIRTUAL TABLE words USING fts5 (text, content='', contentless_delete=1, detail=none, tokenize='ascii');
+--pg CREATE INDEX passage_words ON passage USING gin (words) WITH (fastupdate = off);
+--pg ALTER TABLE passage ALTER words SET STATISTICS 0;
+--pg ALTER TABLE listing ALTER title SET STATISTICS 0, ALTER folder SET STATISTICS 0, ALTER outcome SET STATISTICS 0;
+--pg ALTER TABLE touched ALTER what SET STATISTICS 0, ALTER name SET STATISTICS 0;
+
+-- What the text index must remember of a session from one event to the next: its runtime, the tools of the calls that
+-- have not returned, and what the clock showed last.
+CREATE TABLE speaking (
+    session {id},
+    runtime TEXT NOT NULL,
+    calls TEXT NOT NULL,
+    at BIGINT NOT NULL
+);

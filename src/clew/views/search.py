@@ -1,0 +1,284 @@
+"""Searching the text index: which passages answer a query, newest first or by relevance, at a bounded cost.
+
+The index tells which passages have all the words; where their order matters the text itself is asked. One search looks
+at no more than `MOST_LOOKED_AT` passages, newest first. What lies beyond is found by going on from its cursor.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from clew.model.errors import InvalidInput
+from clew.model.events import CallMade, CallReturned, Event
+from clew.model.passage import Passage, Role, passage_of
+from clew.model.query import Query, Snippet, keeps_order, snippet
+from clew.model.session import Session
+from clew.model.words import words
+from clew.store.contract import Row, Transaction
+from clew.store.log import EVERYTHING
+from clew.views.passages import CUT, ROOM, SESSION, first_id, match, tag
+from clew.views.upkeep import Views
+
+FIRST_PAGE = 50
+PAGE = 500
+# Texts that one search reads to see whether words stand next to each other.
+MOST_LOOKED_AT = 5000
+# Of so many newest passages the most relevant are told apart.
+CANDIDATES = 300
+# Beyond this a count only says that there are more.
+MOST_COUNTED = 1000
+# Sessions that are named one by one in a query of the index.
+MOST_NAMED = 100
+
+_WEIGHTS = {Role.ASKED: 1.3, Role.ANSWERED: 1.2, Role.NOTED: 1.5, Role.RUN: 1.0, Role.RETURNED: 0.8}
+
+
+class Scope(msgspec.Struct, frozen=True, kw_only=True):
+    """Where to look: tags that a passage must have, a time, and what its session must be."""
+
+    tags: tuple[str, ...] = ()
+    since: int | None = None
+    until: int | None = None
+    state: str = ""
+    sessions: frozenset[int] | None = None
+
+
+class Hit(msgspec.Struct, frozen=True, kw_only=True):
+    """A passage that answers a query: where it is, and what it says there."""
+
+    id: int
+    key: int
+    session: str
+    seq: int
+    at: int
+    role: Role
+    tool: str
+    failed: bool
+    snippet: Snippet
+
+
+class Group(msgspec.Struct, frozen=True, kw_only=True):
+    """The hits of one session: the first few, and how many there are."""
+
+    key: int
+    hits: list[Hit]
+    count: int
+    is_exact: bool
+
+
+class Hits(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of hits, and the id from which the next one goes on, 0 when there is none."""
+
+    hits: list[Hit]
+    following: int = 0
+
+
+class Groups(msgspec.Struct, frozen=True, kw_only=True):
+    groups: list[Group]
+    following: int = 0
+
+
+class Search:
+    """One query in one scope, over the views as they are now."""
+
+    def __init__(self, views: Views, query: Query, scope: Scope) -> None:
+        self._views = views
+        self._store = views.store
+        self._query = query
+        self._scope = scope
+        self._dialect = views.database.dialect
+        self._sessions: dict[int, Session] = {}
+        self._looked_at = 0
+
+    # Flat -------------------------------------------------------------------------------------------------------------
+
+    def newest(self, *, before: int = 0, limit: int) -> Hits:
+        """The newest hits before an id."""
+        found: list[Hit] = []
+        last = 0
+        with self._views.read() as tx:
+            for row in self._rows(tx, before or EVERYTHING):
+                if hit := self._hit(row):
+                    if len(found) == limit:
+                        return Hits(hits=_by_time(found), following=last)
+                    found.append(hit)
+                last = row[0]
+        return Hits(hits=_by_time(found), following=last if self._gave_up else 0)
+
+    def relevant(self, *, skip: int = 0, limit: int) -> list[Hit]:
+        """The most relevant of the newest candidates, best first."""
+        scored: list[tuple[float, tuple[int, int, int, int]]] = []
+        with self._views.read() as tx:
+            for row in self._rows(tx, EVERYTHING):
+                if (found := self._said(row)) is not None:
+                    scored.append((self._score(found[2]), row))
+                if len(scored) == CANDIDATES:
+                    break
+        scored.sort(key=lambda one: (-one[0], -one[1][3], -one[1][0]))
+        return [hit for _, row in scored[skip : skip + limit] if (hit := self._hit(row))]
+
+    # By session -------------------------------------------------------------------------------------------------------
+
+    def grouped(self, *, before: int = 0, limit: int, each: int = 3) -> Groups:
+        """The sessions with the newest hits before an id, each with its first few."""
+        before = before or EVERYTHING
+        groups: dict[int, list[Hit]] = {}
+        earlier: set[int] = set()
+        last = 0
+        with self._views.read() as tx:
+            for row in self._rows(tx, before):
+                key = row[1]
+                full = len(groups.get(key, ())) >= each
+                if not full and key not in earlier and (hit := self._hit(row)):
+                    if key not in groups:
+                        if before != EVERYTHING and self._has_newer(tx, key, before):
+                            earlier.add(key)  # It was on an earlier page.
+                            continue
+                        if len(groups) == limit:
+                            break
+                    groups.setdefault(key, []).append(hit)
+                last = row[0]
+            else:
+                last = last if self._gave_up else 0
+            counts = self._counts(tx)
+        found = [
+            Group(key=key, hits=_by_time(hits), count=counts.get(key, len(hits)), is_exact=key in counts)
+            for key, hits in groups.items()
+        ]
+        return Groups(groups=found, following=last)
+
+    def _counts(self, tx: Transaction) -> dict[int, int]:
+        """How many hits each session has, if that can be told without reading or counting too much."""
+        if not self._query.is_exact:
+            return {}
+        rows = self._page(tx, EVERYTHING, MOST_COUNTED + 1)
+        return Counter(row[1] for row in rows) if len(rows) <= MOST_COUNTED else {}
+
+    def _has_newer(self, tx: Transaction, key: int, before: int) -> bool:
+        """Whether a session has a hit at or after an id."""
+        rows = tx.run("hits", **self._parameters(tx, EVERYTHING, MOST_COUNTED, key=key, first=before))
+        return any(self._said(row) is not None for row in rows)
+
+    # Counts -----------------------------------------------------------------------------------------------------------
+
+    def count(self) -> int | None:
+        """How many passages answer, up to one more than `MOST_COUNTED`; None when only reading them all would tell."""
+        if not self._query.is_exact or self._scope.sessions is not None:
+            return None
+        with self._views.read() as tx:
+            return self._count(tx, MOST_COUNTED + 1)
+
+    def cut(self) -> int:
+        """How many passages in the scope are searched only at their two ends, counted up to `MOST_COUNTED`."""
+        inside = Search(self._views, Query(), msgspec.structs.replace(self._scope, tags=(*self._scope.tags, tag(CUT))))
+        with self._views.read() as tx:
+            return inside._count(tx, MOST_COUNTED)
+
+    def _count(self, tx: Transaction, limit: int) -> int:
+        parameters = self._parameters(tx, EVERYTHING, limit)
+        if "match" not in parameters:
+            return len(tx.run("passages", **parameters))
+        if parameters.keys() & {"since", "until", "state"}:
+            parameters["joined"] = 1
+        return int(tx.run("hits_count", **parameters)[0][0])
+
+    # Parts ------------------------------------------------------------------------------------------------------------
+
+    @property
+    def _gave_up(self) -> bool:
+        return self._looked_at >= MOST_LOOKED_AT
+
+    def _rows(self, tx: Transaction, before: int) -> Iterator[Row]:
+        """Every passage that has the words, newest first, as long as looking is worth it."""
+        size = FIRST_PAGE
+        while not self._gave_up:
+            rows = self._page(tx, before, size)
+            for row in rows[: MOST_LOOKED_AT - self._looked_at]:
+                self._looked_at += 1
+                if self._scope.sessions is None or row[1] in self._scope.sessions:
+                    yield row
+            if len(rows) < size:
+                return
+            before, size = rows[-1][0], PAGE
+
+    def _page(self, tx: Transaction, before: int, limit: int) -> list[Row]:
+        parameters = self._parameters(tx, before, limit)
+        return tx.run("hits" if "match" in parameters else "passages", **parameters)
+
+    def _parameters(
+        self, tx: Transaction, before: int, limit: int, *, key: int = 0, first: int = 0
+    ) -> dict[str, Any]:  # fmt: skip
+        scope = self._scope
+        named = scope.sessions if scope.sessions is not None and len(scope.sessions) <= MOST_NAMED else frozenset()
+        tags = (*scope.tags, tag(SESSION, key)) if key else scope.tags
+        found: dict[str, Any] = {"before": before, "first": first, "limit": limit}
+        if self._query.wanted or tags or named:
+            found["match"] = match(self._dialect, self._query, tags=tags, any_of=(tag(SESSION, one) for one in named))
+        if scope.since is not None:
+            found["since"], found["first"] = scope.since, max(first, first_id(scope.since))
+        if scope.until is not None:
+            found["until"], found["before"] = scope.until, min(before, _beyond(tx, scope.until))
+        if scope.state:
+            found["state"] = scope.state
+        return found
+
+    def _said(self, row: Row) -> tuple[Session, Event, Passage] | None:
+        """What a passage says, unless it is gone or says the words in another order."""
+        _, key, seq, _ = row
+        session = self._sessions.get(key)
+        if session is None:
+            session = self._sessions[key] = self._store.session_by_key(key)
+        event = self._store.own_event(session, seq)
+        said = passage_of(event.body) if event is not None else None
+        if event is None or said is None or not (self._query.is_exact or keeps_order(self._query, said.texts)):
+            return None
+        return session, event, said
+
+    def _hit(self, row: Row) -> Hit | None:
+        found = self._said(row)
+        if found is None:
+            return None
+        session, event, said = found
+        body = event.body
+        return Hit(
+            id=row[0], key=row[1], session=session.id, seq=event.seq, at=row[3], role=said.role,
+            tool=body.tool if isinstance(body, CallMade) else "",
+            failed=isinstance(body, CallReturned) and body.failed, snippet=snippet(self._query, said.texts),
+        )  # fmt: skip
+
+    def _score(self, said: Passage) -> float:
+        """How much a passage is about the query: how often it says the words, for its length, and as what."""
+        stream = words("\n".join(said.texts))
+        length = 0.25 + 0.75 * len(stream) / 100
+        score = 0.0
+        for term in self._query.wanted:
+            often = min(stream.count(word) for word in term.words) or 1
+            score += often / (often + 1.2 * length)
+        return score * _WEIGHTS[said.role]
+
+
+def _beyond(tx: Transaction, until: int) -> int:
+    """An id above those of all passages before a time; what found no room in its hour is in the next."""
+    first = first_id(until - 1)
+    while tx.run("passage_last", first=first, beyond=first + ROOM)[0][0] == first + ROOM - 1:
+        first += ROOM
+    return first + ROOM
+
+
+def _by_time(hits: list[Hit]) -> list[Hit]:
+    return sorted(hits, key=lambda hit: (-hit.at, -hit.id))
+
+
+def cursor(following: int) -> str:
+    """Where the next page begins, as a person passes it on."""
+    return str(following) if following else ""
+
+
+def from_cursor(text: str) -> int:
+    if not text:
+        return 0
+    if not text.isascii() or not text.isdigit() or len(text) > 19:
+        raise InvalidInput(f"{text[:40]!r} is no place to go on from; use the `next` of the page before")
+    return int(text)

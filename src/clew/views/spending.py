@@ -1,0 +1,61 @@
+"""Usage: what every answer cost, in tokens."""
+
+from collections.abc import Callable
+from hashlib import blake2b
+from typing import Any, ClassVar
+
+from clew.model.events import Event, TurnEnded
+from clew.model.session import SPENDING, Session
+from clew.store.contract import Transaction
+from clew.views.contract import when
+
+# What a provider reports is in the log as it is, believable or not; a database sums up only so far.
+MOST = 2**40
+
+
+def answer_of(event: Event) -> int:
+    """The answer an event tells of, as a number: a hash of the provider's id of it, else of the event's own place."""
+    message = "" if isinstance(event.body, TurnEnded) else getattr(event.body, "message", "")
+    name = f"m{message}" if message else f"e{event.session}:{event.seq}"
+    return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "big", signed=True)
+
+
+class Spending:
+    """The fold of usage."""
+
+    name: ClassVar[str] = "usage"
+    version: ClassVar[int] = 1
+
+    def __init__(self, tx: Transaction, session: Callable[[int], Session], dialect: str) -> None:
+        self._tx = tx
+        self._rows: dict[int, list[dict[str, Any]]] = {}
+
+    def add(self, key: int, event: Event) -> None:
+        body = event.body
+        if not isinstance(body, SPENDING) or body.usage is None:
+            return
+        used = body.usage
+        self._rows.setdefault(key, []).append(
+            {
+                "session": key, "seq": event.seq, "message": answer_of(event), "position": event.position,
+                "at": when(event), "model": body.model, "input": _bounded(used.input),
+                "output": _bounded(used.output), "cache_read": _bounded(used.cache_read),
+                "cache_write": _bounded(used.cache_write), "reasoning": _bounded(used.reasoning),
+                "cost_micros": _bounded(used.cost_micros),
+            }
+        )  # fmt: skip
+
+    def forget(self, key: int) -> None:
+        self._rows.pop(key, None)
+        self._tx.run("spending_drop", session=key)
+
+    def finish(self) -> None:
+        self._tx.many("spending_add", [row for rows in self._rows.values() for row in rows])
+
+    @staticmethod
+    def clear(tx: Transaction, dialect: str) -> None:
+        tx.run("spending_clear")
+
+
+def _bounded(count: int) -> int:
+    return min(max(count, 0), MOST)

@@ -1,0 +1,53 @@
+"""The working set of every session: which files, apps and data sources it touched, how, and by which call."""
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from clew.model.events import CallMade, Event
+from clew.model.session import Session
+from clew.model.working_set import touches
+from clew.store.contract import Transaction
+from clew.views.contract import when
+
+
+def name_of(what: str) -> str:
+    """What a path is looked up by: its last part, in lower case."""
+    return what.replace("\\", "/").rstrip("/").rpartition("/")[2].lower()
+
+
+class WorkingSet:
+    """The fold of the working set."""
+
+    name: ClassVar[str] = "files"
+    version: ClassVar[int] = 1
+
+    def __init__(self, tx: Transaction, session: Callable[[int], Session], dialect: str) -> None:
+        self._tx = tx
+        self._rows: dict[int, dict[tuple[str, str], dict[str, Any]]] = {}
+
+    def add(self, key: int, event: Event) -> None:
+        if not isinstance(event.body, CallMade):
+            return
+        for touch in touches(event.body):
+            row = self._rows.setdefault(key, {}).setdefault(
+                (touch.type, touch.what),
+                {
+                    "session": key, "type": touch.type, "what": touch.what, "name": name_of(touch.what), "read": 0,
+                    "written": 0, "read_seq": 0, "written_seq": 0, "last_at": 0,
+                },
+            )  # fmt: skip
+            how = "written" if touch.how == "written" else "read"
+            row[how] += 1
+            row[f"{how}_seq"] = event.seq
+            row["last_at"] = max(row["last_at"], when(event))
+
+    def forget(self, key: int) -> None:
+        self._rows.pop(key, None)
+        self._tx.run("touched_drop", session=key)
+
+    def finish(self) -> None:
+        self._tx.many("touched_add", [row for rows in self._rows.values() for row in rows.values()])
+
+    @staticmethod
+    def clear(tx: Transaction, dialect: str) -> None:
+        tx.run("touched_clear")
