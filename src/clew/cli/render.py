@@ -1,7 +1,6 @@
 """Results for people: one function per operation. An operation without one is shown as JSON."""
 
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any
 
 import click
@@ -9,6 +8,7 @@ import msgspec
 
 from clew.app import Finding
 from clew.cli.output import one_line, table
+from clew.cli.times import ago, moment
 from clew.model import events as e
 from clew.model.events import Event
 from clew.model.plain import plain
@@ -22,61 +22,47 @@ from clew.store.leases import Lease
 from clew.store.verify import Verified
 
 
-def ago(at: int) -> str:
-    """How long ago, in the largest unit that fits."""
-    seconds = max(0.0, datetime.now(UTC).timestamp() - at / 1e6)
-    for size, unit in ((86400.0, "d"), (3600.0, "h"), (60.0, "min")):
-        if seconds >= size:
-            return f"{int(seconds // size)} {unit} ago"
-    return f"{int(seconds)} s ago"
-
-
-def moment(at: int) -> str:
-    return datetime.fromtimestamp(at / 1e6).astimezone().strftime("%Y-%m-%d %H:%M:%S")
-
-
 def opened(session: SessionInfo) -> None:
     click.echo(session.id)
     click.echo(f"append to it with: clew append {session.id[:8]}", err=True)
 
 
-def sessions(found: list[SessionInfo]) -> None:
-    if not found:
-        click.echo("no such sessions; open one with: clew open --title 'My first session'", err=True)
-        return
-    table(
-        ("id", "state", "last", "events", "project", "agent", "title"),
-        (
-            (one.id[:10], one.state, ago(one.last_at), str(one.head), one.project, one.agent, one.title or "(untitled)")
-            for one in found
-        ),
-    )
-
-
-def show(detail: SessionDetail) -> None:
+def standing(detail: SessionDetail) -> list[tuple[str, str]]:
+    """Where a session stands: labels and values, each on one line."""
     one = detail.session
-    _pair("session", one.id)
-    _pair("title", one.title or "(untitled)")
-    _pair("state", one.state + (f", being written by {one.holder}" if one.holder else ""))
-    _pair("project", one.project)
-    _pair("agent", one.agent)
-    _pair("opened", f"{moment(one.opened_at)} ({ago(one.opened_at)})")
-    _pair("last event", f"{one.head}, {ago(one.last_at)}")
+    gone = "(erased)" if one.state == "erased" else "(untitled)"
+    pairs = [
+        ("session", one.id),
+        ("title", one.title or gone),
+        ("state", one.state + (f", being written by {one.holder}" if one.holder else "")),
+        ("project", one.project),
+        ("agent", one.agent),
+        ("opened", f"{moment(one.opened_at)} ({ago(one.opened_at)})"),
+        ("last event", f"{one.head}, {ago(one.last_at)}"),
+    ]
     if one.parent:
-        _pair("forked from", f"{one.parent} at {one.upto}")
-    for id, upto in detail.forks:
-        _pair("fork", f"{id} at {upto}")
+        pairs.append(("forked from", f"{one.parent} at {one.upto}"))
+    pairs += [("fork", f"{id} at {upto}") for id, upto in detail.forks]
     if one.spent_tokens or one.spent_cost_micros or one.budget:
-        _pair("used", f"{one.spent_tokens:,} tokens, ${one.spent_cost_micros / 1e6:.2f}{_limit(one.budget)}")
+        used = f"{one.spent_tokens:,} tokens, ${one.spent_cost_micros / 1e6:.2f}{_limit(one.budget)}"
+        pairs.append(("used", used))
     if one.metadata not in (msgspec.Raw(b"{}"), msgspec.Raw(b"")):
-        _pair("metadata", bytes(one.metadata).decode())
-    _section("decisions", (f"{d.choice}{f' ({d.why})' if d.why else ''}" for d in detail.decisions))
-    _section("facts", (fact.text for fact in detail.facts))
-    if detail.progress:
-        p = detail.progress
-        _section("progress", (f"{label}: {text}" for label, text in (("done", p.done), ("next", p.next)) if text))
-    _section("scratch", (f"{name} = {bytes(value).decode()}" for name, value in detail.scratch.items()))
-    _section("working set", (f"{t.what} (read {t.read}, written {t.written})" for t in detail.working_set))
+        pairs.append(("metadata", bytes(one.metadata).decode()))
+    return [(label, one_line(value, 400)) for label, value in pairs if value]
+
+
+def known(detail: SessionDetail) -> list[tuple[str, list[str]]]:
+    """What a session knows and touched: titles and lines, the empty ones left out."""
+    p = detail.progress
+    told = (("done", p.done), ("next", p.next), ("open", ", ".join(p.open))) if p else ()
+    sections = [
+        ("decisions", [f"{d.choice}{f' ({d.why})' if d.why else ''}" for d in detail.decisions]),
+        ("facts", [fact.text for fact in detail.facts]),
+        ("progress", [f"{label}: {text}" for label, text in told if text]),
+        ("scratch", [f"{name} = {bytes(value).decode()}" for name, value in detail.scratch.items()]),
+        ("working set", [f"{t.what} (read {t.read}, written {t.written})" for t in detail.working_set]),
+    ]
+    return [(title, [one_line(line, 160) for line in lines]) for title, lines in sections if lines]
 
 
 def events(found: list[Event]) -> None:
@@ -228,8 +214,6 @@ RENDER: dict[str, Callable[[Any], None]] = {
     "runtimes": runtimes,
     "brief": lambda one: click.echo(plain(one.text)),
     "open": opened,
-    "sessions": sessions,
-    "show": show,
     "events": events,
     "pause": changed,
     "resume": changed,
@@ -261,12 +245,6 @@ def _limit(budget: e.Budget | None) -> str:
     parts = [f"{budget.tokens:,} tokens"] if budget.tokens is not None else []
     parts += [f"${budget.cost_micros / 1e6:.2f}"] if budget.cost_micros is not None else []
     return f" of {' and '.join(parts)}"
-
-
-def _pair(label: str, value: str) -> None:
-    if value:
-        click.secho(f"{label:<12} ", dim=True, nl=False)
-        click.echo(one_line(value, 400))
 
 
 def _section(title: str, lines: Any) -> None:

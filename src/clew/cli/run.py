@@ -2,6 +2,7 @@
 
 import enum
 import sys
+import types
 import typing
 from collections.abc import Callable
 from typing import Any
@@ -11,16 +12,16 @@ import msgspec
 from click.shell_completion import CompletionItem
 
 from clew import app
-from clew.cli import programs, streams
+from clew.cli import programs, streams, upkeep
 from clew.cli.exits import exit_code
 from clew.cli.output import print_error, print_json
 from clew.model.errors import ClewError, InvalidInput
-from clew.service.registry import Operation, Parameter, load
+from clew.service.registry import Operation, Parameter, load, one
 
 # Operations that have a command of their own making.
 BY_HAND = {
     "append", "events", "tail", "show", "erase", "resume", "capture", "capture_find", "materialise", "export",
-    "runtimes", "connect", "disconnect",
+    "runtimes", "connect", "disconnect", "views_step", "views_rebuild",
 }  # fmt: skip
 GROUPS = {"retention": "How long conversations are kept.", "lease": "The exclusive right to append to a session."}
 
@@ -53,6 +54,9 @@ class Commands(click.Group):
     """
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in upkeep.FROM_VIEWS:
+            # Asked for often, and each in a module of its own name.
+            return command(one(cmd_name))
         if cmd_name not in self.commands:
             self._make()
         return super().get_command(ctx, cmd_name)
@@ -101,11 +105,24 @@ def complete_id(context: click.Context, parameter: click.Parameter, incomplete: 
 def command(operation: Operation) -> click.Command:
     """The command for an operation: sessions and required values are arguments, the rest are options."""
 
-    def invoke(as_json: bool, **values: Any) -> None:
+    def invoke(as_json: bool, as_csv: bool = False, **values: Any) -> None:
         plane: streams.Plane = click.get_current_context().obj
-        result = plane.call(operation.name, **{name: value for name, value in values.items() if value is not None})
+        given = {name: value for name, value in values.items() if value not in (None, ())}
+        if operation.name in upkeep.FROM_VIEWS:
+            upkeep.catch_up(plane)
+        if isinstance(given.get("query"), tuple):
+            given["query"] = " ".join(given["query"])
+        result = plane.call(operation.name, **given)
         if as_json:
             print_json(result if result is not None else {"done": operation.name})
+        elif as_csv:
+            from clew.cli.found import usage_csv
+
+            usage_csv(result)
+        elif operation.name in upkeep.FROM_VIEWS:
+            from clew.cli import found
+
+            found.RENDER[operation.name](result)
         else:
             from clew.cli.render import RENDER
 
@@ -114,37 +131,58 @@ def command(operation: Operation) -> click.Command:
             raise click.exceptions.Exit(exit_code("damaged"))
 
     name = operation.name.rpartition("_")[2] if operation.name.partition("_")[0] in GROUPS else operation.name
-    return click.Command(
-        name, callback=invoke, help=operation.help, params=[*map(_parameter, operation.parameters), _JSON]
-    )
+    params = [*map(_parameter, operation.parameters), _JSON]
+    if name == "usage":
+        params.append(click.Option(["--csv", "as_csv"], is_flag=True, help="Comma-separated values, one line per row."))
+    return click.Command(name, callback=invoke, help=operation.help, params=params)
 
 
 _JSON = click.Option(["--json", "as_json"], is_flag=True, help="One JSON object per line.")
 
 
 def _parameter(parameter: Parameter) -> click.Parameter:
-    if parameter.is_session and parameter.name != "before":
+    flag = f"--{parameter.name.replace('_', '-')}"
+    if parameter.is_session:
         label = "ID" if parameter.name == "session" else parameter.name.upper()
+        if parameter.by_name:
+            return click.Option([flag], metavar="ID", default=None, help=_description(parameter.type) or None,
+                                shell_complete=complete_id)  # fmt: skip
         label = label if parameter.required else f"[{label}]"
         return click.Argument([parameter.name], required=parameter.required, metavar=label, shell_complete=complete_id)
     kind = _plain_type(parameter.type)
     if parameter.required:
-        return click.Argument([parameter.name], type=kind, metavar=_LABELS.get(parameter.name, parameter.name.upper()))
-    flag = f"--{parameter.name.replace('_', '-')}"
+        return click.Argument([parameter.name], type=kind, metavar=parameter.name.upper())
+    if not parameter.by_name:
+        return click.Argument([parameter.name], nargs=-1, metavar=f"[{parameter.name.upper()}]")
     words = [_description(parameter.type)]
     if parameter.default not in (None, "", False):
         words.append(f"[default: {parameter.default}]")
     help = " ".join(word for word in words if word) or None
+    several = typing.get_origin(_bare(parameter.type)) is list
     if kind is bool:
         return click.Option([flag], is_flag=True, default=None, help=help)
     if kind is dict:
         return click.Option([flag], type=JsonObject(), metavar="JSON", help=help)
     if issubclass(kind, enum.Enum):
-        return click.Option([flag], type=click.Choice([str(one) for one in kind]), default=None, help=help)
+        choice = click.Choice([str(one) for one in kind])
+        return click.Option([flag], type=choice, default=None, multiple=several, help=help)
     return click.Option([flag], type=kind, default=None, metavar=_LABELS.get(parameter.name), help=help)
 
 
-_LABELS = {"lease": "EPOCH", "at": "SEQ", "before": "ID"}
+def _bare(kind: Any) -> Any:
+    """The type without Annotated and `| None`."""
+    if typing.get_origin(kind) is typing.Annotated:
+        return _bare(typing.get_args(kind)[0])
+    if typing.get_origin(kind) in (typing.Union, types.UnionType):
+        return _bare(next(one for one in typing.get_args(kind) if one is not type(None)))
+    return kind
+
+
+_LABELS = {
+    "lease": "EPOCH", "at": "SEQ", "project": "NAME", "agent": "NAME", "person": "NAME", "runtime": "NAME",
+    "machine": "NAME", "model": "NAME", "tool": "NAME", "file": "PATH", "when": "TIME", "since": "TIME",
+    "until": "TIME", "after": "NEXT", "limit": "N",
+}  # fmt: skip
 
 
 class JsonObject(click.ParamType[Any]):
@@ -174,5 +212,8 @@ def _plain_type(kind: Any) -> type:
     return _plain_type(arguments[0]) if arguments else kind
 
 
-for made in (*streams.commands(json_option, complete_id), *programs.commands(json_option, complete_id)):
+for made in (
+    *streams.commands(json_option, complete_id), *programs.commands(json_option, complete_id),
+    *upkeep.commands(json_option),
+):  # fmt: skip
     clew.add_command(made)

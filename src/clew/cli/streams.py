@@ -92,21 +92,39 @@ def commands(json_option: Callable[..., Any], complete_id: Callable[..., Any]) -
 
     @click.command()
     @session
-    @click.option("--events", is_flag=True, help="Print the events themselves.")
-    @click.option("--after", type=int, default=0, help="Only events after this seq.")
-    @click.option("--upto", type=int, help="Only events up to this seq.")
+    @click.option("--full", is_flag=True, help="Fold nothing.")
+    @click.option("--thinking", is_flag=True, help="Show what models thought, too.")
+    @click.option("--at", type=int, metavar="SEQ", help="Only the place around this event.")
+    @click.option("--last", type=click.IntRange(min=0), metavar="N", help="Only the last N turns; 0 for none.")
+    @click.option("--no-pager", is_flag=True, help="Print straight to the terminal.")
+    @click.option("--events", is_flag=True, help="Print the events themselves, one per line.")
+    @click.option("--after", type=int, metavar="SEQ", help="With --events: only those after this one.")
+    @click.option("--upto", type=int, metavar="SEQ", help="With --events: only those up to this one.")
     @json_option
     @click.pass_obj
-    def show(plane: Plane, session: str, events: bool, after: int, upto: int | None, as_json: bool) -> None:
-        """Show a session: its state, lineage, knowledge and working set, or its events."""
-        from clew.cli.render import RENDER
+    def show(
+        plane: Plane, session: str, full: bool, thinking: bool, at: int | None, last: int | None, no_pager: bool,
+        events: bool, after: int | None, upto: int | None, as_json: bool,
+    ) -> None:  # fmt: skip
+        """Show a session: where it stands, its conversation, what it knows and its working set.
 
-        arguments = {"after": after, "upto": upto} if events else {}
-        result = plane.call("events" if events else "show", session=session, **arguments)
+        What tools gave back is folded, and what was taken back is left out; --events has all that ever happened.
+        """
+        if events:
+            found = plane.call("events", session=session, after=after or 0, upto=upto)
+            _print_events(found, as_json=as_json)
+            return
+        if after is not None or upto is not None:
+            raise InvalidInput("--after and --upto belong to --events; --at SEQ shows the place around an event")
+        if at is not None and last is not None:
+            raise InvalidInput("--at and --last are two ways to show a part; use one of them")
         if as_json:
-            print_json(result)
-        else:
-            RENDER["events" if events else "show"](result)
+            print_json(plane.call("show", session=session))
+            return
+        from clew.cli import showing
+
+        wanted = showing.Wanted(full=full, thinking=thinking, at=at, last=last)
+        showing.show(plane, session, wanted, paged=not no_pager)
 
     @click.command()
     @session
@@ -169,6 +187,15 @@ def commands(json_option: Callable[..., Any], complete_id: Callable[..., Any]) -
         click.echo(kind(root, {}, "clew", "_CLEW_COMPLETE").source())
 
     return [append, tail, show, erase, doctor, migrate, completion]
+
+
+def _print_events(found: list[Event], *, as_json: bool) -> None:
+    if as_json:
+        print_json(found)
+    else:
+        from clew.cli.render import RENDER
+
+        RENDER["events"](found)
 
 
 def drafts(descriptor: int) -> Iterator[tuple[list[Draft], InvalidInput | None]]:

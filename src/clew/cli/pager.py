@@ -1,0 +1,67 @@
+"""Text that is longer than the screen goes through a pager; closing it early is no error."""
+
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from itertools import chain
+from pathlib import PurePath
+
+from clew.model.errors import InvalidInput
+
+
+def command() -> list[str] | None:
+    """The pager of this person: $CLEW_PAGER, $PAGER, else less; None if there is none, or none is wanted."""
+    if os.environ.get("TERM", "dumb") == "dumb":
+        return None
+    name = next((name for name in ("CLEW_PAGER", "PAGER") if name in os.environ), "")
+    try:
+        words = shlex.split(os.environ[name]) if name else ["less", "-FX"]
+    except ValueError as error:
+        raise InvalidInput(f"${name} is no command: {error}; set it to one, such as 'less -R'") from error
+    if not words or words == ["cat"] or shutil.which(words[0]) is None:
+        return None
+    return [*words, "-R"] if keeps_colours(words) else words
+
+
+def keeps_colours(words: list[str]) -> bool:
+    """Whether a pager shows colours as colours; of others than less nobody knows."""
+    return PurePath(words[0]).name == "less"
+
+
+def print_paged(texts: Iterator[str], words: list[str] | None, *, rows: int) -> None:
+    """Print to the terminal; through the pager, from when there is more than the screen holds."""
+    held: list[str] = []
+    lines = 0
+    # The prompt of the shell takes a row, too.
+    while words and lines < rows and (text := next(texts, None)) is not None:
+        held.append(text)
+        lines += text.count("\n")
+    if words and lines >= rows:
+        _page(chain(held, texts), words)
+        return
+    for text in chain(held, texts):
+        sys.stdout.write(text)
+        sys.stdout.flush()
+
+
+def _page(texts: Iterable[str], words: list[str]) -> None:
+    sys.stdout.flush()
+    pager = subprocess.Popen(words, stdin=subprocess.PIPE, bufsize=0)
+    # The pager was started before this, so Ctrl-C still reaches it, and only it.
+    with _uninterrupted(), suppress(BrokenPipeError), pager:
+        for text in texts:
+            pager.stdin.write(text.encode(errors="replace"))  # type: ignore[union-attr]  # a pipe was asked for
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,16 @@
+"""Times for people."""
+
+from datetime import UTC, datetime
+
+
+def ago(at: int) -> str:
+    """How long ago, in the largest unit that fits."""
+    seconds = max(0.0, datetime.now(UTC).timestamp() - at / 1e6)
+    for size, unit in ((86400.0, "d"), (3600.0, "h"), (60.0, "min")):
+        if seconds >= size:
+            return f"{int(seconds // size)} {unit} ago"
+    return f"{int(seconds)} s ago"
+
+
+def moment(at: int) -> str:
+    return datetime.fromtimestamp(at / 1e6).astimezone().strftime("%Y-%m-%d %H:%M:%S")
