@@ -9,6 +9,8 @@ from typing import Any
 
 import click
 
+from clew.cli import upkeep
+from clew.cli.follower import following, is_worth_it
 from clew.cli.output import print_json, table
 from clew.model.errors import Conflict, InvalidInput
 from clew.model.plain import plain
@@ -181,13 +183,22 @@ def _capture(plane: Any, paths: list[str], runtime: str, home: str, *, as_json: 
 
 def _captured(plane: Any, paths: list[str], runtime: str, home: str, *, progress: bool) -> Iterator[Any]:
     """The report of each file, with a bar on a terminal."""
-    from clew.service.capture import chunks
-
     finds = plane.call("capture_find", runtime=runtime, home=home, paths=paths or None)
     yield from finds.same
     total = sum(one.size for one in finds.changed)
+    if is_worth_it(total):
+        with following(plane):
+            yield from _with_bar(plane, finds.changed, total, progress=progress)
+    elif finds.changed:
+        yield from _with_bar(plane, finds.changed, total, progress=progress)
+        upkeep.catch_up(plane)
+
+
+def _with_bar(plane: Any, files: list[Any], total: int, *, progress: bool) -> Iterator[Any]:
+    from clew.service.capture import chunks
+
     if not progress or not sys.stderr.isatty():
-        for portion in chunks(finds.changed):
+        for portion in chunks(files):
             yield from plane.call("capture", files=portion)
         return
     from rich.console import Console
@@ -196,7 +207,7 @@ def _captured(plane: Any, paths: list[str], runtime: str, home: str, *, progress
     columns = (TextColumn("capturing"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("capture", total=total)
-        for portion in chunks(finds.changed, most_bytes=4 * 1024 * 1024):
+        for portion in chunks(files, most_bytes=4 * 1024 * 1024):
             yield from plane.call("capture", files=portion)
             bar.advance(task, sum(one.size for one in portion))
 

@@ -71,5 +71,6 @@ def _capture(plane: Any, notes: list[Path]) -> None:
             finds = plane.call("capture_find", runtime=runtime)
             for portion in chunks(finds.changed):
                 _brief(plane, plane.call("capture", files=portion))
+            plane.call("views_step", limit=100_000)
         except ClewError:
             continue  # Nobody is there to be told; the next capture reports what is still wrong.

@@ -95,7 +95,8 @@ def blocks(found: list[Item], manner: Manner) -> Iterator[Block]:
         event = item[0]
         said_at = said_at if event.said_at is None else event.said_at
         # A captured record without a time of its own is told at the time of the one before.
-        at = _local(event.at if said_at is None or not event.source else said_at)
+        is_captured = event.said_at is not None or event.source
+        at = _local(said_at if is_captured and said_at is not None else event.at)
         block = _block(item, at, manner)
         if block is None:
             continue
@@ -374,7 +375,8 @@ def _changes(values: dict[str, Any]) -> list[Line]:
 
 def _patch(values: dict[str, Any]) -> str:
     """The text of a patch, without what a shell was told before it."""
-    texts = (_command(values[name]) for name in _PATCHES if values.get(name))
+    given = (values[name] for name in _PATCHES if values.get(name))
+    texts = ("\n".join(map(str, value)) if isinstance(value, list) else str(value) for value in given)
     return next((text[found.start() :] for text in texts if (found := _PATCH.search(text))), "")
 
 

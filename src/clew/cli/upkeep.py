@@ -31,7 +31,15 @@ def commands(json_option: Callable[..., Any]) -> list[click.Command]:
         else:
             click.echo(f"{view or 'all views'} built again from {done:,} events")
 
-    return [rebuild]
+    @click.command(hidden=True)
+    @click.pass_obj
+    def follow(plane: Any) -> None:
+        """Take what comes into the log into the views, until standard input ends."""
+        from clew.cli import follower
+
+        follower.follow(plane)
+
+    return [rebuild, follow]
 
 
 def catch_up(plane: Any) -> int:

@@ -50,12 +50,16 @@ Part = TextPart | ThinkingPart | ImagePart | FilePart
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Tokens as the model's provider counts them, and what they cost in millionths of a US dollar."""
+    """Tokens as the model's provider counts them, and what they cost in millionths of a US dollar.
+
+    Reasoning is a part of the output, and `cache_write_hour`, what is kept for an hour, a part of `cache_write`.
+    """
 
     input: int = 0
     output: int = 0
     cache_read: int = 0
     cache_write: int = 0
+    cache_write_hour: int = 0
     reasoning: int = 0
     cost_micros: int = 0
 

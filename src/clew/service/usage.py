@@ -190,14 +190,17 @@ def _value(name: By, about: dict[str, Any], row: Row, names: dict[int, str]) -> 
 
 def _add(used: Used, row: Row, table: Prices) -> int:
     """Add a row; returns the tokens that have no price."""
-    _, model, _, input, output, cache_read, cache_write, reasoning, reported, answers = map(_plain, row)
+    model = row[1]
+    input, output, cache_read, cache_write, hour, reasoning, reported, answers = map(int, row[4:])
     used.input += input
     used.output += output
     used.cache_read += cache_read
     used.cache_write += cache_write
     used.reasoning += reasoning
     used.answers += answers
-    counts = Usage(input=input, output=output, cache_read=cache_read, cache_write=cache_write)
+    counts = Usage(
+        input=input, output=output, cache_read=cache_read, cache_write=cache_write, cache_write_hour=hour
+    )  # fmt: skip
     # What a program says it cost is better than a list price.
     cost = reported or table.cost(model, counts)
     tokens: int = input + output + cache_read + cache_write
@@ -206,11 +209,6 @@ def _add(used: Used, row: Row, table: Prices) -> int:
         return tokens
     used.cost_micros += cost
     return 0
-
-
-def _plain(value: Any) -> Any:
-    """PostgreSQL sums up whole numbers into decimals."""
-    return value if isinstance(value, str) else int(value)
 
 
 def _compare_budgets(context: Context, rows: list[Used]) -> None:

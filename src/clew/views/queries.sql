@@ -88,22 +88,24 @@ DELETE FROM spending
 DELETE FROM spending WHERE session = :session
 
 -- name: spending_add
-INSERT INTO spending (session, seq, message, position, at, model, input, output, cache_read, cache_write, reasoning,
-    cost_micros)
-VALUES (:session, :seq, :message, :position, :at, :model, :input, :output, :cache_read, :cache_write, :reasoning,
-    :cost_micros)
+INSERT INTO spending (session, seq, message, position, at, model, input, output, cache_read, cache_write,
+    cache_write_hour, reasoning, cost_micros)
+VALUES (:session, :seq, :message, :position, :at, :model, :input, :output, :cache_read, :cache_write,
+    :cache_write_hour, :reasoning, :cost_micros)
 ON CONFLICT (session, seq) DO NOTHING
 
 -- name: spending
--- What each session used, by model and day; `offset` is how far the person's clock is ahead of UTC.
-SELECT s.session, s.model, (s.at + :offset) / 86400000000, sum(s.input), sum(s.output), sum(s.cache_read),
-    sum(s.cache_write), sum(s.reasoning), sum(s.cost_micros), count(DISTINCT s.message)
+-- What each session used, by model and day, apart by whether the runtime said itself what it cost; `offset` is how far
+-- the person's clock is ahead of UTC.
+SELECT s.session, s.model, (s.at + :offset) / 86400000000, CASE WHEN s.cost_micros > 0 THEN 1 ELSE 0 END,
+    sum(s.input), sum(s.output), sum(s.cache_read), sum(s.cache_write), sum(s.cache_write_hour), sum(s.reasoning),
+    sum(s.cost_micros), count(DISTINCT s.message)
 FROM spending s
 WHERE s.at >= :since AND s.at < :until
     AND NOT EXISTS (
         SELECT 1 FROM spending o WHERE o.message = s.message AND o.position < s.position AND o.session <> s.session)
 --if keys AND s.session IN ({keys})
-GROUP BY s.session, s.model, 3
+GROUP BY s.session, s.model, 3, 4
 
 -- name: spending_times
 SELECT coalesce(min(at), 0), coalesce(max(at), 0) FROM spending

@@ -72,6 +72,7 @@ CREATE TABLE spending (
     output BIGINT NOT NULL,
     cache_read BIGINT NOT NULL,
     cache_write BIGINT NOT NULL,
+    cache_write_hour BIGINT NOT NULL,
     reasoning BIGINT NOT NULL,
     cost_micros BIGINT NOT NULL,
     PRIMARY KEY (session, seq)

@@ -11,12 +11,18 @@ from clew.views.contract import when
 
 # What a provider reports is in the log as it is, believable or not; a database sums up only so far.
 MOST = 2**40
+UNIQUE_LENGTH = 16
+COUNTS = ("input", "output", "cache_read", "cache_write", "cache_write_hour", "reasoning", "cost_micros")
 
 
 def answer_of(event: Event) -> int:
-    """The answer an event tells of, as a number: a hash of the provider's id of it, else of the event's own place."""
+    """The answer an event tells of, as a number: a hash of the provider's id of it, else of the event's own place.
+
+    Providers' ids are long. A short one is a runtime's own number, and means another answer in another session.
+    """
     message = "" if isinstance(event.body, TurnEnded) else getattr(event.body, "message", "")
-    name = f"m{message}" if message else f"e{event.session}:{event.seq}"
+    own = f"{event.session}:{message}" if message else f"{event.session}:{event.seq}"
+    name = message if len(message) >= UNIQUE_LENGTH else own
     return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "big", signed=True)
 
 
@@ -38,10 +44,7 @@ class Spending:
         self._rows.setdefault(key, []).append(
             {
                 "session": key, "seq": event.seq, "message": answer_of(event), "position": event.position,
-                "at": when(event), "model": body.model, "input": _bounded(used.input),
-                "output": _bounded(used.output), "cache_read": _bounded(used.cache_read),
-                "cache_write": _bounded(used.cache_write), "reasoning": _bounded(used.reasoning),
-                "cost_micros": _bounded(used.cost_micros),
+                "at": when(event), "model": body.model, **{name: _bounded(getattr(used, name)) for name in COUNTS},
             }
         )  # fmt: skip
 
