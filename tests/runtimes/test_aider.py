@@ -98,8 +98,18 @@ def test_a_prompt_ends_an_answer_whose_fence_was_never_closed() -> None:
     [
         ("Tokens: 5,212 sent, 1,030 received.", Usage(input=5212, output=1030)),
         (
-            "Tokens: 8.2k sent, 4.1k cache write, 3k cache hit, 1.1k received. Cost: $0.0066 message, $0.01 session.",
-            Usage(input=8200, output=1100, cache_read=3000, cache_write=4100, cost_micros=6600),
+            "Tokens: 8.2k sent, 3.0k cache hit, 1.1k received. Cost: $0.0066 message, $0.01 session.",
+            Usage(input=5200, output=1100, cache_read=3000, cost_micros=6600),
+        ),
+        (
+            # What is written to the cache is in what was sent twice; with both caches the cost has a line of its own.
+            "Tokens: 14k sent, 4.1k cache write, 3.0k cache hit, 1.1k received.\nCost: $0.02 message, $0.05 session.",
+            Usage(input=2800, output=1100, cache_read=3000, cache_write=4100, cost_micros=20_000),
+        ),
+        (
+            # Rounding must not lead below nothing.
+            "Tokens: 8.0k sent, 4.1k cache write, 12 received. Cost: $0.02 message, $0.05 session.",
+            Usage(output=12, cache_write=4100, cost_micros=20_000),
         ),
         ("Tokens: 1.2M sent, 3 received", Usage(input=1_200_000, output=3)),
     ],
@@ -107,6 +117,21 @@ def test_a_prompt_ends_an_answer_whose_fence_was_never_closed() -> None:
 def test_tokens_are_counted_as_the_program_rounds_them(line: str, usage: Usage) -> None:
     done = read("aider", f"> {line}  \n".encode(), path=PATH)
     assert [one.body.usage for one in done.drafts if isinstance(one.body, UsageCounted)] == [usage]
+
+
+def test_a_cost_on_a_line_of_its_own_is_not_said_by_the_model() -> None:
+    data = (
+        b"#### a  \n\nDone.\n\n> Tokens: 9 sent, 2 cache write, 3 cache hit, 1 received.\n"
+        b"Cost: $0.02 message, $0.05 session.  \n\n#### b  \n\nCost: $0.02 message, $0.05 session.  \n"
+    )
+    kinds = [(json.loads(record)["type"], json.loads(record)["text"].partition("\n")[2]) for _, record in split(data)]
+    assert kinds == [
+        ("user", ""),
+        ("assistant", ""),
+        ("program", "Cost: $0.02 message, $0.05 session."),
+        ("user", ""),
+        ("assistant", ""),
+    ]
 
 
 @pytest.mark.parametrize(

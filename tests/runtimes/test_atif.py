@@ -64,8 +64,8 @@ def test_a_trajectory_is_read() -> None:
     assert [one for one in bodies if isinstance(one, MessageAdded)] == [
         MessageAdded(role="system", text="Be brief."),
         MessageAdded(role="user", text="list\nplease"),
-        MessageAdded(role="assistant", parts=parts, message="step/3", model="m-1", usage=usage),
-        MessageAdded(role="assistant", text="One file.", message="step/4", model="m-2"),
+        MessageAdded(role="assistant", parts=parts, message="s-1/step/3", model="m-1", usage=usage),
+        MessageAdded(role="assistant", text="One file.", message="s-1/step/4", model="m-2"),
     ]
     assert [one.title for one in bodies if isinstance(one, SessionTitled)] == ["list"]
     call = next(one for one in bodies if isinstance(one, CallMade))
@@ -74,6 +74,44 @@ def test_a_trajectory_is_read() -> None:
     assert done.drafts[2].said_at == micros("2026-11-16T10:00:00Z")
     head = next(one for one in bodies if isinstance(one, Opaque))
     assert json.loads(head.raw)["final_metrics"]["total_steps"] == 4
+
+
+def spent(metrics: dict[str, Any], **more: Any) -> list[Usage]:
+    step = {"step_id": 1, "source": "agent", "message": "x", "metrics": metrics, **more}
+    drafts = read_document(DOCUMENT | {"steps": [step]}).drafts
+    return [one.body.usage for one in drafts if getattr(one.body, "usage", None)]
+
+
+def test_what_was_written_to_the_cache_is_no_plain_input() -> None:
+    extra = {
+        "cache_creation_input_tokens": 5,
+        "cache_creation": {"ephemeral_1h_input_tokens": 3},
+        "reasoning_tokens": 2,
+    }
+    metrics = {"prompt_tokens": 30, "completion_tokens": 4, "cached_tokens": 20, "extra": extra}
+    assert spent(metrics) == [
+        Usage(input=5, output=4, cache_read=20, cache_write=5, cache_write_hour=3, reasoning=2)
+    ]  # fmt: skip
+    assert spent(metrics | {"prompt_tokens": 22}) == [
+        Usage(output=4, cache_read=20, cache_write=5, cache_write_hour=3, reasoning=2)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("extra", [None, {}, {"cache_creation_input_tokens": "5", "cache_creation": [1]}])
+def test_odd_figures_beside_the_metrics_cost_no_answer(extra: Any) -> None:
+    assert spent({"prompt_tokens": 30, "extra": extra}) == [Usage(input=30)]
+
+
+def test_a_step_copied_from_another_trajectory_was_counted_there() -> None:
+    assert spent({"prompt_tokens": 30}, is_copied_context=True) == []
+    assert spent({"prompt_tokens": 30}, is_copied_context=False) == [Usage(input=30)]
+
+
+def test_the_pieces_of_an_answer_are_one_and_those_of_another_session_are_not() -> None:
+    other = read_document(DOCUMENT | {"session_id": "s-2"}).drafts
+    pieces = [{one.body.message for one in drafts if isinstance(one.body, CallMade | MessageAdded) and one.body.message}
+              for drafts in (read_document(DOCUMENT).drafts, other)]  # fmt: skip
+    assert pieces == [{"s-1/step/3", "s-1/step/4"}, {"s-2/step/3", "s-2/step/4"}]
 
 
 def test_growth_repeats_what_was_read() -> None:

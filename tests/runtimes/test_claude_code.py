@@ -34,10 +34,10 @@ from clew.model.events import (
     Usage,
     UsageCounted,
 )
-from clew.runtimes import runtime
+from clew.runtimes import claude_code, runtime
 from clew.runtimes.claude_code import State, folder, identify, recognises, resume, write
-from clew.runtimes.contract import Identity, Target
-from clew.runtimes.records import Translated
+from clew.runtimes.contract import Identity, Reading, Target
+from clew.runtimes.records import Translated, read_lines
 from clew.runtimes.rounds import Answer, Prompt, Results, Round, output_text, rounds, text_of
 from support import claude
 from support.transcripts import events, read, read_in_pieces
@@ -220,14 +220,66 @@ def test_usage_of_an_answer_is_counted_once_though_another_comes_between() -> No
     assert [one.output for one in found] == [5, 9, 1]
 
 
-def test_what_is_remembered_of_usage_stays_small() -> None:
-    records = claude.lines([costing(f"a{i}", f"m{i}", i) for i in range(100)])
-    from clew.runtimes.contract import Reading
-    from clew.runtimes.records import read_lines
+def test_usage_of_an_answer_is_counted_once_however_many_others_come_between() -> None:
+    records = [costing(f"a{i}", f"m{i}", 5) for i in range(300)]
+    again = [costing(f"b{i}", f"m{i}", 5) for i in range(300)]
+    assert len(spent(*records, *again)) == 300
+    pieces = read_in_pieces("claude-code", claude.lines([*records, *again]), [100_000, 150_000, 200_000])
+    assert sum(bool(getattr(one.body, "usage", None)) for one in pieces) == 300
 
+
+def remembered(answers: int) -> bytes:
     reading = Reading("claude-code", "n", State())
+    records = claude.lines(costing(f"a{i}", f"msg_01{i:022}", i) for i in range(answers))
     read_lines(runtime("claude-code").formats[0], reading, records)
-    assert len(reading.state.answers) == 16
+    return msgspec.json.encode(reading.state)
+
+
+def test_what_is_remembered_of_usage_stays_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    few, many = len(remembered(100)), len(remembered(1_100))
+    assert (many - few) / 1_000 < 16
+    monkeypatch.setattr(claude_code, "_COUNTED", 200)
+    assert len(remembered(300)) == len(remembered(400))
+
+
+def test_what_an_older_reader_remembered_is_understood() -> None:
+    state = msgspec.json.decode(b'{"leaf":"x","answers":{"m":[100,5,7,3]}}', type=State)
+    reading = Reading("claude-code", "n", state)
+    record = hourly("a", "m", write=3, hour=2)
+    record["message"]["usage"]["output_tokens"] = 9
+    done = read_lines(runtime("claude-code").formats[0], reading, claude.lines([record, hourly("b", "n", 5, 4)]))
+    found = [one.body.usage for one in done.drafts if getattr(one.body, "usage", None)]
+    assert found == [
+        Usage(output=4), Usage(input=100, output=5, cache_read=7, cache_write=5, cache_write_hour=4)
+    ]  # fmt: skip
+
+
+def hourly(name: str, message: str, write: int, hour: Any) -> dict[str, Any]:
+    record = claude.answers(name, None, claude.text(name), message=message)
+    kept = {"ephemeral_1h_input_tokens": hour, "ephemeral_5m_input_tokens": 0}
+    record["message"]["usage"] |= {"cache_creation_input_tokens": write, "cache_creation": kept}
+    return record
+
+
+def test_what_a_cache_keeps_for_an_hour_is_a_part_of_what_was_written() -> None:
+    first, more = spent(hourly("a", "m", 10, 4), hourly("b", "m", 10, 4), hourly("c", "m", 25, 19))
+    assert (first.cache_write, first.cache_write_hour) == (10, 4)
+    assert more == Usage(cache_write=15, cache_write_hour=15)
+    assert spent(hourly("d", "n", 10, 99))[0].cache_write_hour == 10
+
+
+@pytest.mark.parametrize("odd", [None, "x", [], {}, {"ephemeral_1h_input_tokens": None}])
+def test_an_odd_account_of_a_cache_costs_no_answer(odd: Any) -> None:
+    record = costing("a", "m", 5)
+    record["message"]["usage"] |= {"cache_creation": odd, "speed": odd}
+    assert spent(record) == [Usage(input=100, output=5, cache_read=7, cache_write=3)]
+
+
+def test_a_fast_answer_is_told_from_a_standard_one() -> None:
+    records = [costing(name, name, 5) for name in ("quick", "usual")]
+    for record, speed in zip(records, ("fast", "standard"), strict=True):
+        record["message"]["usage"]["speed"] = speed
+    assert [one.fast for one in spent(*records)] == [True, False]
 
 
 def test_usage_without_anything_said_is_counted_apart() -> None:

@@ -80,11 +80,11 @@ def test_a_conversation_with_native_calls_is_read() -> None:
         MessageAdded(
             role="assistant",
             parts=(ThinkingPart(text="a listing", signature="sig"), TextPart(text="I look.")),
-            message="1",
+            message="1794823200000/1",
             model="m-1",
-            usage=Usage(input=10, output=4, cache_read=20, cost_micros=10_000),
+            usage=Usage(input=30, output=4, cache_read=20, cost_micros=10_000),
         ),
-        MessageAdded(role="assistant", text="One file.", message="3"),
+        MessageAdded(role="assistant", text="One file.", message="1794823200000/3"),
     ]
     grouped = rounds(conversation(events(done.drafts)))
     assert [type(one) for one in grouped] == [Prompt, Answer, Results, Answer]
@@ -97,6 +97,23 @@ def test_a_conversation_with_native_calls_is_read() -> None:
         "0/runtime", "0", "0/1", "0/title", "1", "1/1", "2", "2/1", "3",
     ]  # fmt: skip
     assert done.drafts[1].said_at == T * 1000
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"role": "assistant", "content": [{"type": "redacted_thinking", "data": "x"}, text("Done.")]},
+        {"role": "assistant", "content": [{"type": "redacted_thinking", "data": "x"}]},
+        {"role": "assistant", "content": [text("so far")], "isSummary": True},
+        {"role": "assistant", "content": ""},
+    ],
+)
+def test_usage_is_counted_whatever_the_answer_holds(message: dict[str, Any]) -> None:
+    about = {key: NATIVE[1][key] for key in ("modelInfo", "metrics")}
+    spending = [one.body for one in read_array(message | about).drafts if getattr(one.body, "usage", None)]
+    assert [(one.usage.input, one.model, one.message) for one in spending] == [(30, "m-1", "1794823200000/0")]
+    none = {"metrics": {"tokens": {"prompt": 0, "completion": 0, "cached": 0}, "cost": 0}}
+    assert not any(getattr(one.body, "usage", None) for one in read_array(message | none).drafts)
 
 
 def test_calls_written_as_xml_stay_text() -> None:
@@ -165,6 +182,22 @@ def test_what_the_panel_shows_counts_a_request_once_it_is_settled() -> None:
     assert sum(isinstance(one.body, Opaque) for one in done.drafts) == len(SHOWN)
     sources = [one.source for one in done.drafts]
     assert len(set(sources)) == len(sources)
+
+
+def test_what_the_panel_shows_names_the_model() -> None:
+    about = {"modelInfo": {"modelId": "m-1", "providerId": "p"}}
+    done = read_array(*({**one, **about} for one in SHOWN), format="shown")
+    assert [one.body.model for one in done.drafts if isinstance(one.body, UsageCounted)] == ["m-1", "m-1"]
+
+
+def test_what_the_panel_shows_is_not_counted_where_the_conversation_counts_it() -> None:
+    # Since Cline tells the mode of a model it keeps what an answer cost with the answer.
+    about = {"modelInfo": {"modelId": "m-1", "providerId": "p", "mode": "act"}}
+    done = read_array(SHOWN[0], {**SHOWN[1], **about}, *SHOWN[2:], format="shown")
+    assert [one.body.usage for one in done.drafts if isinstance(one.body, UsageCounted)] == [
+        Usage(input=1, cache_read=7)
+    ]
+    assert sum(isinstance(one.body, Opaque) for one in done.drafts) == len(SHOWN)
 
 
 @pytest.mark.parametrize("format", ["conversation", "shown"])

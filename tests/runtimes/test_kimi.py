@@ -139,6 +139,11 @@ def test_a_wire_log_of_kimi_code_is_read_once() -> None:
     assert len({one.source for one in done.drafts}) == len(done.drafts)
 
 
+def test_usage_that_names_no_model_is_that_of_the_model_in_use() -> None:
+    data = lines(HEAD, {"type": "config.update", "modelAlias": "maker/m-1"}, {"type": "usage.record", "usage": TOKENS})
+    assert [one.model for one in told(data, "code") if isinstance(one, UsageCounted)] == ["maker/m-1"]
+
+
 def test_an_answer_with_its_calls_is_one_round() -> None:
     grouped = rounds(conversation(events(read("kimi", CODE).drafts)))
     assert [type(one) for one in grouped] == [Prompt, Answer, Results, Answer]

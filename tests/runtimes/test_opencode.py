@@ -311,6 +311,35 @@ def test_usage_is_counted_once_per_answer_with_reasoning_in_the_output() -> None
     assert counted == [UsageCounted(usage=usage, model="m", message="msg_1")]
 
 
+@pytest.mark.parametrize(
+    ("version", "more", "output"),
+    [
+        ("1.3.15", {}, 50),
+        ("0.15.3", {}, 50),
+        ("1.3.16", {}, 80),
+        ("1.10.0", {}, 80),
+        ("local", {}, 80),
+        ("0.0.0-dev-202611161000", {}, 80),
+        ("", {}, 80),
+        # A sum tells it, whichever version began the session.
+        ("1.3.15", {"total": 167 + 30}, 80),
+        ("1.18.33", {"total": 167}, 50),
+        ("1.3.15", {"total": 3}, 50),
+        ("1.3.15", {"total": None}, 50),
+        # More than all cannot be a part of it.
+        ("1.3.15", {"reasoning": 51}, 101),
+    ],
+)
+def test_reasoning_was_a_part_of_the_output_until_1_3_15(version: str, more: dict[str, Any], output: int) -> None:
+    tokens = {"input": 10, "output": 50, "reasoning": 30, "cache": {"read": 100, "write": 7}} | more
+    [counted] = [
+        draft.body.usage
+        for draft in read(session(answer(says("x"), tokens=tokens), version=version))
+        if isinstance(draft.body, UsageCounted)
+    ]
+    assert (counted.output, counted.reasoning) == (output, tokens["reasoning"])
+
+
 def test_an_error_of_an_answer_is_kept_beside_its_usage() -> None:
     found = told(read(session(answer(says("x"), tokens={"input": 1}, error={"name": "APIError"}))))
 

@@ -268,6 +268,10 @@ def test_a_file_of_version_one_has_places_for_sources() -> None:
     assert seen(old) == [["user", "go"], ["assistant", "c", "a"], ["toolResult", "c", "x"], ["assistant", "b"]]
     assert drafts[3].body.usage == Usage(cost_micros=2_000_000)  # type: ignore[union-attr]
     assert bodies(old, Rewound) == []
+    # A place is no name for an answer outside of its session; the pieces of one have the same.
+    answers = [getattr(draft.body, "message", "") for draft in drafts[3:]]
+    assert answers == [f"s-1/@{places[2]}", f"s-1/@{places[2]}", "", f"s-1/@{places[4]}"]
+    assert read_in_pieces("pi", old, [places[2], places[3], places[4]]) == drafts
 
 
 @pytest.mark.parametrize(

@@ -108,6 +108,23 @@ def test_commands_in_the_text_are_calls_and_each_thing_is_read_once() -> None:
     assert json.loads(opaque["swe-agent.step"]) == {"state": {"open_file": "n/a"}}
 
 
+MODEL = {"agent": {"model": {"name": "maker/m-1"}, "name": "main"}, "env": {}}
+
+
+@pytest.mark.parametrize("config", [MODEL, json.dumps(MODEL)])
+def test_the_model_of_a_run_is_that_of_its_configuration(config: Any) -> None:
+    ended = told(TEXT | {"replay_config": config})[-1]
+    assert ended.model == "maker/m-1"
+    assert ended.usage == Usage(input=100, output=20, cost_micros=500_000)
+
+
+@pytest.mark.parametrize("config", [None, 7, "", "{", "[]", [], {"agent": None}, {"agent": {"model": {"name": 7}}}])
+def test_an_odd_configuration_tells_no_model(config: Any) -> None:
+    bodies = told(TEXT | {"replay_config": config})
+    assert bodies == told(TEXT)
+    assert bodies[-1].model == ""
+
+
 def test_native_calls_are_read() -> None:
     bodies = told(NATIVE)
     said = next(one for one in bodies if isinstance(one, MessageAdded) and one.role == "assistant")

@@ -52,7 +52,8 @@ Part = TextPart | ThinkingPart | ImagePart | FilePart
 class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Tokens as the model's provider counts them, and what they cost in millionths of a US dollar.
 
-    Reasoning is a part of the output, and `cache_write_hour`, what is kept for an hour, a part of `cache_write`.
+    Reasoning is a part of the output, and `cache_write_hour`, what is kept for an hour, a part of `cache_write`. An
+    answer that was given `fast` has a price of its own.
     """
 
     input: int = 0
@@ -62,6 +63,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cache_write_hour: int = 0
     reasoning: int = 0
     cost_micros: int = 0
+    fast: bool = False
 
     @property
     def tokens(self) -> int:

@@ -20,7 +20,8 @@ _START = "# aider chat started at "
 _FENCE = re.compile(r"\s*(```|~~~)")
 _VERSION = re.compile(r"^Aider v(\S+)", re.MULTILINE)
 _MODEL = re.compile(r"^(?:Main model|Models?): (\S+)", re.MULTILINE)
-_TOKENS = re.compile(r"^Tokens: (.*?received\.?)(?:.*?Cost: \$([\d.]+))?", re.MULTILINE)
+_TOKENS = re.compile(r"^Tokens: (.*?received\.?)(?:\s*Cost: \$([\d.]+))?", re.MULTILINE)
+_COST = re.compile(r"Cost: \$[\d.]+ message, \$[\d.]+ session\.\s*$")
 _COUNT = re.compile(r"([\d.,]+)(k|M)? (sent|received|cache write|cache hit)")
 
 
@@ -44,6 +45,9 @@ def split(data: bytes) -> Iterator[Record]:
     kind, start, at, fenced = "", 0, 0, False
     for line in data.splitlines(keepends=True):
         text = line.decode("utf-8", "replace").rstrip("\r\n")
+        if kind == "program" and held[-1].startswith("> Tokens: ") and _COST.match(text):
+            # The program marks only the first line of what it says, and this is its second.
+            text = f"> {text}"
         now = _kind(text, fenced=fenced)
         # Within a fence of the model's a quote is part of the answer; a prompt is one anywhere, for an answer that
         # was interrupted never closes its fence.
@@ -121,14 +125,14 @@ def _told(text: str, key: str, reading: Reading[State]) -> list[Draft]:
 
 
 def _usage(counts: str, cost: str) -> Usage:
-    """Tokens as the program rounds them: `12k sent, 1.5k received`."""
+    """Tokens as the program rounds them: `12k sent, 1.5k received`. What was sent includes the caches, writes twice."""
     found = {
         what: round(float(number.replace(",", "")) * {"k": 1_000, "M": 1_000_000}.get(unit, 1))
         for number, unit, what in _COUNT.findall(counts)
     }
     read, write = found.get("cache hit", 0), found.get("cache write", 0)
     return Usage(
-        input=found.get("sent", 0),
+        input=max(found.get("sent", 0) - read - 2 * write, 0),
         output=found.get("received", 0),
         cache_read=read,
         cache_write=write,

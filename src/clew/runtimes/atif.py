@@ -76,6 +76,7 @@ class Metrics(msgspec.Struct):
     completion_tokens: int | None = None
     cached_tokens: int | None = None
     cost_usd: float | None = None
+    extra: dict[str, Any] | None = None
 
 
 class Step(msgspec.Struct):
@@ -120,7 +121,7 @@ def read(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
         return [opaque(f"{NAME}.subagent", record, key)]
     step, state = msgspec.json.decode(record, type=Step), reading.state
     at = micros(step.timestamp)
-    bodies = _said(step, key, state)
+    bodies = _said(step, f"{reading.native}/{key}", state)
     kept = [] if bodies and not _rest(step) else [opaque(f"{NAME}.{step.source}", record, f"{key}/record", at)]
     drafts = [Draft(body=body, source=f"{key}/{i}" if i else key, said_at=at) for i, body in enumerate(bodies)]
     first = bodies[0] if bodies else None
@@ -145,13 +146,15 @@ def _began(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
     return [*drafts, opaque(f"{NAME}.head", record, f"{key}/record")]
 
 
-def _said(step: Step, key: str, state: State) -> list[Any]:
+def _said(step: Step, answer: str, state: State) -> list[Any]:
+    """What a step says. `answer` names it among those of all sessions: a step's number is one of its trajectory's."""
     role = _ROLES[step.source]
     parts: list[Part] = [ThinkingPart(text=step.reasoning_content)] if step.reasoning_content else []
     texts = [step.message] if isinstance(step.message, str) else [one.text for one in step.message]
     parts += [TextPart(text=text) for text in texts if text]
-    usage = _usage(step.metrics)
-    about: dict[str, Any] = {"message": key, "model": step.model_name or state.model} if role == "assistant" else {}
+    # What was copied from another trajectory was counted there.
+    usage = None if step.is_copied_context else _usage(step.metrics)
+    about: dict[str, Any] = {"message": answer, "model": step.model_name or state.model} if role == "assistant" else {}
     bodies: list[Any] = []
     if len(parts) == 1 and isinstance(one := parts[0], TextPart):
         bodies.append(MessageAdded(role=role, text=one.text, usage=usage, **about))
@@ -190,16 +193,25 @@ def _rest(step: Step) -> bool:
 
 
 def _usage(metrics: Metrics | None) -> Usage | None:
-    """The format counts cached tokens among those of the prompt."""
+    """The format counts cached tokens among those of the prompt; what else there is to count is in `extra`."""
     if metrics is None:
         return None
-    cached = metrics.cached_tokens or 0
+    extra = metrics.extra or {}
+    cached, write = metrics.cached_tokens or 0, _count(extra, "cache_creation_input_tokens")
     return Usage(
-        input=max((metrics.prompt_tokens or 0) - cached, 0),
+        input=max((metrics.prompt_tokens or 0) - cached - write, 0),
         output=metrics.completion_tokens or 0,
         cache_read=cached,
+        cache_write=write,
+        cache_write_hour=min(_count(extra.get("cache_creation"), "ephemeral_1h_input_tokens"), write),
+        reasoning=_count(extra, "reasoning_tokens"),
         cost_micros=round((metrics.cost_usd or 0) * 1_000_000),
     )
+
+
+def _count(held: Any, name: str) -> int:
+    count = held.get(name) if isinstance(held, dict) else None
+    return count if isinstance(count, int) else 0
 
 
 def _marked(extra: dict[str, Any] | None, name: str) -> bool:

@@ -12,6 +12,7 @@ from pathlib import PurePath
 from typing import Any
 
 import msgspec
+from blake3 import blake3
 from msgspec import Raw
 
 from clew.model.events import (
@@ -52,8 +53,10 @@ from clew.runtimes.rounds import Answer, Prompt, Round, output_text
 NAME = "claude-code"
 # What the program writes in the user's name; the model sees it, but nobody would call a session so.
 _NOT_TYPED = ("<command-", "<local-command-", "<task-notification")
-# How many answers are remembered by what they have cost: those of subagents come between the pieces of others.
-_REMEMBERED = 16
+# How many answers may still grow: those of subagents come between the pieces of others. Older ones are only known to be
+# counted, by a mark of a few bytes; more of them than any session has, so that what is remembered has an end.
+_GROWING = 16
+_COUNTED = 20_000
 # What a title is worth: a person's own, then the program's, then the first prompt.
 _TITLES = {"custom-title": ("customTitle", 3), "ai-title": ("aiTitle", 2), "summary": ("summary", 1)}
 
@@ -84,6 +87,8 @@ class Tokens(msgspec.Struct):
     output_tokens: int | None = 0
     cache_creation_input_tokens: int | None = 0
     cache_read_input_tokens: int | None = 0
+    cache_creation: Any = None
+    speed: Any = None
 
 
 class Message(msgspec.Struct):
@@ -117,9 +122,12 @@ class Owner(msgspec.Struct):
 
 
 class State(msgspec.Struct, omit_defaults=True):
+    """`answers` are those that may still grow, by what they have cost; `counted` are the marks of those before them."""
+
     leaf: str = ""
     where: tuple[str, str, str] = ("", "", "")
-    answers: dict[str, tuple[int, int, int, int]] = {}
+    answers: dict[str, tuple[int, ...]] = {}
+    counted: dict[str, int] = {}
     title: int = -1
     keep: str = ""
 
@@ -220,23 +228,50 @@ def _is_known(block: Block) -> bool:
 
 def _spent(message: Message, state: State) -> Usage | None:
     """What this record adds to the usage of its answer: the answer's records repeat it, and it may grow."""
-    tokens = message.usage
-    if tokens is None:
+    tokens, id = message.usage, message.id or ""
+    if tokens is None or (id not in state.answers and _mark(id) in state.counted):
         return None
+    write = tokens.cache_creation_input_tokens or 0
     now = (
         tokens.input_tokens or 0,
         tokens.output_tokens or 0,
         tokens.cache_read_input_tokens or 0,
-        tokens.cache_creation_input_tokens or 0,
+        write,
+        min(_hour(tokens.cache_creation), write),
     )
-    last = state.answers.pop(message.id, (0, 0, 0, 0)) if message.id else (0, 0, 0, 0)
-    most = (max(now[0], last[0]), max(now[1], last[1]), max(now[2], last[2]), max(now[3], last[3]))
-    if message.id:
-        state.answers[message.id] = most
-        if len(state.answers) > _REMEMBERED:
-            del state.answers[next(iter(state.answers))]
+    last = state.answers.pop(id, (0,) * len(now))
+    # An older reader remembered less: what it did not know of is not told any more.
+    last += now[len(last) :]
+    most = tuple(map(max, now, last))
+    if id:
+        _remember(id, most, state)
     new = [one - was for one, was in zip(most, last, strict=True)]
-    return Usage(input=new[0], output=new[1], cache_read=new[2], cache_write=new[3]) if any(new) else None
+    if not any(new):
+        return None
+    return Usage(
+        input=new[0], output=new[1], cache_read=new[2], cache_write=new[3], cache_write_hour=new[4],
+        fast=tokens.speed == "fast",
+    )  # fmt: skip
+
+
+def _hour(cache_creation: Any) -> int:
+    """How much of what was written to the cache is kept for an hour; the rest is kept for five minutes."""
+    hour = cache_creation.get("ephemeral_1h_input_tokens") if isinstance(cache_creation, dict) else None
+    return hour if isinstance(hour, int) else 0
+
+
+def _remember(id: str, cost: tuple[int, ...], state: State) -> None:
+    state.answers[id] = cost
+    if len(state.answers) > _GROWING:
+        oldest = next(iter(state.answers))
+        del state.answers[oldest]
+        state.counted[_mark(oldest)] = 1
+        if len(state.counted) > _COUNTED:
+            del state.counted[next(iter(state.counted))]
+
+
+def _mark(id: str) -> str:
+    return base64.b64encode(blake3(id.encode()).digest(6)).decode()
 
 
 def _prompt(message: Message, side: str, reading: Reading[State]) -> list[Any]:

@@ -2,8 +2,8 @@
 
 `api_conversation_history.json` is the conversation in Anthropic's shape; calls are native blocks, or XML in the text,
 which stays text. `ui_messages.json` is what the panel shows: the same words again. It is read only when it is asked
-for, and then only for the usage, which older conversations do not hold. Both are written anew at every change, and a
-message has no id of its own: its place in the array is its name.
+for, into the same session, and then only for the usage that the conversation does not hold. Both are written anew at
+every change, and a message has no id of its own: its place in the array is its name.
 """
 
 import base64
@@ -70,6 +70,7 @@ class Block(msgspec.Struct):
 
 class ModelInfo(msgspec.Struct):
     modelId: str | None = None
+    mode: str | None = None
 
 
 class Tokens(msgspec.Struct):
@@ -100,6 +101,7 @@ class Shown(msgspec.Struct):
     text: str | None = None
     ts: float | None = None
     partial: bool | None = None
+    modelInfo: ModelInfo | None = None
 
 
 class Request(msgspec.Struct):
@@ -117,6 +119,7 @@ class State(msgspec.Struct, omit_defaults=True):
     titled: bool = False
     request: Request | None = None
     asked: str = ""
+    model: str = ""
 
 
 _decode = msgspec.json.Decoder(Message).decode
@@ -141,12 +144,17 @@ def read(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
     at = micros(message.ts)
     if message.role not in ("user", "assistant") or message.type == "reasoning":
         return [opaque(f"{NAME}.{message.type or message.role or 'record'}", record, key, at)]
-    bodies = _said(message, key, reading)
-    if bodies and message.metrics is not None and isinstance(bodies[0], MessageAdded | CallMade):
-        bodies[0] = msgspec.structs.replace(bodies[0], usage=_spent(message.metrics))
+    about = _about(message, key, reading)
+    bodies = _said(message, about, reading)
+    usage = _spent(message.metrics) if message.metrics and about else None
+    first = next((i for i, body in enumerate(bodies) if isinstance(body, MessageAdded | CallMade)), None)
+    if usage is not None and first is not None:
+        bodies[first] = msgspec.structs.replace(bodies[first], usage=usage)
     drafts = [Draft(body=body, source=f"{key}/{i}" if i else key, said_at=at) for i, body in enumerate(bodies)]
     if not drafts:
         drafts = [opaque(f"{NAME}.{message.role}", record, key, at)]
+    if usage is not None and first is None:
+        drafts.append(Draft(body=UsageCounted(usage=usage, **about), source=f"{key}/usage", said_at=at))
     cwd = found[1] if (found := _DIRECTORY.search(record.decode())) else state.cwd or ""
     if cwd != state.cwd:
         state.cwd = cwd
@@ -158,22 +166,27 @@ def read(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
     return drafts
 
 
-def _said(message: Message, key: str, reading: Reading[State]) -> list[Any]:
+def _about(message: Message, key: str, reading: Reading[State]) -> dict[str, Any]:
+    """Which answer it is, and whose. Its place in the array is no name outside of the task."""
+    if message.role == "user":
+        return {}
+    return {"message": f"{reading.native}/{key}", "model": (message.modelInfo and message.modelInfo.modelId) or ""}
+
+
+def _said(message: Message, about: dict[str, Any], reading: Reading[State]) -> list[Any]:
     """A message's blocks in order; texts, thoughts and images that follow each other are one message."""
     contents = message.content
     if isinstance(contents, str):
         contents = [raw({"type": "text", "text": contents})] if contents else []
-    user, model = message.role == "user", (message.modelInfo and message.modelInfo.modelId) or ""
+    user = message.role == "user"
     bodies: list[Any] = []
     parts: list[Part] = []
 
     def flush() -> None:
         alone = parts[0].text if len(parts) == 1 and isinstance(parts[0], TextPart) else ""
-        if parts and user:
-            bodies.append(MessageAdded(role="user", text=alone, parts=() if alone else tuple(parts)))
-        elif parts:
+        if parts:
             held = () if alone else tuple(parts)
-            bodies.append(MessageAdded(role="assistant", text=alone, parts=held, message=key, model=model))
+            bodies.append(MessageAdded(role=message.role, text=alone, parts=held, **about))
         parts.clear()
 
     for content in contents:
@@ -188,7 +201,7 @@ def _said(message: Message, key: str, reading: Reading[State]) -> list[Any]:
             parts.append(ImagePart(blob=reading.blob(data), media_type=block.source.media_type or ""))
         elif block.type == "tool_use" and block.id and block.name:
             flush()
-            bodies.append(CallMade(call=block.id, tool=block.name, input=block.input, message=key, model=model))
+            bodies.append(CallMade(call=block.id, tool=block.name, input=block.input, **about))
         elif block.type == "tool_result" and block.tool_use_id:
             flush()
             bodies.append(CallReturned(call=block.tool_use_id, output=block.content, failed=bool(block.is_error)))
@@ -227,24 +240,28 @@ def read_shown(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
     if kind not in _SETTLED or shown.partial:
         return drafts
     if state.request is not None and (usage := _usage(state.request)).tokens + usage.cache_read:
-        drafts.append(Draft(body=UsageCounted(usage=usage), source=f"{state.asked}/usage", said_at=at))
-    state.request, state.asked = None, ""
-    if kind == "api_req_started":
+        body = UsageCounted(usage=usage, model=state.model)
+        drafts.append(Draft(body=body, source=f"{state.asked}/usage", said_at=at))
+    state.request, state.asked, state.model = None, "", ""
+    model = shown.modelInfo or ModelInfo()
+    # Since the program tells the mode it also keeps what an answer cost with the answer: that is where it is counted.
+    if kind == "api_req_started" and not model.mode:
         with suppress(msgspec.DecodeError, RecursionError):
             state.request, state.asked = msgspec.json.decode(shown.text or "{}", type=Request), key
+            state.model = model.modelId or ""
     return drafts
 
 
-def _spent(metrics: Metrics) -> Usage:
-    """What an answer cost; the tokens of the prompt include the cached ones."""
+def _spent(metrics: Metrics) -> Usage | None:
+    """What an answer cost. Cached tokens are not in those of the prompt; whether read or written is not told."""
     tokens = metrics.tokens or Tokens()
-    cached = tokens.cached or 0
-    return Usage(
-        input=max((tokens.prompt or 0) - cached, 0),
+    usage = Usage(
+        input=tokens.prompt or 0,
         output=tokens.completion or 0,
-        cache_read=cached,
+        cache_read=tokens.cached or 0,
         cost_micros=round((metrics.cost or 0) * 1_000_000),
     )
+    return usage if usage != Usage() else None
 
 
 def _usage(request: Request) -> Usage:

@@ -143,7 +143,7 @@ def _state_change(line: Line, reading: Reading[State]) -> list[Any]:
             state.cwd = line.cwd
             return [RuntimeAttached(runtime=NAME, native=reading.native, cwd=line.cwd)]
     elif line.type == "usage.record" and line.usage is not None:
-        return [UsageCounted(usage=_usage(line.usage), model=line.model)]
+        return [UsageCounted(usage=_usage(line.usage), model=line.model or state.model)]
     elif line.type == "context.apply_compaction":
         state.anchors = []
         return [Compacted(summary=line.summary)]
@@ -285,6 +285,7 @@ def _old_body(kind: str, said: Said, side: str, key: str, reading: Reading[State
         back = said.return_value
         return CallReturned(call=said.tool_call_id, output=back.output, failed=back.is_error, side=side)
     elif kind == "StatusUpdate" and said.token_usage is not None:
+        # Which model it was is nowhere in this log.
         return UsageCounted(usage=_usage(said.token_usage), message=said.message_id or "")
     elif kind == "TurnEnd" and not side:
         return TurnEnded()

@@ -61,6 +61,9 @@ NAME = "opencode"
 VERSION = "1.18.33"
 # The program demands a model of every message; this stands for one that is not known.
 _MODEL = {"providerID": "clew", "modelID": "imported"}
+# Until this version reasoning was a part of the output.
+_REASONING_INSIDE = (1, 3, 15)
+_NUMBERS = re.compile(r"(\d{1,6})\.(\d{1,6})\.(\d{1,6})")
 # What the program calls a session until its first answer.
 _UNTITLED = re.compile(r"(New|Child) session - \d{4}-\d\d-\d\dT")
 
@@ -81,6 +84,7 @@ class Cache(msgspec.Struct):
 
 
 class Tokens(msgspec.Struct):
+    total: float | None = None
     input: float = 0
     output: float = 0
     reasoning: float = 0
@@ -154,6 +158,7 @@ class State(msgspec.Struct, omit_defaults=True):
     last: str = ""
     until: str = ""
     back_to: str | None = None
+    version: str = ""
 
 
 _decode = msgspec.json.Decoder(Row).decode
@@ -195,8 +200,8 @@ def _session(row: Row, state: State) -> list[Draft]:
     if isinstance(row.revert, dict):
         # What is taken back begins with this part, or with this message.
         state.until = str(row.revert.get("partID") or row.revert.get("messageID") or "")
-    at = micros(row.time_created)
-    attached = RuntimeAttached(runtime=NAME, native=row.id, runtime_version=row.version or "", cwd=row.directory or "")
+    at, state.version = micros(row.time_created), row.version or ""
+    attached = RuntimeAttached(runtime=NAME, native=row.id, runtime_version=state.version, cwd=row.directory or "")
     drafts = [Draft(body=attached, source=row.id, said_at=at)]
     title = " ".join((row.title or "").split())
     if title and not _UNTITLED.match(title):
@@ -218,7 +223,7 @@ def _message(row: Row, state: State) -> list[Draft]:
     if not state.settled:
         return [_unfinished(row.id, row.id, state)]
     # Counted once the answer has ended: until then it may still grow, and each revision would count again.
-    usage = _usage(message) if ended and message.role == "assistant" else None
+    usage = _usage(message, state.version) if ended and message.role == "assistant" else None
     if usage is None:
         return [opaque(f"{NAME}.{message.role}", bytes(row.data), row.id, state.at)]
     body = UsageCounted(usage=usage, model=state.model, message=row.id)
@@ -228,18 +233,30 @@ def _message(row: Row, state: State) -> list[Draft]:
     return drafts
 
 
-def _usage(message: Message) -> Usage | None:
+def _usage(message: Message, version: str) -> Usage | None:
     tokens = message.tokens or Tokens()
     usage = Usage(
         input=int(tokens.input),
-        # The program counts reasoning apart; here it is a part of the output.
-        output=int(tokens.output + tokens.reasoning),
+        # Where the program counts reasoning apart; here it is a part of the output.
+        output=int(tokens.output + (0 if _reasons_inside(tokens, version) else tokens.reasoning)),
         cache_read=int(tokens.cache.read),
         cache_write=int(tokens.cache.write),
         reasoning=int(tokens.reasoning),
         cost_micros=round((message.cost or 0) * 1_000_000),
     )
     return usage if usage != Usage() else None
+
+
+def _reasons_inside(tokens: Tokens, version: str) -> bool:
+    """Whether the output includes the reasoning: the sum of all tells it, else the version that began the session."""
+    if tokens.reasoning > tokens.output:
+        return False
+    counted = tokens.input + tokens.output + tokens.cache.read + tokens.cache.write
+    if tokens.total in (counted, counted + tokens.reasoning):
+        return tokens.total == counted
+    numbers = _NUMBERS.match(version)
+    # A build of nobody's release is 0.0.0.
+    return numbers is not None and (0, 0, 0) < tuple(map(int, numbers.groups())) <= _REASONING_INSIDE
 
 
 def _unfinished(id: str, source: str, state: State) -> Draft:

@@ -258,7 +258,9 @@ def _parts(content: Content, reading: Reading[State]) -> list[Part]:
 
 def _answer(message: Message, source: str, reading: Reading[State]) -> list[Any]:
     """The texts and calls in order; what the answer cost is on the first of them."""
-    about: dict[str, Any] = {"message": message.responseId or source, "model": message.model or ""}
+    # An entry's own name is one within its session only.
+    answer = message.responseId or f"{reading.native}/{source}"
+    about: dict[str, Any] = {"message": answer, "model": message.model or ""}
     usage = _usage(message.usage)
     if isinstance(message.content, str):
         message.content = [Block(type="text", text=message.content)]

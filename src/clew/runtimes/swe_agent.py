@@ -37,6 +37,7 @@ class Document(msgspec.Struct):
     history: list[Raw] | None = None
     info: dict[str, Raw] | None = None
     environment: str | None = None
+    replay_config: Any = None
 
 
 class Function(msgspec.Struct):
@@ -93,6 +94,21 @@ class Info(msgspec.Struct):
 class About(msgspec.Struct):
     version: str | None = None
     environment: str | None = None
+    model: str = ""
+
+
+class Model(msgspec.Struct):
+    name: str = ""
+
+
+class Agent(msgspec.Struct):
+    model: Model = msgspec.field(default_factory=Model)
+
+
+class Config(msgspec.Struct):
+    """With what the program was run."""
+
+    agent: Agent = msgspec.field(default_factory=Agent)
 
 
 class State(msgspec.Struct, omit_defaults=True):
@@ -100,6 +116,7 @@ class State(msgspec.Struct, omit_defaults=True):
 
     call: str = ""
     titled: bool = False
+    model: str = ""
 
 
 def split(data: bytes) -> Iterator[Record]:
@@ -108,7 +125,8 @@ def split(data: bytes) -> Iterator[Record]:
     document = msgspec.json.decode(data.decode("utf-8", "replace"), type=Document)
     info = document.info or {}
     version = info.get("swe_agent_version", Raw(b"null"))
-    yield "about", msgspec.json.encode({"version": version, "environment": document.environment})
+    model = _model(document.replay_config)
+    yield "about", msgspec.json.encode({"version": version, "environment": document.environment, "model": model})
     for i, item in enumerate(document.history or []):
         yield f"history/{i}", bytes(item)
     steps = document.trajectory or []
@@ -124,13 +142,23 @@ def split(data: bytes) -> Iterator[Record]:
         yield "info", msgspec.json.encode(info)
 
 
+def _model(config: Any) -> str:
+    """The model of a run; its configuration is an object, or JSON in a string."""
+    with suppress(msgspec.DecodeError, RecursionError):
+        if isinstance(config, str):
+            return msgspec.json.decode(config, type=Config).agent.model.name
+        return msgspec.convert(config, Config).agent.model.name
+    return ""
+
+
 def read(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
     """One record of the document; its key tells which kind it is."""
     if key == "about":
-        version = msgspec.json.decode(record, type=About).version or ""
+        about = msgspec.json.decode(record, type=About)
+        version, reading.state.model = about.version or "", about.model
         return [Draft(body=RuntimeAttached(runtime=NAME, native=reading.native, runtime_version=version), source=key)]
     if key == "info":
-        return [*_ended(record, key), opaque(f"{NAME}.info", record, f"{key}/record")]
+        return [*_ended(record, key, reading.state.model), opaque(f"{NAME}.info", record, f"{key}/record")]
     bodies: list[Any]
     if key.startswith("history/"):
         item = msgspec.json.decode(record, type=Item)
@@ -211,7 +239,7 @@ def _text(content: str | list[Block] | None) -> str:
     return content or ""
 
 
-def _ended(record: bytes, key: str) -> list[Draft]:
+def _ended(record: bytes, key: str, model: str) -> list[Draft]:
     """The end of the run. Until then the totals still grow, and must not be counted."""
     info = msgspec.json.decode(record, type=Info)
     if not info.exit_status:
@@ -223,7 +251,7 @@ def _ended(record: bytes, key: str) -> list[Draft]:
         cost_micros=round((stats.instance_cost or 0) * 1_000_000),
     )
     spent = usage if usage.tokens or usage.cost_micros else None
-    return [Draft(body=TurnEnded(stop_reason=info.exit_status, usage=spent), source=key)]
+    return [Draft(body=TurnEnded(stop_reason=info.exit_status, usage=spent, model=model), source=key)]
 
 
 def recognises(path: PurePath, head: bytes) -> bool:

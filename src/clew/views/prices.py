@@ -1,9 +1,10 @@
 """What tokens cost: the list prices of the models' own providers, shipped as data with the day they are from.
 
 A model has one price, that of the day; what it cost earlier is not known here, nor are discounts, batches, priority,
-caches kept for an hour (a write is taken for one of five minutes) and dearer long prompts (above 200,000 tokens with
-some models: counts are summed over many prompts, so none is seen to be long). A cost is therefore an estimate, and one
-that a program reported itself (`Usage.cost_micros`) is the better one.
+a surcharge for where it runs, and dearer long prompts (above 200,000 tokens with some models: counts are summed over
+many prompts, so none is seen to be long). An answer that was given fast (`Usage.fast`) is one of another model here,
+whose id ends in `-fast`. A cost is therefore an estimate, and one that a program reported itself (`Usage.cost_micros`)
+is the better one.
 
 A model that is not in the table has no price: a wrong one would go unnoticed. `gpt-5-something` may cost ten times as
 much as `gpt-5`, so a known id that another begins with says nothing. Only what surely leaves the price alone is taken
@@ -14,6 +15,7 @@ off an id: the name of its own provider, a date, `latest`, a revision, an effort
 import re
 from collections.abc import Iterator
 from decimal import Decimal
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
@@ -29,6 +31,7 @@ _OWNERS = re.compile(
     r"|mistral(?:ai)?)/|(?:global\.)?anthropic\."
 )
 _ENDINGS = re.compile(r"[-@](?:20\d{6}|20\d\d-\d\d-\d\d|latest|v\d+(?::\d+)?|minimal|low|medium|high|xhigh)$", re.ASCII)
+_FAST = "-fast"
 _LONGEST = 200
 _MILLION = 1_000_000
 
@@ -40,6 +43,7 @@ class Price(msgspec.Struct, frozen=True):
     output: int
     cache_read: int
     cache_write: int
+    cache_write_hour: int
 
 
 class Prices(msgspec.Struct, frozen=True):
@@ -54,22 +58,24 @@ class Prices(msgspec.Struct, frozen=True):
 
     def cost(self, model: str, usage: Usage) -> int | None:
         """What this many tokens cost in millionths of a US dollar, rounded half up; None when no price is known."""
-        price = self.of(model)
+        price = self.of(f"{model}{_FAST}" if usage.fast else model)
         if price is None:
             return None
+        hour = min(usage.cache_write_hour, usage.cache_write)
         # Reasoning is a part of the output, and caches are not a part of the input.
         total = (
             usage.input * price.input
             + usage.output * price.output
             + usage.cache_read * price.cache_read
-            + usage.cache_write * price.cache_write
+            + (usage.cache_write - hour) * price.cache_write
+            + hour * price.cache_write_hour
         )
         return (total + _MILLION // 2) // _MILLION
 
 
 def load(overrides: Path | None) -> Prices:
     """The shipped prices, and those of a person's own file instead of them where it has any."""
-    shipped = _read((files("clew.views") / "prices.json").read_bytes(), "prices.json")
+    shipped = _shipped()
     if overrides is None:
         return shipped
     try:
@@ -77,6 +83,11 @@ def load(overrides: Path | None) -> Prices:
     except OSError as error:
         raise InvalidInput(f"the prices in {plain(str(overrides))} cannot be read: {error.strerror}") from None
     return Prices(shipped.date, shipped.models | own.models)
+
+
+@cache
+def _shipped() -> Prices:
+    return _read((files("clew.views") / "prices.json").read_bytes(), "prices.json")
 
 
 # The form of the file -------------------------------------------------------------------------------------------------
@@ -88,12 +99,13 @@ class _Table(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class _Row(msgspec.Struct, forbid_unknown_fields=True):
-    """US dollars for a million tokens; where a cache has no price of its own, its tokens are as any input."""
+    """US dollars for a million tokens; without a price of its own a cache is as input, and an hour of it as a write."""
 
     input: Decimal
     output: Decimal
     cache_read: Decimal | None = None
     cache_write: Decimal | None = None
+    cache_write_hour: Decimal | None = None
 
 
 def _read(text: bytes, name: str) -> Prices:
@@ -109,11 +121,13 @@ def _price(row: Raw, name: str, model: str) -> Price:
         told = msgspec.json.decode(row, type=_Row)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise _unfit(name, model, str(error)) from None
+    write = told.input if told.cache_write is None else told.cache_write
     values = {
         "input": told.input,
         "output": told.output,
         "cache_read": told.input if told.cache_read is None else told.cache_read,
-        "cache_write": told.input if told.cache_write is None else told.cache_write,
+        "cache_write": write,
+        "cache_write_hour": write if told.cache_write_hour is None else told.cache_write_hour,
     }
     for field, value in values.items():
         if not value.is_finite() or not 0 <= value <= _MILLION or value * _MILLION % 1:
@@ -138,9 +152,11 @@ def _spellings(model: str) -> Iterator[str]:
     id = model.strip().lower() if len(model) <= _LONGEST else ""
     while owner := _OWNERS.match(id):
         id = id[owner.end() :]
-    yield id
+    fast = _FAST if id.startswith("claude-") and id.endswith(_FAST) else ""
+    id = id.removesuffix(fast)
+    yield id + fast
     while ending := _ENDINGS.search(id):
         id = id[: ending.start()]
-        yield id
+        yield id + fast
     if id.startswith("claude-"):
-        yield id.replace(".", "-")  # As others write it: claude-sonnet-4.5.
+        yield id.replace(".", "-") + fast  # As others write it: claude-sonnet-4.5.
