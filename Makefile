@@ -13,7 +13,7 @@ UV_EXPORT := $(BIN)/uv export --quiet --frozen --no-emit-project --no-annotate -
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help up test test-clients check format bench bench-capture fuzz nightly kill-campaign powerloss-campaign lock clean
+.PHONY: help up test test-clients check format bench bench-capture bench-search fuzz nightly kill-campaign powerloss-campaign lock clean
 
 help:  ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,10 +54,15 @@ bench: $(VENV)/.dev  ## Measure everything; ARGS go to bench/run.py.
 	@sh tools/system_packages.sh
 	$(BIN)/python bench/run.py $(ARGS)
 	@$(MAKE) --no-print-directory bench-capture ARGS=
+	@$(MAKE) --no-print-directory bench-search ARGS=
 
 bench-capture: $(VENV)/.dev  ## Measure capture beside agentsview and SessionFS; ARGS go to bench/capture.py.
 	$(BIN)/python bench/capture.py $(ARGS)
 	$(BIN)/python bench/hook.py
+
+bench-search: $(VENV)/.dev  ## Measure search, lists and usage, beside agentsview and at a million events; ARGS go to bench/search.py.
+	@sh tools/system_packages.sh
+	$(BIN)/python bench/search.py $(ARGS)
 
 fuzz: $(VENV)/.dev  ## Fuzz every reader for SECONDS each, e.g. make fuzz SECONDS=300 ARGS='--only codex'.
 	$(BIN)/python fuzz/run.py --seconds $(SECONDS) $(ARGS)

@@ -2,7 +2,6 @@
 
 import os
 import select
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,20 +20,31 @@ def is_worth_it(bytes_to_come: int) -> bool:
 @contextmanager
 def following(plane: Any) -> Iterator[None]:
     """Have the views follow while the block runs, and finish after it on their own."""
-    chosen = plane.settings
-    # By the environment and not as arguments, which everybody on the machine can read.
-    settings = {"CLEW_HOME": str(chosen.home), "CLEW_STORE": chosen.store, "CLEW_PRINCIPAL": chosen.principal}
-    follower = subprocess.Popen(
-        [sys.executable, "-m", "clew", "follow"], env={**os.environ, **settings}, stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
-    )  # fmt: skip
+    # Two processors are often one that pretends to be two: there the views come after.
+    at_once = (os.cpu_count() or 1) > 2
+    end = _start(plane) if at_once else -1
     try:
         yield
     finally:
         # When its standard input ends, it finishes; what it might leave is taken in by whoever reads next.
-        if follower.stdin is not None:
-            follower.stdin.close()
-        follower.returncode = 0  # It is nobody's to wait for.
+        os.close(end if at_once else _start(plane))
+
+
+def _start(plane: Any) -> int:
+    """Start a follower; returns the pipe that keeps it going."""
+    import subprocess  # Here, because most runs have nothing to follow.
+
+    chosen = plane.settings
+    # By the environment and not as arguments, which everybody on the machine can read.
+    settings = {"CLEW_HOME": str(chosen.home), "CLEW_STORE": chosen.store, "CLEW_PRINCIPAL": chosen.principal}
+    reading, writing = os.pipe()
+    follower = subprocess.Popen(
+        [sys.executable, "-m", "clew", "follow"], env={**os.environ, **settings}, stdin=reading,
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+    )  # fmt: skip
+    follower.returncode = 0  # It is nobody's to wait for.
+    os.close(reading)
+    return writing
 
 
 def follow(plane: Any) -> None:

@@ -25,7 +25,8 @@ def search(found: Found) -> None:
     if found.notice:
         click.secho(found.notice, fg="yellow", err=True)
     if not found.sessions and not found.hits:
-        click.echo("nothing found" + _cut_note(found), err=True)
+        further = f" in the newest; to look further: --after {found.next}" if found.next else ""
+        click.echo(f"nothing found{further}{_cut_note(found)}", err=True)
         return
     width = max(40, get_terminal_size().columns) if sys.stdout.isatty() else 10_000
     lines = _grouped(found.sessions, width) if found.sessions else _flat(found.hits, width)
@@ -107,20 +108,21 @@ def sessions(found: list[SessionLine]) -> None:
             "no such sessions; `clew capture` takes in those of your agent programs, `clew open` begins one", err=True
         )
         return
-    agents = any(one.agent not in ("", one.runtime) for one in found)
-    columns = ["id", "last", "state", "runtime", "project", "turns", "calls", "errors", "cost", "title"]
-    if agents:
-        columns.insert(4, "agent")
-    rows = []
-    for one in found:
-        row = [
-            one.id[:10], ago(one.last_at), one.state, one.runtime, one.project, _number(one.turns), _number(one.calls),
-            _number(one.errors), _cost(one.cost_micros), one.title or "(untitled)",
-        ]  # fmt: skip
-        if agents:
-            row.insert(4, one.agent)
-        rows.append(row)
-    table(columns, rows)
+    rows = [
+        {
+            "id": one.id[:10], "last": ago(one.last_at), "state": one.state, "runtime": one.runtime,
+            "agent": one.agent, "project": one.project, "turns": _number(one.turns), "calls": _number(one.calls),
+            "errors": _number(one.errors), "cost": _cost(one.cost_micros), "title": one.title or "(untitled)",
+        }
+        for one in found
+    ]  # fmt: skip
+    left_out = set() if any(one.agent not in ("", one.runtime) for one in found) else {"agent"}
+    # On a narrow terminal the title is worth more than the counts.
+    width = get_terminal_size().columns if sys.stdout.isatty() else 1000
+    left_out |= {"calls", "errors"} if width < 130 else set()
+    left_out |= {"state", "project", "agent"} if width < 100 else set()
+    columns = [name for name in rows[0] if name not in left_out]
+    table(columns, ([row[name] for name in columns] for row in rows))
 
 
 def files(found: list[Touching]) -> None:
@@ -177,7 +179,7 @@ def usage_csv(found: UsageReport) -> None:
 def _harmless(text: str) -> str:
     """A cell that no spreadsheet takes for a formula."""
     text = plain(text)
-    return f"'{text}" if text[:1] in ("=", "+", "-", "@") else text
+    return f"'{text}" if text.lstrip()[:1] in ("=", "+", "-", "@") else text
 
 
 def _names(row: Used, by: list[str]) -> list[str]:

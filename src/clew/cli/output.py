@@ -44,8 +44,18 @@ def print_error(error: ClewError, *, as_json: bool) -> None:
     click.echo(plain(str(error)), err=True)
 
 
-def table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
-    """A table that fits the terminal; whole columns when piped."""
+NUMBERS = {
+    "turns", "calls", "errors", "cost", "answers", "input", "output", "cache read", "cache write", "of budget", "read",
+    "written", "by call",
+}  # fmt: skip
+# Columns that may be cut on a narrow terminal, and what is left of them at the least.
+TEXTS = {"title", "path", "model", "project", "program", "problem", "policy", "tested with"}
+LEAST = 12
+GAP = 2
+
+
+def table(columns: Iterable[str], rows: Iterable[Iterable[str]], *, wrapped: str = "") -> None:
+    """A table that fits the terminal, a row in one line but for a column that may be wrapped; all of it when piped."""
     if not sys.stdout.isatty():
         _piped(list(columns), [[plain(cell) for cell in row] for row in rows])
         return
@@ -54,13 +64,36 @@ def table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    from clew.cli.pager import command as pager
+    from clew.cli.pager import print_paged
+
     console = Console(highlight=False, markup=False)
-    drawn = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="bold")
-    for column in columns:
-        drawn.add_column(column, overflow="ellipsis", no_wrap=column in ("id", "state", "last", "events"))
-    for row in rows:
-        drawn.add_row(*(Text(plain(cell)) for cell in row))
-    console.print(drawn)
+    names = list(columns)
+    cells = [[Text(plain(cell)) for cell in row] for row in rows]
+    widths = [max(len(name), *(row[i].cell_len for row in cells), 1) for i, name in enumerate(names)]
+    widths = _fitting(names, widths, console.width - GAP * len(names))
+    drawn = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+    for name, width in zip(names, widths, strict=True):
+        justify: Any = "right" if name in NUMBERS else "left"
+        drawn.add_column(name, overflow="ellipsis", no_wrap=name != wrapped, justify=justify, width=width)
+    for row in cells:
+        drawn.add_row(*row)
+    with console.capture() as captured:
+        console.print(drawn)
+    lines = (f"{line}\n" for line in captured.get().splitlines())
+    print_paged(lines, pager(), rows=console.height)
+
+
+def _fitting(names: list[str], widths: list[int], room: int) -> list[int]:
+    """The widths of columns in the room there is: long texts are cut before anything else is."""
+    widths = list(widths)
+    while sum(widths) > room:
+        long = [i for i, name in enumerate(names) if name in TEXTS and widths[i] > LEAST]
+        widest = max(long or range(len(widths)), key=lambda i: widths[i])
+        if widths[widest] <= 1:
+            break
+        widths[widest] -= 1
+    return widths
 
 
 def _piped(columns: list[str], rows: list[list[str]]) -> None:

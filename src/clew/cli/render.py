@@ -131,7 +131,8 @@ def count(number: int, noun: str) -> str:
 def verified(found: list[Verified]) -> None:
     problems = [problem for one in found for problem in one.problems]
     if problems:
-        table(("session", "seq", "problem"), ((p.session, str(p.seq), p.what) for p in problems))
+        rows = ((p.session, str(p.seq), p.what) for p in problems)
+        table(("session", "seq", "problem"), rows, wrapped="problem")
     total, removed = sum(one.events for one in found), sum(one.removed for one in found)
     click.echo(
         f"{count(len(found), 'log')} (control logs included), {count(total, 'event')}"

@@ -97,8 +97,12 @@ def complete_id(context: click.Context, parameter: click.Parameter, incomplete: 
     except ClewError:
         return []  # A shell that completes is no place for an error message.
     with plane:
+        # From the log itself: a shell that completes is no place to wait for views either.
+        known = plane.client.context.store.sessions(limit=200)
         return [
-            CompletionItem(one.id, help=one.title) for one in plane.sessions(limit=200) if one.id.startswith(incomplete)
+            CompletionItem(one.session.id, help=one.session.title)
+            for one in known
+            if one.session.id.startswith(incomplete)
         ]
 
 

@@ -2,6 +2,9 @@
 
 from datetime import UTC, datetime
 
+# The last year that a date can be in.
+LATEST = 253_370_764_800_000_000
+
 
 def ago(at: int) -> str:
     """How long ago, in the largest unit that fits."""
@@ -13,4 +16,5 @@ def ago(at: int) -> str:
 
 
 def moment(at: int) -> str:
-    return datetime.fromtimestamp(at / 1e6).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    """A time of here, whatever number a hostile record gave."""
+    return datetime.fromtimestamp(min(max(at, 0), LATEST) / 1e6).astimezone().strftime("%Y-%m-%d %H:%M:%S")

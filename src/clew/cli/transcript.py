@@ -24,6 +24,8 @@ from clew.runtimes.interchange import LAST, returned_text
 OUTPUT, FAILURE, CHANGE, NEW_FILE, SUMMARY = (3, 3), (3, 12), (16, 4), (8, 0), (3, 3)
 # A line that is folded, too, is cut here; a terminal cuts it to its own width.
 LONGEST_LINE = 300
+# A day before the last that a four-digit year can tell: somewhere on earth it is a day later.
+LATEST = LAST - 86_400_000_000
 # Comparing takes the product of the two: what is longer is shown as all out and all in.
 MOST_COMPARED_LINES = 1_000
 
@@ -108,7 +110,7 @@ def blocks(found: list[Item], manner: Manner) -> Iterator[Block]:
 
 def _local(at: int) -> datetime:
     """A time of here, whatever number a hostile record gave."""
-    return datetime.fromtimestamp(min(max(at, 0), LAST) / 1e6)
+    return datetime.fromtimestamp(min(max(at, 0), LATEST) / 1e6)
 
 
 def note(text: str) -> Block:
