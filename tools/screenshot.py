@@ -66,6 +66,7 @@ class Terminal:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("CLEW_", "NO_COLOR"))}
         path = os.pathsep.join([str(Path(sys.executable).parent), kept.get("PATH", "")])
         self._environment = {
+            "CLEW_PAGER": "",
             **kept, "HOME": str(home), "CLEW_PRINCIPAL": "person:ada", "CLEW_MACHINE": "ada-laptop",
             "TERM": "xterm-256color", "TZ": "UTC", "PATH": path, "COLUMNS": str(COLUMNS),
         }  # fmt: skip

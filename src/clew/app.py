@@ -13,6 +13,7 @@ from clew.model.errors import ClewError, Unavailable
 
 if TYPE_CHECKING:
     from clew.client import Plane
+    from clew.store import Store
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -159,7 +160,27 @@ def _store(chosen: Settings) -> list[Finding]:
             )
         except ClewError as error:
             found.append(Finding(what="integrity", ok=False, found=str(error), advice=f"error code {error.code}"))
+        found.append(_views(store))
     return found
+
+
+def _views(store: "Store") -> Finding:
+    from clew.views.upkeep import Views
+
+    views = Views(store)
+    try:
+        problems, behind = views.database.check(), views.behind()
+    except ClewError as error:
+        return Finding(what="views", ok=False, found=str(error), advice=f"error code {error.code}")
+    finally:
+        views.close()
+    told = "up to date" if not behind else f"{behind:,} events behind; whoever reads them next takes those in"
+    return Finding(
+        what="views",
+        ok=not problems,
+        found="; ".join(problems[:5]) or told,
+        advice="run `clew rebuild`" * bool(problems),
+    )
 
 
 def _login() -> str:

@@ -42,24 +42,24 @@ class Local:
     """Operations on a log that this process opened itself."""
 
     def __init__(self, context: Context) -> None:
-        self._context = context
+        self.context = context
 
     @property
     def principal(self) -> str:
-        return self._context.principal
+        return self.context.principal
 
     def call(self, name: str, /, **arguments: Any) -> Any:
-        return call(self._context, name, arguments)
+        return call(self.context, name, arguments)
 
     def wait(self, *, after: int, timeout: float) -> bool:
         """Whether the log has an event after this position, waiting until the time is over."""
-        return self._context.store.wait(after=after, timeout=timeout)
+        return self.context.store.wait(after=after, timeout=timeout)
 
     def last_position(self) -> int:
-        return self._context.store.last_position()
+        return self.context.store.last_position()
 
     def close(self) -> None:
-        self._context.close()
+        self.context.close()
 
 
 class Plane:

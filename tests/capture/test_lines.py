@@ -336,7 +336,8 @@ def test_what_was_erased_is_not_captured_again(plane: Plane, person: Path) -> No
         file.write(claude.lines([claude.says("u3", "a5", "secret again")]))
     report = only(plane, person)
     assert (report.status, report.session) == ("erased", session)
-    assert len(plane.sessions()) == 1
+    assert plane.sessions() == []
+    assert not plane.search("secret").hits
 
 
 def test_erasing_a_captured_session_leaves_no_trace_of_its_original(person: Path, tmp_path: Path) -> None:

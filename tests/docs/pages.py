@@ -40,6 +40,9 @@ EXAMPLE = re.compile(
 ID = re.compile(rf"\b[{ALPHABET}]{{{LENGTH}}}\b|(?<=^ )[{ALPHABET}]{{10}}(?=   )", re.MULTILINE)
 WORD = re.compile(rf"\b[{ALPHABET}]{{{SHORTEST},{LENGTH}}}\b")
 VARYING = [
+    (re.compile(r"── \d{4}-\d\d-\d\d ─"), "── <day> ─"),
+    (re.compile(r"^( *\d+) \d\d:\d\d (?=[ ▶])", re.MULTILINE), r"\1 <clock> "),
+    (re.compile(r"\b\d{4}-\d\d-\d\d \d\d:\d\d\b(?!:)"), "<time>"),
     (re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"), "<uuid>"),
     (re.compile(r"\b\d{4}([-/])\d\d\1\d\d(/|T)rollout-[-\dT]+"), "<day>rollout-<time>-"),
     (re.compile(r"\b\d{4}/\d\d/\d\d\b"), "<day>"),
@@ -193,7 +196,10 @@ def agents(home: Path) -> None:
     lines, parent = [{"type": "mode", "mode": "normal", "sessionId": id}], None
     for number, (role, content) in enumerate(said):
         own = f"00000000-0000-4000-8000-00000000000{number}"
-        message = {"role": role, "content": content} | ({"id": f"msg_{number}"} if role == "assistant" else {})
+        message = {"role": role, "content": content}
+        if role == "assistant":
+            usage = {"input_tokens": 1200 * number, "output_tokens": 90, "cache_read_input_tokens": 14000}
+            message |= {"id": f"msg_01Shop{number:08d}", "model": "claude-sonnet-4-5", "usage": usage}
         about = {"type": role, "uuid": own, "parentUuid": parent, "timestamp": f"2026-11-15T10:00:0{number}.000Z"}
         lines.append({**about, **common, "message": message})
         parent = own

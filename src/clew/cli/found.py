@@ -62,7 +62,9 @@ def _flat(hits: list[Place], width: int) -> Iterator[str]:
 def _line(hit: Place, width: int) -> str:
     role = "failed" if hit.failed else hit.role
     colour = {"failed": "red", "asked": "green", "answered": "cyan", "run": "blue"}.get(role)
-    return f"{hit.seq:>7}  {click.style(f'{role:<8}', fg=colour)}  {_marked(hit, max(20, width - GUTTER - 1))}"
+    tool = f"{one_line(hit.tool, 30)}  " if hit.tool else ""
+    text = _marked(hit, max(20, width - GUTTER - 1 - len(tool)))
+    return f"{hit.seq:>7}  {click.style(f'{role:<8}', fg=colour)}  {click.style(tool, bold=True)}{text}"
 
 
 def _marked(hit: Place, width: int) -> str:
@@ -112,7 +114,8 @@ def sessions(found: list[SessionLine]) -> None:
         {
             "id": one.id[:10], "last": ago(one.last_at), "state": one.state, "runtime": one.runtime,
             "agent": one.agent, "project": one.project, "turns": _number(one.turns), "calls": _number(one.calls),
-            "errors": _number(one.errors), "cost": _cost(one.cost_micros), "title": one.title or "(untitled)",
+            "errors": _number(one.errors), "cost": _cost(one.cost_micros) if one.tokens else "",
+            "title": one.title or "(untitled)",
         }
         for one in found
     ]  # fmt: skip
