@@ -58,6 +58,11 @@ def emptied_url(shared_url: str) -> str:
             "DELETE FROM event; DELETE FROM head; DELETE FROM session; DELETE FROM project; DELETE FROM blob; "
             "DELETE FROM cursor; DELETE FROM policy; DELETE FROM original; DELETE FROM segment"
         )
+        if connection.execute("SELECT to_regclass('clew_views')").fetchone() != (None,):
+            connection.execute(
+                "DELETE FROM view; DELETE FROM listing; DELETE FROM touched; DELETE FROM spending; "
+                "DELETE FROM passage; DELETE FROM speaking"
+            )
     return shared_url
 
 

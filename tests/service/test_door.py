@@ -42,7 +42,7 @@ def test_without_a_grant_every_operation_is_refused(context: Context) -> None:
     session = call(context, "open", {"title": "private"})
     nobody = acting(context, "person:nobody")
     values = {"session": session.id, "left": session.id, "right": session.id, "drafts": [], "project": "default"}
-    values |= {"lease": 1, "files": [], "runtime": "codex"}
+    values |= {"lease": 1, "files": [], "runtime": "codex", "path": "a.py"}
     for operation in load().values():
         arguments = {p.name: values[p.name] for p in operation.parameters if p.required}
         with pytest.raises(Denied, match="person:nobody"):

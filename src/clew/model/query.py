@@ -1,4 +1,4 @@
-"""What a person typed into a search, and whether a text answers it.
+"""What a person typed into a search, and where a text answers it.
 
     lock error              both words, anywhere in the passage
     "database is locked"    the words next to each other
@@ -12,18 +12,26 @@ There are no other operators: whatever else is typed parts words.
 import re
 from bisect import bisect_left
 from collections.abc import Iterable
+from functools import lru_cache
+from heapq import nlargest
 from itertools import islice
 
 import msgspec
 
 from clew.model.errors import InvalidInput
-from clew.model.words import LONGEST, in_order, spans, words
+from clew.model.words import LONGEST, in_order, spans
 
 LONGEST_QUERY = 1000
 SNIPPET = 160
+# A snippet is looked for at the best of so many places in each text.
+MOST_PLACES = 200
+MOST_WINDOWS = 8
 
 # One minus leaves a word out; two are how an option of a program is spelled.
 _PIECE = re.compile(r'(-(?=[^\s-]))?(?:"([^"]*)(?:"|$)|([^\s"]+))(\*?)')
+
+# White space other than one blank between two words.
+_UNEVEN = re.compile(r"[^\S ]|^ |  ")
 
 
 class Term(msgspec.Struct, frozen=True):
@@ -69,20 +77,6 @@ def parse(text: str) -> Query:
     return Query(tuple(wanted), tuple(unwanted))
 
 
-def answers(query: Query, texts: Iterable[str]) -> bool:
-    """Whether a passage has every wanted term and no unwanted one; a term never reaches from one text into the next."""
-    streams = [_stream(in_order(text)) for text in texts]
-    known = {word for text in texts for word in words(text)}
-
-    def has(term: Term) -> bool:
-        if len(term.words) > 1:
-            return any(_phrase(term) in stream for stream in streams)
-        [word] = term.words
-        return any(one.startswith(word) for one in known) if term.prefix else word in known
-
-    return all(map(has, query.wanted)) and not any(map(has, query.unwanted))
-
-
 def keeps_order(query: Query, texts: Iterable[str]) -> bool:
     """Whether a passage that has all the words has them in the order of the query's phrases, and no unwanted phrase."""
     streams = [_stream(in_order(text)) for text in texts]
@@ -104,24 +98,47 @@ def _phrase(term: Term) -> str:
 
 def snippet(query: Query, texts: Iterable[str], width: int = SNIPPET) -> Snippet:
     """The stretch of a passage where most of the query is, in one line."""
-    best, most = Snippet(text="", marks=[]), -1
+    texts = [*texts]
+    best = Snippet(text="", marks=[])
+    for crowd, text, first in _windows(query, texts, width):
+        if len(best.marks) >= crowd:
+            break  # There cannot be more in what is left.
+        found = _cut(query, text, first, width)
+        if len(found.marks) > len(best.marks):
+            best = found
+    return best if best.marks else _first_words(query, texts, width)
+
+
+def _windows(query: Query, texts: list[str], width: int) -> list[tuple[int, str, int]]:
+    """Where a look is worth it: a little before most words of the query, even where they are inside of others.
+
+    Each with how many words there may be, the most first.
+    """
+    if not query.wanted:
+        return []
+    pattern = _pattern(query)
+    crowds: list[tuple[int, str, int]] = []
     for text in texts:
-        for first in _windows(query, text, width):
-            found = _cut(query, text, first, width)
-            if len(found.marks) > most:
-                best, most = found, len(found.marks)
-    return best
+        places = [found.start() for found in islice(pattern.finditer(text), MOST_PLACES)]
+        for i, place in enumerate(places):
+            crowd = bisect_left(places, place + width * 3 // 4) - i
+            crowds.append((crowd, text, max(0, place - width // 4)))
+    return nlargest(MOST_WINDOWS, crowds, key=lambda one: one[0])
 
 
-def _windows(query: Query, text: str, width: int) -> list[int]:
-    """Where a look is worth it: a little before most words of the query, even where they are inside of others."""
+@lru_cache(maxsize=64)
+def _pattern(query: Query) -> re.Pattern[str]:
     wanted = {word for term in query.wanted for word in term.words}
-    pattern = "|".join(map(re.escape, sorted(wanted, key=len, reverse=True)))
-    places = [found.start() for found in islice(re.finditer(pattern, text, re.IGNORECASE), 200)] if wanted else []
-    crowds: dict[int, int] = {}
-    for i, place in enumerate(places):
-        crowds[max(0, place - width // 4)] = bisect_left(places, place + width * 3 // 4) - i
-    return sorted(crowds, key=lambda first: -crowds[first])[:3] or [0]
+    return re.compile("|".join(map(re.escape, sorted(wanted, key=len, reverse=True))), re.IGNORECASE)
+
+
+def _first_words(query: Query, texts: list[str], width: int) -> Snippet:
+    """Around the first word of the query that stands in the text in other letters, else how the longest text begins."""
+    for text in texts if query.wanted else ():
+        stream = list(spans(text))
+        if places := [place for term in query.wanted for place in _places(term, stream)]:
+            return _cut(query, text, max(0, min(places)[0] - width // 4), width)
+    return _cut(query, max(texts, key=len, default=""), 0, width)
 
 
 def _cut(query: Query, text: str, first: int, width: int) -> Snippet:
@@ -133,7 +150,7 @@ def _cut(query: Query, text: str, first: int, width: int) -> Snippet:
     marks = {(a + low, b + low) for term in query.wanted for a, b in _places(term, stream)}
     if first and (space := text.find(" ", first, first + 20)) >= 0:
         first = space + 1
-    inside = [(a, b) for a, b in sorted(marks) if first <= a and b <= last]
+    inside = [(a, min(b, last)) for a, b in sorted(marks) if first <= a < last]
     before, after = "…" if first else "", "…" if last < len(text) else ""
     shown, moved = _closed_up(text[first:last], [(a - first, b - first) for a, b in inside])
     return Snippet(text=f"{before}{shown}{after}", marks=[(a + len(before), b + len(before)) for a, b in moved])
@@ -141,6 +158,8 @@ def _cut(query: Query, text: str, first: int, width: int) -> Snippet:
 
 def _closed_up(text: str, marks: list[tuple[int, int]]) -> tuple[str, list[tuple[int, int]]]:
     """A text in one line, all white space between two words one blank, and where its marks have moved to."""
+    if not _UNEVEN.search(text):
+        return text, marks
     letters: list[str] = []
     where = []
     for letter in text:

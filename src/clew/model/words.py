@@ -1,9 +1,9 @@
 """Words as search knows them: what a text is found by, the same whichever database keeps the index.
 
-A word is a run of letters and digits, in lower case and without accents. An identifier is found by its parts, wherever
-they are joined: snake_case, dotted.names, path/to/file.py:12, and camelCase, which is found as a whole too. Scripts
-that write without spaces (Chinese, Japanese, Korean, Thai ...) give a word per character, so that any stretch of them
-is found as a phrase. A word longer than `LONGEST` goes by its beginning.
+A word is a run of letters and digits, in lower case and without accents, however they are encoded. An identifier is
+found by its parts, wherever they are joined: snake_case, dotted.names, path/to/file.py:12, and camelCase, which is
+found as a whole too. Scripts that write without spaces (Chinese, Japanese, Korean, Thai ...) give a word per character,
+so that any stretch of them is found as a phrase. A word longer than `LONGEST` goes by its beginning.
 """
 
 import re
@@ -11,6 +11,10 @@ import unicodedata
 from collections.abc import Iterator
 
 LONGEST = 64
+# A letter has no more marks than this; only nonsense does.
+MOST_MARKS = 32
+# Composing takes the square of the number of marks.
+MOST_AT_ONCE = 500
 
 # Whatever is not ASCII, or is an ASCII letter or digit. Said by what it is not, because that compiles ten times faster.
 _RUN = re.compile(r"[^\x00-/:-@\[-`{-\x7f]+")
@@ -31,7 +35,13 @@ _SEAMS = (b"aA", b"0A", b"AAa")
 # Scripts without spaces between words.
 _UNSPACED = (
     (0x0E00, 0x0EFF), (0x1000, 0x109F), (0x1780, 0x17FF), (0x3005, 0x3007), (0x3040, 0x30FF), (0x3100, 0x312F),
-    (0x31F0, 0x31FF), (0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xAC00, 0xD7A3), (0xF900, 0xFAFF), (0x20000, 0x3FFFF),
+    (0x31A0, 0x31FF), (0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xA9E0, 0xA9FF), (0xAA60, 0xAA7F), (0xAC00, 0xD7A3),
+    (0xF900, 0xFAFF), (0x1AFF0, 0x1B16F), (0x20000, 0x3FFFF),
+)  # fmt: skip
+# Marks that dress up a letter of any script, or an emoji: accents, circles, selectors of a variation.
+_DRESS = (
+    (0x0300, 0x036F), (0x180B, 0x180F), (0x1AB0, 0x1AFF), (0x1DC0, 0x1DFF), (0x20D0, 0x20FF), (0xFE00, 0xFE0F),
+    (0xFE20, 0xFE2F), (0xE0100, 0xE01EF),
 )  # fmt: skip
 
 
@@ -46,16 +56,21 @@ class _Folding(dict[int, str]):
 def _folded(character: str) -> str:
     if character == "\u200b":
         return " "
-    plain = unicodedata.normalize("NFKC", character).casefold()
+    # Folding makes capitals of the small letters of Cherokee; one index makes them small again, the other does not.
+    plain = unicodedata.normalize("NFKC", character).casefold().lower()
     if not "\u0400" <= character <= "\u04ff":
         # Accents go, except where the accented letter is another letter, as in Cyrillic.
         apart = unicodedata.normalize("NFD", plain)
-        plain = unicodedata.normalize("NFC", "".join(one for one in apart if not "\u0300" <= one <= "\u036f"))
+        plain = unicodedata.normalize("NFC", "".join(one for one in apart if not _is_of(one, _DRESS)))
     return "".join(map(_kept, plain))
 
 
+def _is_of(character: str, ranges: tuple[tuple[int, int], ...]) -> bool:
+    return any(first <= ord(character) <= last for first, last in ranges)
+
+
 def _kept(character: str) -> str:
-    if any(first <= ord(character) <= last for first, last in _UNSPACED):
+    if _is_of(character, _UNSPACED):
         return f" {character} " if unicodedata.category(character)[0] in "LMN" else " "
     if character.isalnum() and (character.isascii() or unicodedata.category(character)[0] in "LN"):
         return character
@@ -72,14 +87,13 @@ def indexed(text: str, *, wholes: bool = True) -> str:
     The whole words of camelCase come last, or not at all.
     """
     shape = _shape(text)
-    has_long = _LONG_RUN in shape.translate(_ANY)
     if any(seam in shape for seam in _SEAMS):
         text = _taken_apart(text, shape, wholes=wholes)
         shape = _shape(text)
     if not text.isascii():
-        before, text = len(text), _folded_in(text, shape)
-        has_long = has_long or len(text) > before
-    return _TOO_LONG.sub(r"\1", text) if has_long else text
+        text = _folded_in(text, shape)
+        shape = _shape(text)
+    return _TOO_LONG.sub(r"\1", text) if _LONG_RUN in shape.translate(_ANY) else text
 
 
 def words(text: str) -> list[str]:
@@ -107,9 +121,16 @@ def _folded_in(text: str, shape: bytes) -> str:
         end = at + 1
         while shape.startswith(b"x", end):
             end += 1
-        parts += text[last:at], text[at:end].translate(_FOLDING)
+        parts += text[last:at], _composed(text[at:end]).translate(_FOLDING)
         last, at = end, shape.find(b"x", end)
     return "".join((*parts, text[last:]))
+
+
+def _composed(run: str) -> str:
+    """What can be written as one character, or as a letter and its marks, as one."""
+    if len(run) <= MOST_AT_ONCE:
+        return unicodedata.normalize("NFKC", run)
+    return "".join(character for _, _, character in _characters(run))
 
 
 def _cuts(shape: bytes) -> list[int]:
@@ -152,17 +173,40 @@ def spans(text: str) -> Iterator[tuple[str, int, int]]:
 
 def _words_in(run: str, start: int, cuts: frozenset[int]) -> Iterator[tuple[str, int, int]]:
     letters: list[str] = []
-    first = 0
-    for at, character in enumerate(run):
+    first = last = 0
+    for at, end, character in _characters(run):
         if at in cuts and letters:
-            yield "".join(letters)[:LONGEST], start + first, start + at
+            yield "".join(letters)[:LONGEST], start + first, start + last
             letters = []
-        for letter in character.lower() if character.isascii() else _FOLDING[ord(character)]:
+        folded = character.translate(_FOLDING)
+        for letter in folded:
             if letter != " ":
-                first = first if letters else at
+                first, last = first if letters else at, end
                 letters.append(letter)
             elif letters:
-                yield "".join(letters)[:LONGEST], start + first, start + max(at, first + 1)
+                yield "".join(letters)[:LONGEST], start + first, start + last
                 letters = []
+        if not folded:
+            last = end  # A mark belongs to its letter.
     if letters:
-        yield "".join(letters)[:LONGEST], start + first, start + len(run)
+        yield "".join(letters)[:LONGEST], start + first, start + last
+
+
+def _characters(run: str) -> Iterator[tuple[int, int, str]]:
+    """Each character, with the marks that belong to it as one, and where it stands."""
+    if unicodedata.is_normalized("NFKC", run):
+        yield from ((at, at + 1, character) for at, character in enumerate(run))
+        return
+    first = 0
+    for at in range(1, len(run) + 1):
+        if at == len(run) or not _joins(run[first:at], run[at]):
+            yield first, at, unicodedata.normalize("NFKC", run[first:at])
+            first = at
+
+
+def _joins(before: str, character: str) -> bool:
+    """Whether a character becomes one with what is before it."""
+    if len(before) > MOST_MARKS:
+        return False
+    alone, other, both = (unicodedata.normalize("NFKC", text) for text in (before, character, before + character))
+    return unicodedata.combining(character) > 0 or both != alone + other

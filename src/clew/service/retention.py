@@ -51,7 +51,7 @@ def retention_apply(context: Context) -> list[Pruned]:
     """Prune the conversations whose time is over; knowledge stays, and so does what a fork still reads."""
     pruned = forget.apply_policies(context.store, actor=context.principal)
     context.store.collect_blobs()
-    if pruned:
+    if any(one.events for one in pruned):
         context.views.purge()
     return pruned
 

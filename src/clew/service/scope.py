@@ -11,6 +11,7 @@ import msgspec
 from clew.model.dates import Period, period, since, until
 from clew.model.errors import InvalidInput, NotFound
 from clew.service.registry import Context
+from clew.views.listing import LONGEST
 from clew.views.touched import name_of
 
 Project = Annotated[str, msgspec.Meta(description="Only this project.")]
@@ -69,9 +70,10 @@ def touching(context: Context, path: str) -> frozenset[int]:
 
 def same_path(path: str, what: str) -> bool:
     """Whether two paths mean one file, as far as both tell: one is the end of the other."""
-    one, other = (_parts(path), _parts(what))
+    one, other = _parts(path[-LONGEST:]), _parts(what)
     length = min(len(one), len(other))
-    return length > 0 and one[-length:] == other[-length:] and (length == len(one) or path.startswith(("/", "~")))
+    is_whole = path.startswith(("/", "\\", "~")) or path[1:2] == ":"
+    return length > 0 and one[-length:] == other[-length:] and (length == len(one) or is_whole)
 
 
 def _parts(path: str) -> list[str]:

@@ -25,9 +25,9 @@ from clew.service.scope import (
     times,
     touching,
 )
-from clew.views.listing import Line, line_from
-from clew.views.passages import AGENT, OUTCOME, PERSON, PROJECT, ROLE, RUNTIME, SESSION, TOOL, tag
-from clew.views.search import CANDIDATES, MOST_COUNTED, Hit, Scope, Search
+from clew.views.listing import Line, line_from, storable
+from clew.views.passages import AGENT, OUTCOME, PERSON, PROJECT, ROLE, RUNTIME, SECOND_US, SESSION, TOOL, tag
+from clew.views.search import MOST_COUNTED, Hit, Rank, Scope, Search
 
 
 class Outcome(enum.StrEnum):
@@ -113,7 +113,7 @@ def search(
     tags = [
         tag(kind, value)
         for kind, value in (
-            (ROLE, role or ""), (RUNTIME, runtime), (AGENT, agent), (TOOL, tool), (OUTCOME, outcome or ""),
+            (ROLE, role or ""), (RUNTIME, storable(runtime)), (AGENT, agent), (TOOL, tool), (OUTCOME, outcome or ""),
             (PERSON, principal(person) if person else ""),
         )
         if value
@@ -124,8 +124,10 @@ def search(
         tags.append(tag(SESSION, session.key))
     context.views.catch_up()
     scope = Scope(
-        tags=tuple(tags), since=period.start, until=period.end, state=state or "",
-        sessions=touching(context, file) if file else None,
+        tags=tuple(tags), state=state or "", sessions=touching(context, file) if file else None,
+        since=None if period.start is None else period.start // SECOND_US,
+        # A second that has begun counts.
+        until=None if period.end is None else -(-period.end // SECOND_US),
     )  # fmt: skip
     if not wanted.wanted and scope == Scope():
         raise InvalidInput(
@@ -138,18 +140,18 @@ def search(
 def _found(
     context: Context, looking: Search, query: Query, order: Order, *, flat: bool, limit: int, after: str
 ) -> Found:
-    before = _place(after)
     sessions: list[FoundSession] = []
     hits: list[Hit] = []
+    following = ""
     if order is Order.RELEVANT:
-        hits = looking.relevant(skip=before, limit=limit + 1)
-        following = before + limit if len(hits) > limit and before + limit < CANDIDATES else 0
-        hits = hits[:limit]
+        ranked = looking.relevant(below=Rank(*_place(after, 2)) if after else None, limit=limit)
+        hits = ranked.hits
+        following = f"{ranked.following.points}-{ranked.following.id}" if ranked.following else ""
     elif flat:
-        page = looking.newest(before=before, limit=limit)
-        hits, following = page.hits, page.following
+        page = looking.newest(before=_place(after, 1)[0], limit=limit)
+        hits, following = page.hits, str(page.following or "")
     else:
-        groups = looking.grouped(before=before, limit=limit)
+        groups = looking.grouped(before=_place(after, 1)[0], limit=limit)
         names = context.store.projects()
         lines = _lines(context, [group.key for group in groups.groups])
         sessions = [
@@ -157,23 +159,27 @@ def _found(
             for group in groups.groups
             if group.key in lines
         ]
-        following = groups.following
+        following = str(groups.following or "")
     total = looking.count()
     return Found(
         sessions=sessions,
         hits=[_shown(hit) for hit in hits],
         total=None if total is None else min(total, MOST_COUNTED),
         total_is_exact=total is not None and total <= MOST_COUNTED,
-        next=str(following) if following else "",
+        next=following,
         cut=looking.cut(),
         notice=context.views.told(),
     )
 
 
-def _place(after: str) -> int:
-    if after and not (after.isascii() and after.isdigit() and len(after) < 19):
-        raise InvalidInput(f"{after[:40]!r} is no place to go on from; use the `next` of the page before")
-    return int(after or 0)
+def _place(after: str, count: int) -> list[int]:
+    """The numbers that a page goes on from; 0 for the first page."""
+    numbers = (after or "0").split("-")
+    if len(numbers) != count or not all(one.isascii() and one.isdigit() and len(one) < 19 for one in numbers):
+        raise InvalidInput(
+            f"{after[:40]!r} is no place to go on from; use the `next` of the page before, with the same --order"
+        )
+    return [int(one) for one in numbers]
 
 
 def _lines(context: Context, keys: list[int]) -> dict[int, Line]:

@@ -6,7 +6,7 @@ import msgspec
 
 from clew.model import knowledge
 from clew.model.access import Right
-from clew.model.errors import WrongState
+from clew.model.errors import NotFound, WrongState
 from clew.model.events import (
     Body,
     Budget,
@@ -26,7 +26,7 @@ from clew.model.working_set import Touched, working_set
 from clew.service import scope
 from clew.service.registry import Context, operation
 from clew.store.log import EVERYTHING
-from clew.views.listing import Line, line_from
+from clew.views.listing import Line, line_from, storable
 
 Reason = Annotated[str, msgspec.Meta(description="Why; kept in the log.")]
 Runtime = Annotated[str, msgspec.Meta(description="The program it goes on in.")]
@@ -177,8 +177,9 @@ def sessions(
     period = scope.times(when, since, until)
     context.views.catch_up()
     wanted: dict[str, Any] = {
-        "project": scope.project_key(context, project) if project else None, "agent": agent or None,
-        "person": scope.principal(person) if person else None, "runtime": runtime or None, "machine": machine or None,
+        "project": scope.project_key(context, project) if project else None, "agent": storable(agent) or None,
+        "person": storable(scope.principal(person)) if person else None, "runtime": storable(runtime) or None,
+        "machine": storable(machine) or None,
         "state": str(state) if state else None, "since": period.start, "until": period.end,
         "failed": 1 if failed else None,
     }  # fmt: skip
@@ -186,6 +187,8 @@ def sessions(
     touching = scope.touching(context, file) if file else None
     with context.views.read() as tx:
         place = tx.run("listing_of", session=before.key) if before else []
+        if before and not place:
+            raise NotFound(f"session {before.id} is in no list any more; begin again without --before")
         at, key = (place[0][18], place[0][0]) if place else (EVERYTHING, EVERYTHING)
         if touching is not None:
             given["keys"] = msgspec.json.encode(sorted(touching)).decode()

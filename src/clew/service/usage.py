@@ -15,11 +15,14 @@ from clew.service.registry import Context, operation
 from clew.service.scope import Agent, Person, Project, Runtime, Since, Until, When, now, principal, project_key, times
 from clew.store.contract import Row
 from clew.views import prices
+from clew.views.listing import storable
 from clew.views.prices import Prices
 
 HOUR_US = 3_600_000_000
 DAY_US = 24 * HOUR_US
-LONG_AGO = 100 * 366 * DAY_US
+# 1990; what no clock of a program can have shown is not looked at day by day.
+EARLIEST = 631_152_000_000_000
+YEAR_US = 366 * DAY_US
 ALWAYS = 2**62
 
 
@@ -84,12 +87,12 @@ def usage(
     until: Until = "",
 ) -> UsageReport:
     """Sum up tokens and their cost; each answer of a model counts once, whichever sessions tell of it."""
-    chosen = by or [By.DAY]
+    chosen = list(dict.fromkeys(by or [By.DAY]))
     period = times(when, since, until)
     context.views.catch_up()
     only = {
-        "project": project_key(context, project) if project else None, "agent": agent or None,
-        "person": principal(person) if person else None, "runtime": runtime or None,
+        "project": project_key(context, project) if project else None, "agent": storable(agent) or None,
+        "person": storable(principal(person)) if person else None, "runtime": storable(runtime) or None,
         "session": session.key if session else None,
     }  # fmt: skip
     names = context.store.projects()
@@ -147,18 +150,16 @@ def _spending(context: Context, period: Period, keys: list[int] | None = None) -
 
 def _stretches(start: int, end: int) -> list[tuple[int, int, int]]:
     """The time from start to end in pieces, each with how far the local clock is ahead of UTC."""
-    zone = now().tzinfo
-    if end - start > LONG_AGO:
-        return [
-            (start, end, _offset(start, zone))
-        ]  # Somebody's clock was far off; a day's end more or less is nothing.
+    today = now()
+    zone, latest = today.tzinfo, int(today.timestamp()) * 1_000_000 + YEAR_US
     found: list[tuple[int, int, int]] = []
     at = start
     while at < end:
         # A day at a time, and an hour at a time on a day on which the clock changes.
         offset = _offset(at, zone)
         step = DAY_US if offset == _offset(at + DAY_US, zone) else HOUR_US
-        after = min((at // step + 1) * step, end)
+        after = EARLIEST if at < EARLIEST else end if at >= latest else (at // step + 1) * step
+        after = min(after, end)
         if found and found[-1][2] == offset:
             found[-1] = (found[-1][0], after, offset)
         else:
@@ -230,7 +231,9 @@ def costs(context: Context, keys: list[int]) -> dict[int, tuple[int, int | None]
     """The tokens and the cost of some sessions; the cost is None when nothing of it has a price."""
     found: dict[int, Used] = {}
     table = price_table(context)
-    for row in _spending(context, Period(None, None), keys):
+    with context.views.read() as tx:
+        rows = tx.run("spending", since=0, until=ALWAYS, offset=0, keys=msgspec.json.encode(keys).decode())
+    for row in rows:
         _add(found.setdefault(row[0], Used(by={})), row, table)
     return {
         key: (used.tokens, used.cost_micros if used.cost_micros or not used.unpriced else None)

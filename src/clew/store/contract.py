@@ -81,8 +81,13 @@ class Database(Protocol):
         """Where tables derived from this log live: apart, so that writing them never keeps an append waiting.
 
         The statements are those of `package`; the table `ledger` says which version of their schema is there. With
-        `fresh` what is there is thrown away, whatever state it is in, and `define` makes it anew.
+        `fresh` what is there is thrown away, whatever state it is in, and `define` makes it anew. Closing this database
+        closes that one, too.
         """
+        ...
+
+    def is_gone(self) -> bool:
+        """Whether somebody took away what was opened here, or put another in its place."""
         ...
 
     def define(self, text: str, version: int) -> None:

@@ -327,13 +327,15 @@ class Store:
             )
             return [event for row in rows for event in self.events_in(tx, row[12], row[13], row[14], [row[:12]])]
 
-    def entries(self, *, after: int, limit: int = PAGE) -> Iterator[tuple[int, Event]]:
-        """What `tail` shows, one event at a time and each with the key of its session: for the views."""
+    def entries(self, *, after: int, limit: int = PAGE) -> Iterator[tuple[Session, Event]]:
+        """What `tail` shows, one event at a time and each with its session: for the views."""
         with self.database.read() as tx:
             rows = tx.run("tail", after=after, limit=limit)
+            keys = msgspec.json.encode(sorted({row[13] for row in rows})).decode()
+            sessions = {row[1]: session_from(row) for row in tx.run("sessions_by_key", keys=keys)}
             for row in rows:
                 for event in self.events_in(tx, row[12], row[13], row[14], [row[:12]]):
-                    yield row[13], event
+                    yield sessions[row[13]], event
 
     def own_events(self, session: Session, *, upto: int) -> Iterator[Event]:
         """The events a session itself wrote, up to and including one, a page at a time."""
@@ -359,6 +361,11 @@ class Store:
         with self.database.read() as tx:
             rows = tx.run("last_position")
             return int(rows[0][0]) if rows else 0
+
+    def end_position(self) -> int:
+        """The last position given out: what a reader of the whole log has come to when it has seen all."""
+        with self.database.read() as tx:
+            return int(tx.run("end_position")[0][0])
 
     def wait(self, *, after: int, timeout: float) -> bool:
         """Whether there is an event after this position, waiting for one until the time is over."""

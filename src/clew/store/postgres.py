@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
+from weakref import WeakSet
 
 import msgspec
 import psycopg
@@ -25,7 +26,7 @@ SCHEMA_LOCK = 0x636C6577
 # What is left of removed rows is in these, by the package whose tables they are.
 TABLES = {
     "clew.store": ("event", "session", "head", "blob"),
-    "clew.views": ("listing", "touched", "spending", "passage", "speaking"),
+    "clew.views": ("view", "listing", "touched", "spending", "passage", "speaking"),
 }
 
 
@@ -45,6 +46,7 @@ class Postgres:
         self._readers: list[psycopg.Connection] = []
         self._listener: psycopg.Connection | None = None
         self._listening = threading.Lock()
+        self._beside: WeakSet[Postgres] = WeakSet()
         self._writer = self._open()
 
     # Connections ------------------------------------------------------------------------------------------------------
@@ -146,10 +148,15 @@ class Postgres:
     def beside(self, package: str, ledger: str, *, fresh: bool = False) -> "Postgres":
         # The same database, over connections of its own: whoever writes there never keeps the log waiting.
         made = Postgres(self._url, package=package, ledger=ledger)
-        if fresh:
-            with made._translating():
-                made._writer.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(sql.Identifier(ledger)))
+        self._beside.add(made)
+        if fresh and made.schema_version():
+            with made._translating(), made._writer.transaction():
+                for table in (*TABLES[package], ledger):
+                    made._writer.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(sql.Identifier(table)))
         return made
+
+    def is_gone(self) -> bool:
+        return False
 
     # Schema and care --------------------------------------------------------------------------------------------------
 
@@ -207,6 +214,8 @@ class Postgres:
         }
 
     def close(self) -> None:
+        for one in list(self._beside):
+            one.close()
         with self._lock:
             while self._readers:
                 self._readers.pop().close()

@@ -50,10 +50,14 @@ class Optional:
         self._lines = lines
         self._dialect = dialect
         self._asked = frozenset(name for name, _ in lines if name)
+        self._known = self._asked.union(*(_PARAMETER.findall(line) for _, line in lines))
         self._texts: dict[frozenset[str], str] = {}
 
     def given(self, parameters: Mapping[str, Any]) -> str:
         """The statement for these parameters."""
+        if unknown := parameters.keys() - self._known:
+            # A filter that nobody looks at would let everything through.
+            raise TypeError(f"this statement takes no {', '.join(sorted(unknown))}; it takes {sorted(self._known)}")
         there = self._asked.intersection(parameters)
         if there not in self._texts:
             lines = (line for name, line in self._lines if not name or name in there)

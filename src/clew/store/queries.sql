@@ -40,6 +40,11 @@ SELECT s.id, s.key, p.name, s.project, s.agent, s.title, s.metadata, q.id, s.upt
 FROM session s JOIN project p ON p.key = s.project LEFT JOIN session q ON q.key = s.parent
 WHERE s.key = :key
 
+-- name: sessions_by_key
+SELECT s.id, s.key, p.name, s.project, s.agent, s.title, s.metadata, q.id, s.upto, s.opened_at
+FROM session s JOIN project p ON p.key = s.project LEFT JOIN session q ON q.key = s.parent
+WHERE s.key IN ({keys})
+
 -- name: control_session
 SELECT s.id, s.key, p.name, s.project, s.agent, s.title, s.metadata, NULL, s.upto, s.opened_at
 FROM session s JOIN project p ON p.key = s.project
@@ -204,6 +209,11 @@ ORDER BY e.position LIMIT :limit
 SELECT e.position FROM event e JOIN session s ON s.key = e.session AND s.project = e.project
 WHERE s.control = 0
 ORDER BY e.position DESC LIMIT 1
+
+-- name: end_position
+-- The last position given out, whatever event has it.
+--lite SELECT coalesce(max(position), 0) FROM event
+--pg SELECT position FROM clock
 
 -- Cursors --------------------------------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 import apsw
 
@@ -25,6 +26,8 @@ BUSY_SECONDS = 60.0
 POLL_SECONDS = 0.02
 # The shared-memory file could not grow; SQLite calls that an I/O error.
 NO_ROOM = (apsw.SQLITE_IOERR_SHMSIZE, apsw.SQLITE_IOERR_SHMMAP)
+# Every statement is our own, so this is said of tables that are not as we made them.
+NOT_AS_MADE = ("no such table", "vtable constructor failed", "invalid fts5 file format")
 UNIQUE = (apsw.SQLITE_CONSTRAINT_UNIQUE, apsw.SQLITE_CONSTRAINT_PRIMARYKEY)
 SESSION = EVENT.index("session")
 
@@ -53,8 +56,10 @@ class SQLite:
         self._waiting = 0
         self._writing = _Writing(self)
         self._distrusted = False
+        self._beside: WeakSet[SQLite] = WeakSet()
         self._refuse_others()
         self._writer = _Transaction(self._open(), self)
+        self._file = self._found()
 
     # Connections ------------------------------------------------------------------------------------------------------
 
@@ -72,7 +77,7 @@ class SQLite:
         if names and self._ledger not in names:
             raise Damaged(
                 f"{self.path} is a database of another program (it has tables such as {min(names)!r}), not a clew "
-                "database; it was left alone: name another file"
+                "database; it was left alone: name another file, or move this one away"
             )
 
     def _open(self) -> apsw.Connection:
@@ -85,7 +90,7 @@ class SQLite:
             connection.set_busy_handler(_Patience())
             # Rows are about as long as half a page of 4 KiB, the default, which would leave a fifth of it empty.
             connection.execute("PRAGMA page_size=8192")
-            [(mode,)] = connection.execute("PRAGMA journal_mode=WAL").fetchall()
+            mode = _in_wal_mode(connection)
             if mode != "wal":
                 # SQLite hides that the first page of a new file could not be written.
                 connection.close()
@@ -191,7 +196,19 @@ class SQLite:
         if fresh:
             for suffix in ("", "-wal", "-shm"):
                 Path(f"{path}{suffix}").unlink(missing_ok=True)
-        return SQLite(path, synchronous="NORMAL", package=package, ledger=ledger)
+        made = SQLite(path, synchronous="NORMAL", package=package, ledger=ledger)
+        self._beside.add(made)
+        return made
+
+    def is_gone(self) -> bool:
+        return self._found() != self._file
+
+    def _found(self) -> tuple[int, int] | None:
+        try:
+            found = self.path.stat()
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
 
     # Schema and care --------------------------------------------------------------------------------------------------
 
@@ -247,6 +264,8 @@ class SQLite:
         }
 
     def close(self) -> None:
+        for one in list(self._beside):
+            one.close()
         with self._lock:
             self._close()
 
@@ -265,10 +284,11 @@ class SQLite:
         match error:
             case _ if isinstance(error, apsw.FullError) or getattr(error, "extendedresult", 0) in NO_ROOM:
                 return self._no_room()
-            case apsw.CorruptError() | apsw.NotADBError():
+            case _ if isinstance(error, apsw.CorruptError | apsw.NotADBError) or str(error).startswith(NOT_AS_MADE):
                 return Damaged(
                     f"{self.path} is damaged or is not a clew database ({error}); keep a copy of the file and of its "
-                    "-wal beside it, then restore from a backup"
+                    "-wal beside it, then restore from a backup",
+                    place=str(self.path),
                 )
             case apsw.ConstraintError() if getattr(error, "extendedresult", 0) in UNIQUE:
                 return Conflict(f"this is in {self.path} already ({error}); nothing was written")
@@ -319,7 +339,8 @@ class _Transaction:
             raise self._database._translated(error) from error
         except UnicodeDecodeError as error:
             raise Damaged(
-                f"{self._database.path} holds text that is not Unicode ({error}); run `clew verify`"
+                f"{self._database.path} holds text that is not Unicode ({error}); run `clew verify`",
+                place=str(self._database.path),
             ) from error
 
     def batch(self, statements: Sequence[Statement]) -> list[list[Row]]:
@@ -344,6 +365,19 @@ class _Transaction:
         except apsw.Error as error:
             raise self._database._translated(error) from error
         return moved
+
+
+def _in_wal_mode(connection: apsw.Connection) -> str:
+    """Put a file into WAL mode; returns the mode it is in. SQLite itself does not wait for others who do the same."""
+    patience, tries = _Patience(), 0
+    while True:
+        try:
+            [(mode,)] = connection.execute("PRAGMA journal_mode=WAL").fetchall()
+            return str(mode)
+        except apsw.BusyError:
+            if not patience(tries):
+                raise
+            tries += 1
 
 
 class _Patience:

@@ -5,9 +5,14 @@ from typing import ClassVar, Protocol
 
 import msgspec
 
-from clew.model.events import Event
+from clew.model.errors import Damaged
+from clew.model.events import Event, SessionForked, SessionOpened
 from clew.model.session import Session
 from clew.store.contract import Transaction
+
+
+class Rebuilding(Damaged):
+    """The views were damaged and have been thrown away: whoever asks again finds them built from the log."""
 
 
 class Fold(Protocol):
@@ -53,6 +58,11 @@ def origin_of(session: Session) -> Origin:
         return msgspec.json.decode(session.metadata or "{}", type=Origin)
     except msgspec.DecodeError:
         return Origin()  # Anybody may write anything there.
+
+
+def is_first(event: Event) -> bool:
+    """Whether nothing can be known yet of the session it belongs to."""
+    return isinstance(event.body, SessionOpened | SessionForked)
 
 
 def when(event: Event, before: int = 0) -> int:

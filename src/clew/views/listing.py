@@ -5,12 +5,14 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from clew.model.conversation import REVISION
 from clew.model.events import (
     KINDS,
     CallMade,
     CallReturned,
     Event,
     MessageAdded,
+    Opaque,
     Removed,
     RuntimeAttached,
     SessionClosed,
@@ -21,10 +23,14 @@ from clew.model.events import (
 )
 from clew.model.session import LIFECYCLE, Session, State
 from clew.store.contract import Row, Transaction
-from clew.views.contract import origin_of, when
+from clew.views.contract import is_first, origin_of, when
 
 # Steps that are somebody's work on the session, as opposed to its keeping.
 WORK = ("work", "knowledge")
+# What anybody wrote into the log is kept there; PostgreSQL has no room for more than this in an index.
+LONGEST = 500
+# The last year that a date can be in, whatever a runtime's clock says.
+LATEST = 253_370_764_800_000_000
 
 
 class Line(msgspec.Struct):
@@ -55,6 +61,11 @@ class Line(msgspec.Struct):
     last_at: int = 0
 
 
+def storable(text: str) -> str:
+    """A text as every database can keep and index it."""
+    return text[:LONGEST].replace("\0", "\ufffd").encode("utf-8", "replace").decode()
+
+
 def line_from(row: Row) -> Line:
     return Line(*row)
 
@@ -65,23 +76,25 @@ def take(line: Line, event: Event) -> None:
     line.events += 1
     if event.at > line.kept_at:
         line.kept_at = event.at
-    kind = KINDS.get(body.kind) if isinstance(body, Removed) else type(body)
-    step = kind.step if kind is not None else "keeping"
+    # What was pruned did its step all the same; a kind that is not ours was work.
+    step = KINDS.get(body.kind, Opaque).step if isinstance(body, Removed) else body.step
     line.state = LIFECYCLE[line.state].get(step, line.state)
     if event.said_at is not None or (event.source is None and step in WORK):
-        at = when(event)
+        at = min(when(event), LATEST)
         if at > line.said_at:
             line.said_at = at
         if not line.began_at or at < line.began_at:
             line.began_at = at
     line.last_at = line.said_at or line.kept_at
+    # A revision says again what was said, and counts no more.
+    new = REVISION not in (event.source or "")
     match body:
         case MessageAdded(role="user", side=""):
-            line.turns += 1
+            line.turns += new
         case CallMade():
-            line.calls += 1
+            line.calls += new
         case CallReturned(failed=True):
-            line.errors += 1
+            line.errors += new
         case RuntimeAttached():
             line.runtime = body.runtime
             line.machine = body.machine or line.machine
@@ -110,7 +123,7 @@ class Listing:
     def add(self, key: int, event: Event) -> None:
         line = self._lines.get(key)
         if line is None:
-            line = self._lines[key] = self._known(key) or self._new(key)
+            line = self._lines[key] = (None if is_first(event) else self._known(key)) or self._new(key)
         take(line, event)
 
     def forget(self, key: int) -> None:
@@ -118,7 +131,10 @@ class Listing:
         self._tx.run("listing_drop", session=key)
 
     def finish(self) -> None:
-        rows: list[dict[str, Any]] = [msgspec.structs.asdict(line) for line in self._lines.values()]
+        rows: list[dict[str, Any]] = [
+            {name: storable(value) if isinstance(value, str) else value for name, value in columns.items()}
+            for columns in map(msgspec.structs.asdict, self._lines.values())
+        ]
         self._tx.many("listing_set", rows)
 
     @staticmethod

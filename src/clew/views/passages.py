@@ -18,16 +18,20 @@ from clew.model.query import Query, Term
 from clew.model.session import Session
 from clew.model.words import indexed, words
 from clew.store.contract import Transaction
-from clew.views.contract import origin_of, when
+from clew.views.contract import is_first, origin_of, when
+from clew.views.listing import storable
 
 # Of the private use area, so that no word has it (model/words.py).
 MARK = "\ue000"
 ROLE, PROJECT, SESSION, RUNTIME, AGENT, PERSON, TOOL, OUTCOME, CUT = "rpsuawtox"
 
-HOUR_US = 3_600_000_000
+SECOND_US = 1_000_000
+HOUR = 3600
 LAST_HOUR = 2**31
-# How many passages an hour has room for before they spill into the next.
-ROOM = 2**20
+# How many passages an hour has room for; more spill into the next. Room that is not used makes the index larger.
+ROOM = 2**10
+# So many new passages at once are worth settling PostgreSQL's index.
+MANY = 50
 # Calls that may wait for their return before the oldest is given up.
 MOST_CALLS = 256
 
@@ -37,13 +41,13 @@ def tag(kind: str, value: str | int = "") -> str:
     """The tag for a value; long ones go by a hash."""
     if isinstance(value, int):
         return f"{MARK}{kind}{value}"
-    text = value.casefold().encode()
+    text = value.casefold().encode("utf-8", "replace")
     return f"{MARK}{kind}{text.hex() if len(text) <= 32 else blake2b(text, digest_size=16).hexdigest()}"
 
 
-def first_id(at: int) -> int:
-    """The lowest id of a passage of the hour of this time."""
-    return min(max(at // HOUR_US, 0), LAST_HOUR) * ROOM
+def first_id(second: int) -> int:
+    """The lowest id of a passage of the hour of this time, in seconds."""
+    return min(max(second // HOUR, 0), LAST_HOUR) * ROOM
 
 
 class Passages:
@@ -63,12 +67,12 @@ class Passages:
         body = event.body
         speaking = self._speaking.get(key)
         if speaking is None:
-            speaking = self._speaking[key] = self._known(key)
+            speaking = self._speaking[key] = self._new(key) if is_first(event) else self._known(key)
         at = when(event, speaking.at)
         if event.said_at is not None:
             speaking.at, speaking.changed = at, True
         if isinstance(body, RuntimeAttached):
-            speaking.runtime, speaking.tags, speaking.changed = body.runtime, "", True
+            speaking.runtime, speaking.tags, speaking.changed = storable(body.runtime), "", True
             return
         tool = speaking.tool(body) if isinstance(body, CallMade | CallReturned) else ""
         said = passage_of(body)
@@ -76,7 +80,7 @@ class Passages:
             return
         tags = self._tags(key, event, said, speaking, tool)
         self._rows.setdefault(key, []).append(
-            {"session": key, "seq": event.seq, "at": at, "text": self._text(said.texts, tags)}
+            {"session": key, "seq": event.seq, "at": at // SECOND_US, "text": self._text(said.texts, tags)}
         )
 
     def _tags(self, key: int, event: Event, said: Passage, speaking: "_Speaking", tool: str) -> str:
@@ -93,29 +97,33 @@ class Passages:
             found += f" {tag(OUTCOME, 'error' if event.body.failed else 'success')}"
         return f"{found} {tag(CUT)}" if said.cut else found
 
-    def _text(self, texts: tuple[str, ...], tags: str) -> str | list[str]:
+    def _text(self, texts: tuple[str, ...], tags: str) -> str:
         """What the database's index takes: SQLite parts words itself where we have made sure that it can."""
         text = texts[0] if len(texts) == 1 else "\n".join(texts)
         if self._dialect == "lite":
             return f"{indexed(text)} {tags}"
-        return sorted({*words(text), *tags.split()})
+        return " ".join({*words(text), *tags.split()})
 
     def forget(self, key: int) -> None:
         self._rows.pop(key, None)
-        self._speaking[key] = _Speaking(runtime=origin_of(self._session(key)).runtime, changed=True)
+        self._speaking[key] = self._new(key)
         self._tx.run("speaking_drop", session=key)
         ids = self._tx.run("passage_drop", match=match(self._dialect, tags=[tag(SESSION, key)]))
         if self._dialect == "lite":
             self._tx.many("words_drop", [{"id": row[0]} for row in ids])
 
     def finish(self) -> None:
-        rows = [row for rows in self._rows.values() for row in rows]
+        rows = sorted((row for rows in self._rows.values() for row in rows), key=lambda row: row["at"])
         self._number(rows)
         # The index takes ids that go up far better than ids that jump.
         rows.sort(key=lambda row: row["id"])
-        self._tx.many("passage_add", rows)
         if self._dialect == "lite":
+            self._tx.many("passage_add", rows)
             self._tx.many("words_add", [{"id": row["id"], "text": row["text"]} for row in rows])
+        elif rows:
+            self._tx.run("passage_add", rows=msgspec.json.encode(rows).decode())
+            if len(rows) >= MANY:
+                self._tx.run("words_settle")
         changed = [(key, one) for key, one in self._speaking.items() if one.changed]
         self._tx.many(
             "speaking_set",
@@ -131,17 +139,22 @@ class Passages:
         )
 
     def _number(self, rows: list[dict[str, Any]]) -> None:
-        """Give each passage the next id of its hour."""
+        """Give each passage the next id of its hour, or of the next hour that has room."""
         following: dict[int, int] = {}
+        # Where to look for room instead, for hours that are full.
+        instead: dict[int, int] = {}
         for row in rows:
-            first = first_id(row["at"])
+            hour = first = first_id(row["at"])
             while True:
+                first = instead.get(first, first)
                 if first not in following:
                     [(last,)] = self._tx.run("passage_last", first=first, beyond=first + ROOM)
                     following[first] = max(last + 1, first)
                 if following[first] < first + ROOM:
                     break
-                first += ROOM
+                first = instead[first] = first + ROOM
+            if first != hour:
+                instead[hour] = first
             row["id"] = following[first]
             following[first] += 1
 
@@ -155,9 +168,12 @@ class Passages:
     def _known(self, key: int) -> "_Speaking":
         rows = self._tx.run("speaking_of", session=key)
         if not rows:
-            return _Speaking(runtime=origin_of(self._session(key)).runtime)
+            return self._new(key)
         [(runtime, calls, at)] = rows
         return _Speaking(runtime=runtime, calls=msgspec.json.decode(calls, type=dict[str, str]), at=at)
+
+    def _new(self, key: int) -> "_Speaking":
+        return _Speaking(runtime=storable(origin_of(self._session(key)).runtime))
 
 
 class _Speaking(msgspec.Struct):

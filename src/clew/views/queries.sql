@@ -4,9 +4,9 @@
 -- name: views
 SELECT name, version, position FROM view
 
--- name: view_lock
+-- name: views_lock
 -- One process folds at a time; SQLite has one writer anyway.
-SELECT name, version, position FROM view {for_update}
+SELECT version FROM clew_views {for_update}
 
 -- name: view_set
 INSERT INTO view (name, version, position) VALUES (:name, :version, :position)
@@ -48,7 +48,7 @@ WHERE (last_at < :before_at OR (last_at = :before_at AND session < :before))
 --if state AND state = :state
 --if machine AND machine = :machine
 --if since AND last_at >= :since
---if until AND began_at < :until
+--if until AND CASE WHEN began_at > 0 THEN began_at ELSE last_at END < :until
 --if failed AND errors > 0
 --if keys AND session IN ({keys})
 ORDER BY last_at DESC, session DESC LIMIT :limit
@@ -88,11 +88,14 @@ DELETE FROM spending
 DELETE FROM spending WHERE session = :session
 
 -- name: spending_add
-INSERT INTO spending (session, seq, message, position, at, model, input, output, cache_read, cache_write,
+INSERT INTO spending (session, record, message, position, at, model, input, output, cache_read, cache_write,
     cache_write_hour, reasoning, cost_micros)
-VALUES (:session, :seq, :message, :position, :at, :model, :input, :output, :cache_read, :cache_write,
+VALUES (:session, :record, :message, :position, :at, :model, :input, :output, :cache_read, :cache_write,
     :cache_write_hour, :reasoning, :cost_micros)
-ON CONFLICT (session, seq) DO NOTHING
+ON CONFLICT (session, record) DO UPDATE SET message = excluded.message, position = excluded.position, at = excluded.at,
+    model = excluded.model, input = excluded.input, output = excluded.output, cache_read = excluded.cache_read,
+    cache_write = excluded.cache_write, cache_write_hour = excluded.cache_write_hour, reasoning = excluded.reasoning,
+    cost_micros = excluded.cost_micros
 
 -- name: spending
 -- What each session used, by model and day, apart by whether the runtime said itself what it cost; `offset` is how far
@@ -102,8 +105,7 @@ SELECT s.session, s.model, (s.at + :offset) / 86400000000, CASE WHEN s.cost_micr
     sum(s.cost_micros), count(DISTINCT s.message)
 FROM spending s
 WHERE s.at >= :since AND s.at < :until
-    AND NOT EXISTS (
-        SELECT 1 FROM spending o WHERE o.message = s.message AND o.position < s.position AND o.session <> s.session)
+    AND s.session = (SELECT o.session FROM spending o WHERE o.message = s.message ORDER BY o.position LIMIT 1)
 --if keys AND s.session IN ({keys})
 GROUP BY s.session, s.model, 3, 4
 
@@ -130,7 +132,12 @@ SELECT coalesce(max(id), -1) FROM passage WHERE id >= :first AND id < :beyond
 -- name: passage_add
 --lite INSERT INTO passage (id, session, seq, at) VALUES (:id, :session, :seq, :at)
 --pg INSERT INTO passage (id, session, seq, at, words)
---pg VALUES (:id, :session, :seq, :at, array_to_tsvector(CAST(:text AS TEXT[])))
+--pg SELECT id, session, seq, at, array_to_tsvector(string_to_array(text, ' '))
+--pg FROM json_to_recordset(CAST(:rows AS json)) AS r (id BIGINT, session BIGINT, seq BIGINT, at BIGINT, text TEXT)
+
+-- name: words_settle
+-- New rows wait in a list that every search reads from end to end; many at once are better put in their places.
+--pg SELECT gin_clean_pending_list('passage_words')
 
 -- name: words_add
 --lite INSERT INTO words (rowid, text) VALUES (:id, :text)
@@ -181,7 +188,7 @@ SELECT count(*) FROM (
 --if since AND p.at >= :since
 --if until AND p.at < :until
 --if state AND p.session IN (SELECT session FROM listing WHERE state = :state)
-LIMIT :limit) AS some
+LIMIT :limit) AS counted
 
 -- name: passages
 -- All passages, newest first: for a search that has no word.

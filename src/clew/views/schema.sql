@@ -1,13 +1,5 @@
 -- The views: tables folded from the log. All of this can be dropped and built again; nothing here is the only copy.
 
-DROP TABLE IF EXISTS view;
-DROP TABLE IF EXISTS listing;
-DROP TABLE IF EXISTS touched;
-DROP TABLE IF EXISTS spending;
-DROP TABLE IF EXISTS passage;
-DROP TABLE IF EXISTS speaking;
---lite DROP TABLE IF EXISTS words;
-
 -- How far each view has come, and by which version of its fold.
 CREATE TABLE view (
     name TEXT PRIMARY KEY,
@@ -37,7 +29,7 @@ CREATE TABLE listing (
     kept_at BIGINT NOT NULL,
     last_at BIGINT NOT NULL
 );
-CREATE INDEX listing_last ON listing (last_at, session);
+CREATE INDEX listing_last ON listing (last_at, session, began_at);
 CREATE INDEX listing_project ON listing (project, last_at, session);
 CREATE INDEX listing_agent ON listing (agent, last_at, session);
 CREATE INDEX listing_person ON listing (person, last_at, session);
@@ -59,11 +51,11 @@ CREATE TABLE touched (
 ){clustered};
 CREATE INDEX touched_name ON touched (name, session);
 
--- Usage: a row for each event that says what an answer cost. `message` is a hash of the provider's id of the answer, or
--- of the event itself. An answer that several sessions tell of is counted for the one that told it first.
+-- Usage: a row for each record that says what an answer cost. `record` is a hash of its source, `message` one of the
+-- provider's id of the answer. An answer that several sessions tell of is counted for the one that told it first.
 CREATE TABLE spending (
     session BIGINT NOT NULL,
-    seq BIGINT NOT NULL,
+    record BIGINT NOT NULL,
     message BIGINT NOT NULL,
     position BIGINT NOT NULL,
     at BIGINT NOT NULL,
@@ -75,12 +67,12 @@ CREATE TABLE spending (
     cache_write_hour BIGINT NOT NULL,
     reasoning BIGINT NOT NULL,
     cost_micros BIGINT NOT NULL,
-    PRIMARY KEY (session, seq)
+    PRIMARY KEY (session, record)
 ){clustered};
 CREATE INDEX spending_message ON spending (message, position);
 
 -- The text index: a passage is an event that says something. Its id grows with the hour in which it was said, so that
--- the newest come first without sorting. The text itself stays in the log.
+-- the newest come first without sorting; `at` is in seconds. The text itself stays in the log.
 CREATE TABLE passage (
     id {id},
     session BIGINT NOT NULL,
@@ -89,10 +81,7 @@ CREATE TABLE passage (
     at BIGINT NOT NULL
 );
 --lite CREATE VIRTUAL TABLE words USING fts5 (text, content='', contentless_delete=1, detail=none, tokenize='ascii');
---pg CREATE INDEX passage_words ON passage USING gin (words) WITH (fastupdate = off);
---pg ALTER TABLE passage ALTER words SET STATISTICS 0;
---pg ALTER TABLE listing ALTER title SET STATISTICS 0, ALTER folder SET STATISTICS 0, ALTER outcome SET STATISTICS 0;
---pg ALTER TABLE touched ALTER what SET STATISTICS 0, ALTER name SET STATISTICS 0;
+--pg CREATE INDEX passage_words ON passage USING gin (words);
 
 -- What the text index must remember of a session from one event to the next: its runtime, the tools of the calls that
 -- have not returned, and what the clock showed last.
@@ -102,3 +91,12 @@ CREATE TABLE speaking (
     calls TEXT NOT NULL,
     at BIGINT NOT NULL
 );
+
+-- The planner keeps no samples of what sessions say of themselves, so that none outlives an erasure.
+--pg ALTER TABLE passage ALTER words SET STATISTICS 0;
+--pg ALTER TABLE listing ALTER title SET STATISTICS 0, ALTER agent SET STATISTICS 0, ALTER person SET STATISTICS 0,
+--pg     ALTER runtime SET STATISTICS 0, ALTER machine SET STATISTICS 0, ALTER folder SET STATISTICS 0,
+--pg     ALTER outcome SET STATISTICS 0;
+--pg ALTER TABLE touched ALTER type SET STATISTICS 0, ALTER what SET STATISTICS 0, ALTER name SET STATISTICS 0;
+--pg ALTER TABLE spending ALTER model SET STATISTICS 0;
+--pg ALTER TABLE speaking ALTER runtime SET STATISTICS 0, ALTER calls SET STATISTICS 0;

@@ -10,7 +10,6 @@ from typing import Any
 
 import msgspec
 
-from clew.model.errors import InvalidInput
 from clew.model.events import CallMade, CallReturned, Event
 from clew.model.passage import Passage, Role, passage_of
 from clew.model.query import Query, Snippet, keeps_order, snippet
@@ -18,7 +17,7 @@ from clew.model.session import Session
 from clew.model.words import words
 from clew.store.contract import Row, Transaction
 from clew.store.log import EVERYTHING
-from clew.views.passages import CUT, ROOM, SESSION, first_id, match, tag
+from clew.views.passages import CUT, ROOM, SECOND_US, SESSION, first_id, match, tag
 from clew.views.upkeep import Views
 
 FIRST_PAGE = 50
@@ -36,7 +35,7 @@ _WEIGHTS = {Role.ASKED: 1.3, Role.ANSWERED: 1.2, Role.NOTED: 1.5, Role.RUN: 1.0,
 
 
 class Scope(msgspec.Struct, frozen=True, kw_only=True):
-    """Where to look: tags that a passage must have, a time, and what its session must be."""
+    """Where to look: tags that a passage must have, a time in seconds, and what its session must be."""
 
     tags: tuple[str, ...] = ()
     since: int | None = None
@@ -80,6 +79,20 @@ class Groups(msgspec.Struct, frozen=True, kw_only=True):
     following: int = 0
 
 
+class Rank(msgspec.Struct, frozen=True, order=True):
+    """Where a hit stands among the relevant ones. It stays there, whatever else is said later."""
+
+    points: int
+    id: int
+
+
+class Ranked(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of the most relevant hits, and the rank from which the next one goes on, None when there is none."""
+
+    hits: list[Hit]
+    following: Rank | None = None
+
+
 class Search:
     """One query in one scope, over the views as they are now."""
 
@@ -107,17 +120,21 @@ class Search:
                 last = row[0]
         return Hits(hits=_by_time(found), following=last if self._gave_up else 0)
 
-    def relevant(self, *, skip: int = 0, limit: int) -> list[Hit]:
-        """The most relevant of the newest candidates, best first."""
-        scored: list[tuple[float, tuple[int, int, int, int]]] = []
+    def relevant(self, *, below: Rank | None = None, limit: int) -> Ranked:
+        """The most relevant of the newest candidates, best first, below a rank."""
+        scored: list[tuple[Rank, Row]] = []
         with self._views.read() as tx:
             for row in self._rows(tx, EVERYTHING):
                 if (found := self._said(row)) is not None:
-                    scored.append((self._score(found[2]), row))
+                    scored.append((Rank(self._points(found[2]), row[0]), row))
                 if len(scored) == CANDIDATES:
                     break
-        scored.sort(key=lambda one: (-one[0], -one[1][3], -one[1][0]))
-        return [hit for _, row in scored[skip : skip + limit] if (hit := self._hit(row))]
+        scored = sorted((one for one in scored if below is None or one[0] < below), reverse=True)
+        page = scored[:limit]
+        return Ranked(
+            hits=[hit for _, row in page if (hit := self._hit(row))],
+            following=page[-1][0] if len(scored) > limit else None,
+        )
 
     # By session -------------------------------------------------------------------------------------------------------
 
@@ -147,6 +164,7 @@ class Search:
             Group(key=key, hits=_by_time(hits), count=counts.get(key, len(hits)), is_exact=key in counts)
             for key, hits in groups.items()
         ]
+        found.sort(key=lambda group: (-group.hits[0].at, -group.hits[0].id))
         return Groups(groups=found, following=last)
 
     def _counts(self, tx: Transaction) -> dict[int, int]:
@@ -172,6 +190,8 @@ class Search:
 
     def cut(self) -> int:
         """How many passages in the scope are searched only at their two ends, counted up to `MOST_COUNTED`."""
+        if self._scope.sessions == frozenset():
+            return 0
         inside = Search(self._views, Query(), msgspec.structs.replace(self._scope, tags=(*self._scope.tags, tag(CUT))))
         with self._views.read() as tx:
             return inside._count(tx, MOST_COUNTED)
@@ -180,7 +200,7 @@ class Search:
         parameters = self._parameters(tx, EVERYTHING, limit)
         if "match" not in parameters:
             return len(tx.run("passages", **parameters))
-        if parameters.keys() & {"since", "until", "state"}:
+        if self._dialect == "lite" and parameters.keys() & {"since", "until", "state"}:
             parameters["joined"] = 1
         return int(tx.run("hits_count", **parameters)[0][0])
 
@@ -192,6 +212,8 @@ class Search:
 
     def _rows(self, tx: Transaction, before: int) -> Iterator[Row]:
         """Every passage that has the words, newest first, as long as looking is worth it."""
+        if self._scope.sessions == frozenset():
+            return
         size = FIRST_PAGE
         while not self._gave_up:
             rows = self._page(tx, before, size)
@@ -243,12 +265,12 @@ class Search:
         session, event, said = found
         body = event.body
         return Hit(
-            id=row[0], key=row[1], session=session.id, seq=event.seq, at=row[3], role=said.role,
+            id=row[0], key=row[1], session=session.id, seq=event.seq, at=row[3] * SECOND_US, role=said.role,
             tool=body.tool if isinstance(body, CallMade) else "",
             failed=isinstance(body, CallReturned) and body.failed, snippet=snippet(self._query, said.texts),
         )  # fmt: skip
 
-    def _score(self, said: Passage) -> float:
+    def _points(self, said: Passage) -> int:
         """How much a passage is about the query: how often it says the words, for its length, and as what."""
         stream = words("\n".join(said.texts))
         length = 0.25 + 0.75 * len(stream) / 100
@@ -256,7 +278,7 @@ class Search:
         for term in self._query.wanted:
             often = min(stream.count(word) for word in term.words) or 1
             score += often / (often + 1.2 * length)
-        return score * _WEIGHTS[said.role]
+        return round(score * _WEIGHTS[said.role] * 1_000_000)
 
 
 def _beyond(tx: Transaction, until: int) -> int:
@@ -269,16 +291,3 @@ def _beyond(tx: Transaction, until: int) -> int:
 
 def _by_time(hits: list[Hit]) -> list[Hit]:
     return sorted(hits, key=lambda hit: (-hit.at, -hit.id))
-
-
-def cursor(following: int) -> str:
-    """Where the next page begins, as a person passes it on."""
-    return str(following) if following else ""
-
-
-def from_cursor(text: str) -> int:
-    if not text:
-        return 0
-    if not text.isascii() or not text.isdigit() or len(text) > 19:
-        raise InvalidInput(f"{text[:40]!r} is no place to go on from; use the `next` of the page before")
-    return int(text)

@@ -4,10 +4,12 @@ from collections.abc import Callable
 from hashlib import blake2b
 from typing import Any, ClassVar
 
+from clew.model.conversation import identity
 from clew.model.events import Event, TurnEnded
 from clew.model.session import SPENDING, Session
 from clew.store.contract import Transaction
 from clew.views.contract import when
+from clew.views.listing import LATEST, storable
 
 # What a provider reports is in the log as it is, believable or not; a database sums up only so far.
 MOST = 2**40
@@ -23,6 +25,15 @@ def answer_of(event: Event) -> int:
     message = "" if isinstance(event.body, TurnEnded) else getattr(event.body, "message", "")
     own = f"{event.session}:{message}" if message else f"{event.session}:{event.seq}"
     name = message if len(message) >= UNIQUE_LENGTH else own
+    return _number(name)
+
+
+def record_of(event: Event) -> int:
+    """The record an event came from, as a number; a revision of a record replaces what it said before."""
+    return _number(identity(event.source) or f"#{event.seq}")
+
+
+def _number(name: str) -> int:
     return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "big", signed=True)
 
 
@@ -43,8 +54,9 @@ class Spending:
         used = body.usage
         self._rows.setdefault(key, []).append(
             {
-                "session": key, "seq": event.seq, "message": answer_of(event), "position": event.position,
-                "at": when(event), "model": body.model, **{name: _bounded(getattr(used, name)) for name in COUNTS},
+                "session": key, "record": record_of(event), "message": answer_of(event), "position": event.position,
+                "at": min(when(event), LATEST), "model": storable(f"{body.model}-fast" if used.fast else body.model),
+                **{name: _bounded(getattr(used, name)) for name in COUNTS},
             }
         )  # fmt: skip
 

@@ -8,11 +8,14 @@ from clew.model.session import Session
 from clew.model.working_set import touches
 from clew.store.contract import Transaction
 from clew.views.contract import when
+from clew.views.listing import LATEST, LONGEST, storable
+
+MOST_OF_TYPE = 50
 
 
 def name_of(what: str) -> str:
     """What a path is looked up by: its last part, in lower case."""
-    return what.replace("\\", "/").rstrip("/").rpartition("/")[2].lower()
+    return storable(what.replace("\\", "/").rstrip("/").rpartition("/")[2].lower()[-LONGEST:])
 
 
 class WorkingSet:
@@ -29,17 +32,19 @@ class WorkingSet:
         if not isinstance(event.body, CallMade):
             return
         for touch in touches(event.body):
+            # Paths are found by their end.
+            type, what = storable(touch.type)[:MOST_OF_TYPE], storable(touch.what[-LONGEST:])
             row = self._rows.setdefault(key, {}).setdefault(
-                (touch.type, touch.what),
+                (type, what),
                 {
-                    "session": key, "type": touch.type, "what": touch.what, "name": name_of(touch.what), "read": 0,
-                    "written": 0, "read_seq": 0, "written_seq": 0, "last_at": 0,
+                    "session": key, "type": type, "what": what, "name": name_of(what), "read": 0, "written": 0,
+                    "read_seq": 0, "written_seq": 0, "last_at": 0,
                 },
             )  # fmt: skip
             how = "written" if touch.how == "written" else "read"
             row[how] += 1
             row[f"{how}_seq"] = event.seq
-            row["last_at"] = max(row["last_at"], when(event))
+            row["last_at"] = max(row["last_at"], min(when(event), LATEST))
 
     def forget(self, key: int) -> None:
         self._rows.pop(key, None)

@@ -6,19 +6,19 @@ that a process that dies in between loses nothing and the next goes on from ther
 """
 
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from typing import Any
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import msgspec
 
-from clew.model.errors import Damaged, InvalidInput, SchemaNewer
+from clew.model.errors import Damaged, InvalidInput, SchemaNewer, StoreError
 from clew.model.events import BodiesPruned, Event, SessionErased
 from clew.model.session import Session
 from clew.store import Store
-from clew.store.contract import Database, Transaction
+from clew.store.contract import Database, Row, Transaction
 from clew.store.queries import sql
-from clew.views.contract import Fold
+from clew.views.contract import Fold, Rebuilding
 from clew.views.listing import Listing
 from clew.views.passages import Passages
 from clew.views.spending import Spending
@@ -32,10 +32,13 @@ DROP TABLE IF EXISTS {ledger};
 CREATE TABLE {ledger} (version BIGINT PRIMARY KEY);
 INSERT INTO {ledger} (version) VALUES ({version});
 """
-# Events in one transaction.
+# Events in one transaction, and about how long it may take: whoever else takes events in waits for it, and a server
+# gives up a transaction that says nothing for seconds.
 STEP = 2000
+STEP_SECONDS = 1.0
 
 REBUILT = "the views were damaged and have been built again from the log"
+OUTDATED = "the views were made by another version of clew and have been built again from the log"
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,6 +67,9 @@ class Views:
     def database(self) -> Database:
         """The views' own database, opened and defined on first use."""
         with self._lock:
+            if self._database is not None and self._database.is_gone():
+                self._database.close()
+                self._database = None
             if self._database is None:
                 self._database = self._opened()
             return self._database
@@ -71,9 +77,15 @@ class Views:
     def _opened(self) -> Database:
         log = self.store.database
         try:
-            database = log.beside("clew.views", LEDGER)
-        except Damaged:
-            database, self._notice = log.beside("clew.views", LEDGER, fresh=True), REBUILT
+            return self._defined(log.beside("clew.views", LEDGER))
+        except Damaged as error:
+            if "place" not in error.details:
+                raise  # Not damaged, but another program's.
+        self._notice = REBUILT
+        return self._defined(log.beside("clew.views", LEDGER, fresh=True))
+
+    def _defined(self, database: Database) -> Database:
+        """The database with the tables of this program."""
         try:
             found = database.schema_version()
             if found > SCHEMA:
@@ -84,7 +96,11 @@ class Views:
                     expected=SCHEMA,
                 )
             if found < SCHEMA:
+                self._notice = self._notice or (OUTDATED if found else "")
                 text = sql("schema.sql", database.dialect, "clew.views")
+                if found or not database.remote:
+                    # A table that is there before ours were ever made is somebody else's.
+                    text = sql("drop.sql", database.dialect, "clew.views") + text
                 database.define(text + RECORD.format(ledger=LEDGER, version=SCHEMA), SCHEMA)
         except BaseException:
             database.close()
@@ -98,25 +114,35 @@ class Views:
 
     @contextmanager
     def read(self) -> Iterator[Transaction]:
-        """The views, for reading, as they are. A damaged database is thrown away; the next look builds it again."""
-        with self._mending(), self.database.read() as tx:
+        """The views, for reading, as they are. When they turn out to be damaged, `Rebuilding` asks to look again."""
+        with self._mending() as database, database.read() as tx:
             yield tx
 
     @contextmanager
-    def _mending(self) -> Iterator[None]:
+    def _mending(self) -> Iterator[Database]:
+        """The views' database. A damaged one is thrown away, and the next look builds it again."""
+        database = self.database
         try:
-            yield
-        except Damaged:
-            if self.store.database.remote:
+            yield database
+        except StoreError as error:
+            if isinstance(error, Rebuilding) or not self._is_thrown_away(database, error):
                 raise
-            with self._lock:
-                if self._database is not None:
-                    with suppress(Damaged):
-                        self._database.close()
-                self._database = None
+            raise Rebuilding(f"{error}; it holds no more than the log does, and is built again from there") from error
+
+    def _is_thrown_away(self, database: Database, error: StoreError) -> bool:
+        """Whether the error was the views' own, so that they begin anew. The log can be damaged, too."""
+        with self._lock:
+            if self._database is not database:
+                return True  # By another thread.
+            place = error.details.get("place")
+            if place is None or place != database.describe()["place"]:
+                return False
+            database.close()
+            self._database = None
+            if not database.is_gone():
                 self.store.database.beside("clew.views", LEDGER, fresh=True).close()
-                self._notice = REBUILT
-            raise
+            self._notice = REBUILT
+            return True
 
     # Folding ----------------------------------------------------------------------------------------------------------
 
@@ -124,108 +150,159 @@ class Views:
         """Take in what is new in the log: all of it, or a limited number of events."""
         done = 0
         while True:
-            with self._mending():
-                step = self._step(STEP if limit is None else min(STEP, limit - done))
+            step = self._step_again(STEP if limit is None else min(STEP, limit - done))
             done += step.done
             if not step.left or not step.done or (limit is not None and done >= limit):
                 return Step(done=done, left=step.left)
 
+    def behind(self) -> int:
+        """How many positions the views are behind the log."""
+        with self.read() as tx:
+            there = _reached(tx.run("views"))
+        return max(0, self.store.end_position() - min(there.values()))
+
+    def _step_again(self, most: int) -> Step:
+        try:
+            return self._step(most)
+        except Rebuilding:
+            return self._step(most)
+
     def _step(self, most: int) -> Step:
-        last = self.store.last_position()
-        with self.database.read() as tx:
-            if self._behind(tx.run("views")) >= last:
-                return Step(done=0, left=0)
-        with self.database.write() as tx:
-            reached = self._begin(tx)
+        with self.read() as tx:
+            reached = _reached(tx.run("views"))
+        # Asked for after the views, which are then never further, unless they are another log's.
+        last = self.store.end_position()
+        if all(position == last for position in reached.values()):
+            return Step(done=0, left=0)
+        with self._mending() as database, database.write() as tx:
+            reached = self._begin(tx, database.dialect)
+            last = self.store.end_position()
             after = min(reached.values())
             if after >= last:
                 return Step(done=0, left=0)
             # Views that have come as far as the one that is behind go on with it; the others are further already.
             group = [view for view in VIEWS if reached[view.name] == after]
             upto = min((position for position in reached.values() if position > after), default=last)
-            taken, after = self._take(tx, group, after, upto, most)
+            folding = _Folding(tx, group, self.store, database.dialect)
+            taken, after = self._take(folding, after=after, upto=upto, most=most)
             for view in group:
                 tx.run("view_set", name=view.name, version=view.version, position=after)
         # Positions have gaps on PostgreSQL, so this is about how many are left.
         return Step(done=taken, left=max(0, last - after))
 
-    def _begin(self, tx: Transaction) -> dict[str, int]:
-        """How far each view has come; one of another version begins again."""
-        there = {name: (version, position) for name, version, position in tx.run("view_lock")}
+    def _begin(self, tx: Transaction, dialect: str) -> dict[str, int]:
+        """How far each view has come; one of another version, or of another log, begins again."""
+        tx.run("views_lock")
+        there = {name: (version, position) for name, version, position in tx.run("views")}
+        last = self.store.end_position()
         reached = {}
         for view in VIEWS:
             version, position = there.get(view.name, (0, 0))
-            if version != view.version:
-                view.clear(tx, self.database.dialect)
+            if version != view.version or position > last:
+                if version and version != view.version:
+                    self._notice = OUTDATED
+                view.clear(tx, dialect)
                 position = 0
                 tx.run("view_set", name=view.name, version=view.version, position=0)
             reached[view.name] = position
         return reached
 
-    def _behind(self, rows: Sequence[Sequence[Any]]) -> int:
-        there = {name: position for name, version, position in rows if (name, version) in _CURRENT}
-        return min((there.get(view.name, 0) for view in VIEWS), default=0)
-
-    def _take(self, tx: Transaction, group: list[type[Fold]], after: int, upto: int, most: int) -> tuple[int, int]:
-        """Take some events into some views; returns how many, and the position of the last."""
-        session = _Sessions(self.store)
-        folds = [view(tx, session, self.database.dialect) for view in group]
+    def _take(self, folding: "_Folding", *, after: int, upto: int, most: int) -> tuple[int, int]:
+        """Take some events into some views; returns how many, and up to which position all has been seen."""
         taken = 0
-        for key, event in self.store.entries(after=after, limit=most):
+        is_cut = False
+        end = time.monotonic() + STEP_SECONDS
+        for session, event in self.store.entries(after=after, limit=most):
             if event.position > upto:
-                # All up to there has been seen.
-                after = upto
                 break
+            folding.take(session, event)
             after, taken = event.position, taken + 1
-            if isinstance(event.body, SessionErased | BodiesPruned):
-                session.forget(key)
-                for fold in folds:
-                    fold.forget(key)
-                if isinstance(event.body, BodiesPruned):
-                    for again in self.store.own_events(session(key), upto=event.seq):
-                        _add(folds, key, again)
-            else:
-                _add(folds, key, event)
-        else:
-            after = after if taken == most else upto
-        for fold in folds:
-            fold.finish()
-        return taken, after
+            is_cut = taken == most or time.monotonic() > end
+            if is_cut:
+                break
+        folding.write()
+        return taken, after if is_cut else upto
 
     def rebuild(self, name: str = "") -> None:
         """Begin again with one view, or with all; `catch_up` does the work."""
         names = [view.name for view in VIEWS]
         if name and name not in names:
             raise InvalidInput(f"no view {name!r}; there are {', '.join(names)}")
-        with self._mending(), self.database.write() as tx:
-            self._begin(tx)
+        with self._mending() as database, database.write() as tx:
+            self._begin(tx, database.dialect)
             for view in VIEWS:
                 if name in ("", view.name):
-                    view.clear(tx, self.database.dialect)
+                    view.clear(tx, database.dialect)
                     tx.run("view_set", name=view.name, version=view.version, position=0)
 
     def purge(self) -> list[str]:
         """Leave no trace of what was dropped from the log; returns what is beyond reach."""
-        with self.database.read() as tx:
-            if not self._behind(tx.run("views")):
-                return []  # Nothing was ever taken in.
-        self.catch_up()
-        if self.database.dialect == "lite":
-            with self.database.write() as tx:
-                tx.run("words_merge")
-        return self.database.scrub()
+        try:
+            with self.read() as tx:
+                is_empty = not any(position for _, _, position in tx.run("views"))
+            # Views that nobody has asked for yet are not built now; what was once in them may have left traces.
+            if not is_empty:
+                self.catch_up()
+            with self._mending() as database:
+                if database.dialect == "lite":
+                    with database.write() as tx:
+                        tx.run("words_merge")
+                return database.scrub()
+        except Rebuilding:
+            return []  # They are gone, with all that was in them.
 
 
-_CURRENT = {(view.name, view.version) for view in VIEWS}
+def _reached(rows: Sequence[Row]) -> dict[str, int]:
+    """How far each view of this program has come."""
+    there = {(name, version): position for name, version, position in rows}
+    return {view.name: there.get((view.name, view.version), 0) for view in VIEWS}
 
 
-def _add(folds: list[Fold], key: int, event: Event) -> None:
-    for fold in folds:
-        fold.add(key, event)
+class _Folding:
+    """Some views under way in one transaction.
+
+    What they have taken in is written now and then, so that it need not all be held in memory.
+    """
+
+    def __init__(self, tx: Transaction, group: list[type[Fold]], store: Store, dialect: str) -> None:
+        self._store = store
+        self._session = _Sessions(store)
+        self._make: Callable[[], list[Fold]] = lambda: [view(tx, self._session, dialect) for view in group]
+        self._begin()
+
+    def _begin(self) -> None:
+        self._folds = self._make()
+        self._due = time.monotonic() + STEP_SECONDS
+
+    def take(self, session: Session, event: Event) -> None:
+        """Take in the next event of the log."""
+        key = session.key
+        if not isinstance(event.body, SessionErased | BodiesPruned):
+            self._session.learn(session)
+            self._add(key, event)
+            return
+        self._session.forget(key)
+        for fold in self._folds:
+            fold.forget(key)
+        if isinstance(event.body, BodiesPruned):
+            for again in self._store.own_events(self._session(key), upto=event.seq):
+                self._add(key, again)
+
+    def _add(self, key: int, event: Event) -> None:
+        for fold in self._folds:
+            fold.add(key, event)
+        if time.monotonic() > self._due:
+            self.write()
+
+    def write(self) -> None:
+        """Write what has been taken in."""
+        for fold in self._folds:
+            fold.finish()
+        self._begin()
 
 
 class _Sessions:
-    """Who sessions are, by key, looked up once for each step."""
+    """Who sessions are, by key; what is not known is looked up once for each step."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -235,6 +312,9 @@ class _Sessions:
         if key not in self._found:
             self._found[key] = self._store.session_by_key(key)
         return self._found[key]
+
+    def learn(self, session: Session) -> None:
+        self._found.setdefault(session.key, session)
 
     def forget(self, key: int) -> None:
         self._found.pop(key, None)
