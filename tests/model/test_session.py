@@ -28,7 +28,7 @@ from clew.model.events import (
     TurnEnded,
     Usage,
 )
-from clew.model.session import LIFECYCLE, Head, State, apply
+from clew.model.session import LIFECYCLE, SPENDING, Head, State, apply
 from model.shapes import bodies
 
 STEPS = ["opened", "work", "knowledge", "people", "keeping", "paused", "resumed", "closed", "archived", "erased"]
@@ -105,7 +105,7 @@ def test_applying_a_body_is_pure_and_changes_nothing_else(before: Head, body: Bo
     assert before == copy
     assert apply(before, body, "s1") == first
     may_change = {"state"}
-    if isinstance(body, TurnEnded):
+    if isinstance(body, SPENDING):
         may_change |= {"spent_tokens", "spent_cost_micros"}
     if isinstance(body, BudgetSet | SessionOpened):
         may_change |= {"budget_tokens", "budget_cost_micros"}

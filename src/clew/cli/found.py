@@ -49,7 +49,7 @@ def _grouped(found: list[FoundSession], width: int) -> Iterator[str]:
         for hit in one.hits:
             yield _line(hit, width)
         if one.more or one.count > len(one.hits):
-            rest = "more" if one.more else f"{one.count - len(one.hits):,} more"
+            rest = "perhaps more" if one.more else f"{one.count - len(one.hits):,} more"
             yield click.style(f"{'':{GUTTER - 2}}+ {rest} in this session", dim=True)
 
 

@@ -24,12 +24,11 @@ def commands(json_option: Callable[..., Any]) -> list[click.Command]:
 
         The log is the truth and is not touched. A rebuild that is stopped goes on when a view is next read.
         """
-        plane.call("views_rebuild", view=view)
-        done = 1 + catch_up(plane)
+        done = plane.call("views_rebuild", view=view).done + catch_up(plane)
         if as_json:
             print_json({"view": view or "all", "events": done})
         else:
-            click.echo(f"{view or 'all views'} built again from {done:,} events")
+            click.echo(f"{view or 'all views'} built again from {done:,} event{'s' if done != 1 else ''}")
 
     @click.command(hidden=True)
     @click.pass_obj

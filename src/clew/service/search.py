@@ -53,7 +53,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class FoundSession(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A session with hits: the newest few, and how many there are; `more` when there are more than were counted."""
+    """A session with hits: the newest few, and how many there are; `more` when there may be more than were counted."""
 
     session: str
     title: str

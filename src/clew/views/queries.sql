@@ -40,7 +40,7 @@ ON CONFLICT (session) DO UPDATE SET title = excluded.title, agent = excluded.age
 SELECT session, project, id, title, agent, person, runtime, machine, folder, state, outcome, events, turns, calls,
     errors, began_at, said_at, kept_at, last_at
 FROM listing
-WHERE (last_at < :before_at OR (last_at = :before_at AND session < :before))
+WHERE last_at <= :before_at AND (last_at < :before_at OR session < :before)
 --if project AND project = :project
 --if agent AND agent = :agent
 --if person AND person = :person
@@ -50,7 +50,8 @@ WHERE (last_at < :before_at OR (last_at = :before_at AND session < :before))
 --if since AND last_at >= :since
 --if until AND CASE WHEN began_at > 0 THEN began_at ELSE last_at END < :until
 --if failed AND errors > 0
---if keys AND session IN ({keys})
+--lite --if keys AND session IN ({keys})
+--pg --if keys AND session = ANY (ARRAY({keys}))
 ORDER BY last_at DESC, session DESC LIMIT :limit
 
 -- The working set -----------------------------------------------------------------------------------------------------
@@ -164,12 +165,13 @@ ON CONFLICT (session) DO UPDATE SET runtime = excluded.runtime, calls = excluded
 DELETE FROM speaking WHERE session = :session
 
 -- name: hits
--- The passages that match, newest first. PostgreSQL looks the words up first, whatever it guesses about the order.
+-- The passages that match, newest first. PostgreSQL looks the words up first, whatever it guesses about the order; it
+-- takes any stretch of ids for a short one, and would rather read all of it than use the words: + 0 hides them.
 --lite SELECT p.id, p.session, p.seq, p.at FROM words w CROSS JOIN passage p ON p.id = w.rowid
 --lite WHERE words MATCH :match AND w.rowid < :before AND w.rowid >= :first
 --pg WITH p AS MATERIALIZED (
 --pg     SELECT id, session, seq, at FROM passage
---pg     WHERE words @@ CAST(:match AS tsquery) AND id < :before AND id >= :first)
+--pg     WHERE words @@ CAST(:match AS tsquery) AND id + 0 < :before AND id + 0 >= :first)
 --pg SELECT p.id, p.session, p.seq, p.at FROM p WHERE TRUE
 --if since AND p.at >= :since
 --if until AND p.at < :until
@@ -184,7 +186,7 @@ SELECT count(*) FROM (
 --pg SELECT 1 FROM passage p
 --lite --if joined CROSS JOIN passage p ON p.id = w.rowid
 --lite WHERE words MATCH :match AND w.rowid < :before AND w.rowid >= :first
---pg WHERE p.words @@ CAST(:match AS tsquery) AND p.id < :before AND p.id >= :first
+--pg WHERE p.words @@ CAST(:match AS tsquery) AND p.id + 0 < :before AND p.id + 0 >= :first
 --if since AND p.at >= :since
 --if until AND p.at < :until
 --if state AND p.session IN (SELECT session FROM listing WHERE state = :state)

@@ -143,11 +143,14 @@ class Search:
         before = before or EVERYTHING
         groups: dict[int, list[Hit]] = {}
         earlier: set[int] = set()
+        uncounted: set[int] = set()
         last = 0
         with self._views.read() as tx:
             for row in self._rows(tx, before):
                 key = row[1]
                 full = len(groups.get(key, ())) >= each
+                if full:
+                    uncounted.add(key)
                 if not full and key not in earlier and (hit := self._hit(row)):
                     if key not in groups:
                         if before != EVERYTHING and self._has_newer(tx, key, before):
@@ -161,7 +164,12 @@ class Search:
                 last = last if self._gave_up else 0
             counts = self._counts(tx)
         found = [
-            Group(key=key, hits=_by_time(hits), count=counts.get(key, len(hits)), is_exact=key in counts)
+            Group(
+                key=key,
+                hits=_by_time(hits),
+                count=counts.get(key, len(hits)),
+                is_exact=key in counts or (not last and key not in uncounted),
+            )
             for key, hits in groups.items()
         ]
         found.sort(key=lambda group: (-group.hits[0].at, -group.hits[0].id))

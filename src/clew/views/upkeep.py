@@ -56,12 +56,15 @@ class Views:
         self._notice = ""
         self._lock = threading.Lock()
         self._database: Database | None = None
+        # How far all of them have come, as last seen here.
+        self._seen = 0
 
     def close(self) -> None:
         with self._lock:
             if self._database is not None:
                 self._database.close()
                 self._database = None
+            self._seen = 0
 
     @property
     def database(self) -> Database:
@@ -114,7 +117,17 @@ class Views:
 
     @contextmanager
     def read(self) -> Iterator[Transaction]:
-        """The views, for reading, as they are. When they turn out to be damaged, `Rebuilding` asks to look again."""
+        """The views, for reading, as they are.
+
+        When they turn out to be damaged, or somebody else began to build them again, `Rebuilding` asks to look again.
+        """
+        with self._looking() as tx:
+            yield tx
+            if min(_reached(tx.run("views")).values()) < self._seen:
+                raise Rebuilding("the views are being built again by another program; ask again")
+
+    @contextmanager
+    def _looking(self) -> Iterator[Transaction]:
         with self._mending() as database, database.read() as tx:
             yield tx
 
@@ -152,12 +165,12 @@ class Views:
         while True:
             step = self._step_again(STEP if limit is None else min(STEP, limit - done))
             done += step.done
-            if not step.left or not step.done or (limit is not None and done >= limit):
+            if not step.left or (limit is not None and done >= limit):
                 return Step(done=done, left=step.left)
 
     def behind(self) -> int:
         """How many positions the views are behind the log."""
-        with self.read() as tx:
+        with self._looking() as tx:
             there = _reached(tx.run("views"))
         return max(0, self.store.end_position() - min(there.values()))
 
@@ -168,17 +181,19 @@ class Views:
             return self._step(most)
 
     def _step(self, most: int) -> Step:
-        with self.read() as tx:
+        with self._looking() as tx:
             reached = _reached(tx.run("views"))
         # Asked for after the views, which are then never further, unless they are another log's.
         last = self.store.end_position()
         if all(position == last for position in reached.values()):
+            self._seen = last
             return Step(done=0, left=0)
         with self._mending() as database, database.write() as tx:
             reached = self._begin(tx, database.dialect)
             last = self.store.end_position()
             after = min(reached.values())
             if after >= last:
+                self._seen = last
                 return Step(done=0, left=0)
             # Views that have come as far as the one that is behind go on with it; the others are further already.
             group = [view for view in VIEWS if reached[view.name] == after]
@@ -187,6 +202,8 @@ class Views:
             taken, after = self._take(folding, after=after, upto=upto, most=most)
             for view in group:
                 tx.run("view_set", name=view.name, version=view.version, position=after)
+        if after == last:
+            self._seen = last
         # Positions have gaps on PostgreSQL, so this is about how many are left.
         return Step(done=taken, left=max(0, last - after))
 
@@ -230,6 +247,7 @@ class Views:
             raise InvalidInput(f"no view {name!r}; there are {', '.join(names)}")
         with self._mending() as database, database.write() as tx:
             self._begin(tx, database.dialect)
+            self._seen = 0
             for view in VIEWS:
                 if name in ("", view.name):
                     view.clear(tx, database.dialect)
@@ -238,7 +256,7 @@ class Views:
     def purge(self) -> list[str]:
         """Leave no trace of what was dropped from the log; returns what is beyond reach."""
         try:
-            with self.read() as tx:
+            with self._looking() as tx:
                 is_empty = not any(position for _, _, position in tx.run("views"))
             # Views that nobody has asked for yet are not built now; what was once in them may have left traces.
             if not is_empty:

@@ -1,0 +1,123 @@
+"""PostgreSQL reads no whole table for a search, a list or a file: checked plan by plan, at a few thousand rows."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from psycopg import sql
+from psycopg.rows import tuple_row
+
+from clew.model.query import parse
+from clew.service import Context, call
+from clew.store import open_store
+from clew.store.queries import optional_queries, queries
+from clew.views.passages import PROJECT, ROLE, match, tag
+from support.postgres import Server
+from support.talks import on, opened
+
+FAR = 2**62
+# Three tables as a year of work fills them: hours, sessions, words of all kinds of rarity, and tags.
+FILL = """
+INSERT INTO listing (session, project, id, title, agent, person, runtime, machine, folder, state, outcome, events,
+    turns, calls, errors, began_at, said_at, kept_at, last_at)
+SELECT n, n % 7, 'id' || n, 'title', 'agent' || n % 20, 'person:' || n % 5, 'runtime' || n % 8, 'machine' || n % 3,
+    '', (ARRAY['active', 'paused', 'closed'])[n % 3 + 1], '', 9, 3, 3, n % 2, n * 1000, n * 1000, n * 1000, n * 1000
+FROM generate_series(1, 3000) AS n;
+INSERT INTO touched (session, type, what, name, read, written, read_seq, written_seq, last_at)
+SELECT n % 3000, 'file', 'src/file' || n || '.py', 'file' || n % 900 || '.py', 1, 0, 1, 0, n
+FROM generate_series(1, 6000) AS n;
+INSERT INTO spending (session, record, message, position, at, model, input, output, cache_read, cache_write,
+    cache_write_hour, reasoning, cost_micros)
+SELECT n % 3000, n, n, n, n * 1000, 'm', 1, 1, 1, 1, 0, 0, 0 FROM generate_series(1, 6000) AS n;
+INSERT INTO speaking (session, runtime, calls, at) SELECT n, 'codex', '{}', n FROM generate_series(1, 3000) AS n;
+"""
+PASSAGES = """
+INSERT INTO passage (id, session, seq, words, at)
+SELECT n, n %% 3000, n, array_to_tsvector(ARRAY['common', 'w' || n %% 50, 'rare' || n, %s || n %% 3000, %s, %s]), n * 60
+FROM generate_series(1, 6000) AS n
+"""
+
+PAGE: dict[str, Any] = {"before": FAR, "first": 0, "limit": 50}
+LIST: dict[str, Any] = {"before_at": FAR, "before": FAR, "limit": 50}
+WORDS = [match("pg", parse(text)) for text in ("rare77", "common", "common w7", "rare*", "w7 -common")]
+TAGGED = match("pg", parse("common w7"), tags=[tag(ROLE, "asked"), tag(PROJECT, 1)])
+TIMES: list[dict[str, Any]] = [{}, {"since": 1000}, {"until": 90_000}, {"since": 1000, "until": 90_000}]
+
+STATEMENTS: dict[str, list[dict[str, Any]]] = {
+    "hits": [
+        {**PAGE, "match": words, **more}
+        for words in (*WORDS, TAGGED)
+        for more in (*TIMES, {"state": "paused"}, {"before": 5000, "first": 4000}, {"limit": 1000})
+    ],
+    "hits_count": [
+        {**PAGE, "match": words, **more} for words in (*WORDS, TAGGED) for more in (*TIMES, {"state": "paused"})
+    ],
+    "passages": [{**PAGE, **more} for more in (*TIMES, {"state": "paused"}, {"before": 5000})],
+    "passage_last": [{"first": 1024, "beyond": 2048}],
+    "listing": [
+        {**LIST, **more}
+        for more in (
+            {}, {"project": 3}, {"agent": "agent7"}, {"person": "person:1"}, {"runtime": "runtime3"},
+            {"state": "paused"}, {"machine": "machine1"}, {"since": 5000}, {"until": 5000}, {"failed": 1},
+            {"keys": "[1, 2, 3]"}, {"keys": "[]"}, {"project": 3, "agent": "agent7", "state": "paused", "since": 7},
+            {"before_at": 5000, "before": 17}, {"limit": 10_000},
+        )
+    ],
+    "listing_of": [{"session": 7}],
+    "touched_by_name": [
+        {"name": "file7.py", "limit": 50, **more} for more in ({}, {"type": "file"}, {"project": 3}, {"limit": 100_000})
+    ],
+    "speaking_of": [{"session": 7}],
+    "spending": [{"since": 0, "until": 10_000, "offset": 0, "keys": "[1, 2, 3]"}],
+}  # fmt: skip
+INDEXES = {"hits": "passage_words", "hits_count": "passage_words", "touched_by_name": "touched_name"}
+# Read from end to end on purpose: usage of all time, for all sessions, and how far each view has come.
+WHOLE = {"listing_all", "spending_times", "views", "views_lock", "words_settle"}
+
+
+@pytest.fixture(scope="module")
+def context(postgres: Server) -> Iterator[Context]:
+    context = on(open_store(postgres.new_database()))
+    opened(context)
+    call(context, "views_step", {})
+    call(context, "views_rebuild", {})
+    with context.views.database.write() as tx:
+        connection = tx.connection  # type: ignore[attr-defined]  # Only PostgreSQL's has one.
+        connection.execute("DELETE FROM listing; DELETE FROM passage; DELETE FROM speaking")
+        connection.execute(FILL)
+        connection.execute(PASSAGES, [tag("s", ""), tag(ROLE, "asked"), tag(PROJECT, 1)])
+    with context.views.read() as tx:
+        for table in ("listing", "touched", "spending", "passage", "speaking"):
+            tx.connection.execute(f"ANALYZE {table}")  # type: ignore[attr-defined]
+    yield context
+    context.close()
+
+
+def plan(context: Context, name: str, parameters: dict[str, Any]) -> str:
+    """The plan that PostgreSQL keeps for a statement, with clew's own settings."""
+    text = queries("pg", "clew.views").get(name) or optional_queries("pg", "clew.views")[name].given(parameters)
+    names = sorted(one for one in parameters if f"%({one})s" in text)
+    numbered = text % {one: f"${number}" for number, one in enumerate(names, 1)}
+    values = sql.SQL(", ").join(sql.Literal(parameters[one]) for one in names)
+    with context.views.read() as tx:
+        cursor = tx.connection.cursor(row_factory=tuple_row)  # type: ignore[attr-defined]
+        cursor.execute(f"PREPARE one AS {numbered}")
+        rows = cursor.execute(sql.SQL("EXPLAIN EXECUTE one ({})").format(values)).fetchall()
+        cursor.execute("DEALLOCATE one")
+    return "\n".join(row[0] for row in rows)
+
+
+@pytest.mark.parametrize("name", STATEMENTS)
+def test_no_plan_reads_a_whole_table(context: Context, name: str) -> None:
+    for parameters in STATEMENTS[name]:
+        found = plan(context, name, parameters)
+        assert "Seq Scan on" not in found, f"{parameters}\n{found}"
+        # The index of the rows themselves, read from end to end, would be no better.
+        index = "listing_pkey" if name == "listing" and "keys" in parameters else INDEXES.get(name, "")
+        assert index in found, f"{parameters}\n{found}"
+
+
+def test_every_statement_that_reads_is_looked_at() -> None:
+    statements = {*queries("pg", "clew.views"), *optional_queries("pg", "clew.views")}
+    writing = ("_set", "_add", "_drop", "_clear", "_merge")
+    assert {name for name in statements if not name.endswith(writing)} - WHOLE == STATEMENTS.keys()
