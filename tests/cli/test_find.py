@@ -19,7 +19,9 @@ from msgspec import Raw
 from msgspec import json as msgspec_json
 
 from clew.app import connect
+from clew.cli.found import search as print_search
 from clew.model.events import CallMade, CallReturned, Draft, MessageAdded, RuntimeAttached, SessionTitled, Usage
+from clew.service.search import Found
 
 from .conftest import Clew
 
@@ -123,6 +125,14 @@ def test_search_says_when_it_did_not_look_at_everything(clew: Clew, home: Path, 
     with connect(home=home, principal="person:ada") as plane:
         plane.get(shop).append(MessageAdded(role="user", text="x " * 50_000))
     assert clew("search", "nobody").err == "nothing found; 1 long text was searched only at the beginning and the end\n"
+
+
+def test_a_look_that_ended_early_says_how_to_go_on(capsys: pytest.CaptureFixture[str]) -> None:
+    print_search(Found(sessions=[], hits=[], total=None, total_is_exact=False, next="123", cut=2))
+    assert capsys.readouterr().err == (
+        "nothing found in the newest; to look further: --after 123; 2 long texts were searched only at the beginning "
+        "and the end\n"
+    )
 
 
 # The others -----------------------------------------------------------------------------------------------------------

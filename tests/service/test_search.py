@@ -2,6 +2,7 @@
 # ruff: noqa: RUF001  # Letters that look like others are what this is about.
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from clew.model.passage import HEAD_CHARACTERS, TAIL_CHARACTERS
 from clew.service import Context, call
 from clew.store import Store, open_store
 from clew.views import search as searching
-from clew.views.passages import MARK, ROLE, SESSION, tag
+from clew.views.passages import MARK, ROLE, ROOM, SESSION, tag
 from support.talks import (
     DAY,
     HOUR,
@@ -75,8 +76,9 @@ def test_any_word_of_any_text_is_found_and_nothing_else_is(context: Context) -> 
         chosen = data.draw(st.lists(st.sampled_from(words), max_size=3, unique=True)) if words else []
         for word in [*chosen, data.draw(st.sampled_from(["a", "r61736b6564", "s1", "zzz"]))]:
             expected = sorted(place for place, has in known.items() if word in has)
-            assert sorted(hits(context, word)) == expected, ascii(word)
-            assert search(context, word).total == len(expected)
+            found = search(context, word, flat=True, limit=200)
+            assert sorted((hit.session, hit.seq) for hit in found.hits) == expected, ascii(word)
+            assert found.total == len(expected)
 
     check()
 
@@ -231,7 +233,7 @@ def shop(context: Context) -> dict[str, Any]:
     fix = opened(
         context, RuntimeAttached(runtime="claude-code"), asked("lock asked", MONDAY),
         Draft(body=CallMade(call="1", tool="Bash", input=raw({"command": "lock run"})), said_at=MONDAY + HOUR),
-        Draft(body=CallReturned(call="1", output=raw("lock failed"), failed=True), said_at=MONDAY + 2 * HOUR),
+        Draft(body=CallReturned(call="1", output=raw("lock failed"), failed=True), said_at=MONDAY + HOUR * 3 // 2),
         Draft(body=CallMade(call="2", tool="Read", input=raw({"file_path": "src/lock.py"})), said_at=MONDAY + DAY),
         Draft(body=CallReturned(call="2", output=raw("lock read")), said_at=MONDAY + DAY),
         project="shop", agent="Reviewer", metadata='{"runtime": "codex"}',
@@ -276,6 +278,8 @@ FILTERS: list[tuple[dict[str, str], str]] = [
     ({"session": "fix", "role": "asked"}, "fix3"),
     ({"when": "2020-05-04"}, "fix3 fix4 fix5"),
     ({"when": "2020-05-04 01:00"}, "fix4"),
+    ({"since": "2020-05-04 01:29", "until": "2020-05-04"}, "fix5"),
+    ({"until": "2020-05-04 01:29"}, "fix3 fix4"),
     ({"when": "2020-W19"}, "fix3 fix4 fix5 fix6 fix7 fix8"),
     ({"since": "2020-05-05"}, "fix6 fix7 fix8 idle2 note1"),
     ({"until": "2020-05-04"}, "fix3 fix4 fix5"),
@@ -380,6 +384,16 @@ def test_pages_together_are_everything_once_whatever_is_appended_in_between(cont
         assert sorted(grouped) == sorted({other.id, *(session for session, _ in expected)})
 
 
+def test_a_session_that_goes_on_is_not_lost_between_two_pages(context: Context) -> None:
+    old, new = opened(context, asked("lock", MONDAY)), opened(context, asked("lock", MONDAY + DAY))
+
+    def more() -> None:
+        add(context, old, asked("lock", MONDAY + 2 * DAY))
+
+    found = list(pages(context, "lock", limit=1, between=more))
+    assert [one.session for page in found for one in page.sessions] == [new.id, old.id]
+
+
 def test_a_session_is_on_one_page_only(context: Context) -> None:
     first, second = opened(context), opened(context)
     for hour in range(8):
@@ -423,11 +437,15 @@ def test_a_file_that_nobody_touched_ends_the_search(context: Context, monkeypatc
     assert (found.sessions, found.next, found.cut) == ([], "", 0)
 
 
-def test_a_file_that_many_touched_narrows_down_too(context: Context) -> None:
+def test_a_file_that_many_touched_narrows_down_too(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(searching, "MOST_NAMED", 2)
+    monkeypatch.setattr(searching, "MOST_LOOKED_AT", 10)
     touching = CallMade(call="1", tool="Read", touched=(Touch(what="a.py"),))
-    some = [opened(context, touching, asked("lock")).id for _ in range(searching.MOST_NAMED + 5)]
-    opened(context, asked("lock"))
+    some = [opened(context, touching, asked("lock", MONDAY + n * DAY)).id for n in (0, 1, 9)]
+    opened(context, *(asked("lock", MONDAY + n * HOUR) for n in range(200)))
     assert sorted(session for session, _ in hits(context, "lock", file="a.py")) == sorted(some)
+    found = list(pages(context, "lock", file="a.py"))
+    assert [one.session for page in found for one in page.sessions] == some[::-1]
 
 
 # The cap --------------------------------------------------------------------------------------------------------------
@@ -484,8 +502,10 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"query": "a", "since": "2026-02", "until": "2026-01"}, "ends before it begins"),
     ({"query": "a", "after": "x"}, "'x' is no place to go on from"),
     ({"query": "a", "after": "-5"}, "no place to go on from"),
-    ({"query": "a", "after": "1-2"}, "no place to go on from"),
-    ({"query": "a", "after": "12", "order": "relevant"}, "with the same --order"),
+    ({"query": "a", "after": "12"}, "with the same options"),
+    ({"query": "a", "after": "1-2-3"}, "no place to go on from"),
+    ({"query": "a", "after": "12", "order": "relevant"}, "with the same options"),
+    ({"query": "a", "after": "1-2", "flat": True}, "with the same options"),
     ({"query": "a", "after": "9" * 30}, "no place to go on from"),
     ({"query": "a", "after": "٣"}, "no place to go on from"),
     ({"query": "a", "limit": 0}, "Expected `int` >= 1"),
@@ -552,3 +572,21 @@ def test_nothing_in_a_log_stops_the_views(context: Context) -> None:
     assert len(call(context, "sessions", {"agent": big[:1000]})) == 10
     assert len(hits(context, "needle", agent=big[:1000])) == 10
     assert [one.path for one in call(context, "files", {"path": big})] == [big[-500:]] * 2
+
+
+# Hours that are full --------------------------------------------------------------------------------------------------
+
+
+def test_what_found_no_room_in_its_hour_is_in_the_time_it_was_said(context: Context) -> None:
+    crowd, late, after = opened(context), opened(context), opened(context)
+    add(context, crowd, *(asked(f"crowd {n}", at=MONDAY) for n in range(ROOM)))
+    add(context, late, *(asked("latecomer", at=MONDAY) for _ in range(3)))
+    add(context, after, asked("latecomer", at=MONDAY + 2 * HOUR))
+    until = {"since": "2020-01-01", "until": _written(MONDAY)}
+    assert {hit[0] for hit in hits(context, "latecomer", **until)} == {late.id}
+    call(context, "erase", {"session": crowd.id})
+    assert {hit[0] for hit in hits(context, "latecomer", **until)} == {late.id}
+
+
+def _written(at: int) -> str:
+    return datetime.fromtimestamp(at / 1e6, UTC).strftime("%Y-%m-%d %H:%M")

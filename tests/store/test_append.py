@@ -108,7 +108,7 @@ def test_events_survive_reopening(store_url: str) -> None:
 
 def test_a_session_of_another_store_is_not_found(store: Store, session: Session) -> None:
     with unchanged(store), pytest.raises(NotFound):
-        store.append(Session(id="0" * 20, key=999, project="demo", project_key=session.project_key), [say()])
+        store.append(Session(id="0" * 20, key=2**40, project="demo", project_key=session.project_key), [say()])
 
 
 # Sources --------------------------------------------------------------------------------------------------------------

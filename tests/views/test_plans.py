@@ -54,6 +54,7 @@ STATEMENTS: dict[str, list[dict[str, Any]]] = {
     ],
     "passages": [{**PAGE, **more} for more in (*TIMES, {"state": "paused"}, {"before": 5000})],
     "passage_last": [{"first": 1024, "beyond": 2048}],
+    "passage_spilled": [{}],
     "listing": [
         {**LIST, **more}
         for more in (
@@ -70,7 +71,10 @@ STATEMENTS: dict[str, list[dict[str, Any]]] = {
     "speaking_of": [{"session": 7}],
     "spending": [{"since": 0, "until": 10_000, "offset": 0, "keys": "[1, 2, 3]"}],
 }  # fmt: skip
-INDEXES = {"hits": "passage_words", "hits_count": "passage_words", "touched_by_name": "touched_name"}
+INDEXES = {
+    "hits": "passage_words", "hits_count": "passage_words", "touched_by_name": "touched_name",
+    "passage_spilled": "passage_spilled",
+}  # fmt: skip
 # Read from end to end on purpose: usage of all time, for all sessions, and how far each view has come.
 WHOLE = {"listing_all", "spending_times", "views", "views_lock", "words_settle"}
 

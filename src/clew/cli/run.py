@@ -40,11 +40,21 @@ def run() -> int:
         click.echo("stopped", err=True)
         return 130
     except click.ClickException as error:
+        hint = _hint(error)
         if as_json:
-            print_error(InvalidInput(error.format_message()), as_json=True)
+            print_error(InvalidInput(error.format_message() + (f" {hint}" if hint else "")), as_json=True)
         else:
             error.show()
+            if hint:
+                click.echo(hint, err=True)
         return 2
+
+
+def _hint(error: click.ClickException) -> str:
+    """What a person may have meant."""
+    if isinstance(error, click.NoSuchOption) and error.ctx and error.ctx.command.name == "search":
+        return "A word to leave out comes after --, as in: clew search lock -- -test"
+    return ""
 
 
 class Commands(click.Group):

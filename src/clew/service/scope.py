@@ -11,7 +11,7 @@ import msgspec
 from clew.model.dates import Period, period, since, until
 from clew.model.errors import InvalidInput, NotFound
 from clew.service.registry import Context
-from clew.views.listing import LONGEST
+from clew.views.contract import LONGEST
 from clew.views.touched import name_of
 
 Project = Annotated[str, msgspec.Meta(description="Only this project.")]

@@ -25,7 +25,8 @@ from clew.service.scope import (
     times,
     touching,
 )
-from clew.views.listing import Line, line_from, storable
+from clew.views.contract import storable
+from clew.views.listing import Line, line_from
 from clew.views.passages import AGENT, OUTCOME, PERSON, PROJECT, ROLE, RUNTIME, SECOND_US, SESSION, TOOL, tag
 from clew.views.search import MOST_COUNTED, Hit, Rank, Scope, Search
 
@@ -93,16 +94,16 @@ def search(
     runtime: Runtime = "",
     agent: Agent = "",
     person: Person = "",
-    role: Role | None = None,
+    role: Annotated[Role, msgspec.Meta(description="Only what was said as this.")] | None = None,
     tool: Annotated[str, msgspec.Meta(description="Only calls of this tool, and what they returned.")] = "",
-    outcome: Outcome | None = None,
+    outcome: Annotated[Outcome, msgspec.Meta(description="Only what calls returned, with this outcome.")] | None = None,
     file: File = "",
-    state: State | None = None,
+    state: Annotated[State, msgspec.Meta(description="Only sessions in this state.")] | None = None,
     session: Session | None = None,
     when: When = "",
     since: Since = "",
     until: Until = "",
-    order: Order = Order.NEWEST,
+    order: Annotated[Order, msgspec.Meta(description="What comes first.")] = Order.NEWEST,
     flat: Annotated[bool, msgspec.Meta(description="One line for each hit, not grouped by session.")] = False,
     limit: Annotated[int, msgspec.Meta(ge=1, le=200, description="How many at the most.")] = 20,
     after: Annotated[str, msgspec.Meta(description="Go on from the `next` of the page before.")] = "",
@@ -151,7 +152,8 @@ def _found(
         page = looking.newest(before=_place(after, 1)[0], limit=limit)
         hits, following = page.hits, str(page.following or "")
     else:
-        groups = looking.grouped(before=_place(after, 1)[0], limit=limit)
+        before, newest = _place(after, 2)
+        groups = looking.grouped(before=before, newest=newest, limit=limit)
         names = context.store.projects()
         lines = _lines(context, [group.key for group in groups.groups])
         sessions = [
@@ -159,7 +161,7 @@ def _found(
             for group in groups.groups
             if group.key in lines
         ]
-        following = str(groups.following or "")
+        following = f"{groups.following}-{groups.newest}" if groups.following else ""
     total = looking.count()
     return Found(
         sessions=sessions,
@@ -174,10 +176,12 @@ def _found(
 
 def _place(after: str, count: int) -> list[int]:
     """The numbers that a page goes on from; 0 for the first page."""
-    numbers = (after or "0").split("-")
+    if not after:
+        return [0] * count
+    numbers = after.split("-")
     if len(numbers) != count or not all(one.isascii() and one.isdigit() and len(one) < 19 for one in numbers):
         raise InvalidInput(
-            f"{after[:40]!r} is no place to go on from; use the `next` of the page before, with the same --order"
+            f"{after[:40]!r} is no place to go on from; use the `next` of the page before, with the same options"
         )
     return [int(one) for one in numbers]
 

@@ -26,7 +26,8 @@ from clew.model.working_set import Touched, working_set
 from clew.service import scope
 from clew.service.registry import Context, operation
 from clew.store.log import EVERYTHING
-from clew.views.listing import Line, line_from, storable
+from clew.views.contract import storable
+from clew.views.listing import Line, line_from
 
 Reason = Annotated[str, msgspec.Meta(description="Why; kept in the log.")]
 Runtime = Annotated[str, msgspec.Meta(description="The program it goes on in.")]
@@ -164,7 +165,7 @@ def sessions(
     person: scope.Person = "",
     runtime: scope.Runtime = "",
     machine: scope.Machine = "",
-    state: State | None = None,
+    state: Annotated[State, msgspec.Meta(description="Only sessions in this state.")] | None = None,
     file: scope.File = "",
     failed: Annotated[bool, msgspec.Meta(description="Only sessions with calls that failed.")] = False,
     when: scope.When = "",

@@ -15,7 +15,7 @@ from clew.service.registry import Context, operation
 from clew.service.scope import Agent, Person, Project, Runtime, Since, Until, When, now, principal, project_key, times
 from clew.store.contract import Row
 from clew.views import prices
-from clew.views.listing import storable
+from clew.views.contract import storable
 from clew.views.prices import Prices
 
 HOUR_US = 3_600_000_000

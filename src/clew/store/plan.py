@@ -136,7 +136,8 @@ class Plan:
         session, body = self.session, draft.body
         self.head = apply(self.head, body, session.id)
         if isinstance(body, SessionTitled):
-            self.title = body.title
+            # PostgreSQL's texts have no NUL; the event itself keeps it.
+            self.title = body.title.replace("\0", "")
         self.seq = seq = self.seq + 1
         header = chain.header_hash(
             session.id, seq, body.kind, body.version, self.at, draft.said_at, actor, draft.source

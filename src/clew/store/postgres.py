@@ -233,6 +233,8 @@ class Postgres:
                 return Busy(f"{self.place} did not get to it in time ({_first_line(error)}); try again")
             case errors.DataCorrupted() | errors.IndexCorrupted():
                 return Damaged(f"{self.place} reports damaged data: {_first_line(error)}; restore from a backup")
+            case errors.ProgramLimitExceeded():
+                return StoreError(f"PostgreSQL at {self.place} takes nothing that large: {_first_line(error)}")
             case psycopg.OperationalError() | psycopg.InterfaceError():
                 outcome = (
                     "; the connection was lost during the commit, so the outcome is unknown: append again with the "

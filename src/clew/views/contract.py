@@ -15,6 +15,12 @@ class Rebuilding(Damaged):
     """The views were damaged and have been thrown away: whoever asks again finds them built from the log."""
 
 
+# What anybody wrote into the log is kept there; PostgreSQL has no room for more than this in an index.
+LONGEST = 500
+# The last year that a date can be in, whatever a runtime's clock says.
+LATEST = 253_370_764_800_000_000
+
+
 class Fold(Protocol):
     """A view under way: takes some events, and writes what they change in one transaction.
 
@@ -44,6 +50,11 @@ class Fold(Protocol):
     def clear(tx: Transaction, dialect: str) -> None:
         """Empty the view's tables."""
         ...
+
+
+def storable(text: str) -> str:
+    """A text as every database can keep and index it."""
+    return text[:LONGEST].replace("\0", "\ufffd").encode("utf-8", "replace").decode()
 
 
 class Origin(msgspec.Struct, frozen=True):

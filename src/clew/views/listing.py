@@ -23,14 +23,10 @@ from clew.model.events import (
 )
 from clew.model.session import LIFECYCLE, Session, State
 from clew.store.contract import Row, Transaction
-from clew.views.contract import is_first, origin_of, when
+from clew.views.contract import LATEST, is_first, origin_of, storable, when
 
 # Steps that are somebody's work on the session, as opposed to its keeping.
 WORK = ("work", "knowledge")
-# What anybody wrote into the log is kept there; PostgreSQL has no room for more than this in an index.
-LONGEST = 500
-# The last year that a date can be in, whatever a runtime's clock says.
-LATEST = 253_370_764_800_000_000
 
 
 class Line(msgspec.Struct):
@@ -59,11 +55,6 @@ class Line(msgspec.Struct):
     said_at: int = 0
     kept_at: int = 0
     last_at: int = 0
-
-
-def storable(text: str) -> str:
-    """A text as every database can keep and index it."""
-    return text[:LONGEST].replace("\0", "\ufffd").encode("utf-8", "replace").decode()
 
 
 def line_from(row: Row) -> Line:

@@ -18,8 +18,7 @@ from clew.model.query import Query, Term
 from clew.model.session import Session
 from clew.model.words import indexed, words
 from clew.store.contract import Transaction
-from clew.views.contract import is_first, origin_of, when
-from clew.views.listing import storable
+from clew.views.contract import is_first, origin_of, storable, when
 
 # Of the private use area, so that no word has it (model/words.py).
 MARK = "\ue000"
@@ -28,7 +27,8 @@ ROLE, PROJECT, SESSION, RUNTIME, AGENT, PERSON, TOOL, OUTCOME, CUT = "rpsuawtox"
 SECOND_US = 1_000_000
 HOUR = 3600
 LAST_HOUR = 2**31
-# How many passages an hour has room for; more spill into the next. Room that is not used makes the index larger.
+# How many passages an hour has room for; more spill into the next. Room that is not used makes the index larger. The
+# statements about what has spilled know both numbers, too.
 ROOM = 2**10
 # So many new passages at once are worth settling PostgreSQL's index.
 MANY = 50

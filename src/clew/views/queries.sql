@@ -130,6 +130,10 @@ DELETE FROM speaking
 -- name: passage_last
 SELECT coalesce(max(id), -1) FROM passage WHERE id >= :first AND id < :beyond
 
+-- name: passage_spilled
+-- How many hours beyond its own a passage lies at the most.
+SELECT coalesce(max(id / 1024 - at / 3600), 0) FROM passage WHERE id / 1024 > at / 3600
+
 -- name: passage_add
 --lite INSERT INTO passage (id, session, seq, at) VALUES (:id, :session, :seq, :at)
 --pg INSERT INTO passage (id, session, seq, at, words)

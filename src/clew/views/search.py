@@ -75,8 +75,11 @@ class Hits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Groups(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of groups, the id from which the next one goes on, and the newest id there was for the first page."""
+
     groups: list[Group]
     following: int = 0
+    newest: int = 0
 
 
 class Rank(msgspec.Struct, frozen=True, order=True):
@@ -104,6 +107,7 @@ class Search:
         self._dialect = views.database.dialect
         self._sessions: dict[int, Session] = {}
         self._looked_at = 0
+        self._last_looked_at = 0
 
     # Flat -------------------------------------------------------------------------------------------------------------
 
@@ -118,7 +122,7 @@ class Search:
                         return Hits(hits=_by_time(found), following=last)
                     found.append(hit)
                 last = row[0]
-        return Hits(hits=_by_time(found), following=last if self._gave_up else 0)
+        return Hits(hits=_by_time(found), following=self._last_looked_at if self._gave_up else 0)
 
     def relevant(self, *, below: Rank | None = None, limit: int) -> Ranked:
         """The most relevant of the newest candidates, best first, below a rank."""
@@ -138,8 +142,11 @@ class Search:
 
     # By session -------------------------------------------------------------------------------------------------------
 
-    def grouped(self, *, before: int = 0, limit: int, each: int = 3) -> Groups:
-        """The sessions with the newest hits before an id, each with its first few."""
+    def grouped(self, *, before: int = 0, newest: int = 0, limit: int, each: int = 3) -> Groups:
+        """The sessions with the newest hits before an id, each with its first few.
+
+        With `newest`, what was said after the first page was made moves no session to it.
+        """
         before = before or EVERYTHING
         groups: dict[int, list[Hit]] = {}
         earlier: set[int] = set()
@@ -147,13 +154,13 @@ class Search:
         last = 0
         with self._views.read() as tx:
             for row in self._rows(tx, before):
-                key = row[1]
+                key, newest = row[1], newest or row[0]
                 full = len(groups.get(key, ())) >= each
                 if full:
                     uncounted.add(key)
                 if not full and key not in earlier and (hit := self._hit(row)):
                     if key not in groups:
-                        if before != EVERYTHING and self._has_newer(tx, key, before):
+                        if before != EVERYTHING and self._has_newer(tx, key, before, newest):
                             earlier.add(key)  # It was on an earlier page.
                             continue
                         if len(groups) == limit:
@@ -161,7 +168,7 @@ class Search:
                     groups.setdefault(key, []).append(hit)
                 last = row[0]
             else:
-                last = last if self._gave_up else 0
+                last = self._last_looked_at if self._gave_up else 0
             counts = self._counts(tx)
         found = [
             Group(
@@ -173,7 +180,7 @@ class Search:
             for key, hits in groups.items()
         ]
         found.sort(key=lambda group: (-group.hits[0].at, -group.hits[0].id))
-        return Groups(groups=found, following=last)
+        return Groups(groups=found, following=last, newest=newest)
 
     def _counts(self, tx: Transaction) -> dict[int, int]:
         """How many hits each session has, if that can be told without reading or counting too much."""
@@ -182,9 +189,9 @@ class Search:
         rows = self._page(tx, EVERYTHING, MOST_COUNTED + 1)
         return Counter(row[1] for row in rows) if len(rows) <= MOST_COUNTED else {}
 
-    def _has_newer(self, tx: Transaction, key: int, before: int) -> bool:
-        """Whether a session has a hit at or after an id."""
-        rows = tx.run("hits", **self._parameters(tx, EVERYTHING, MOST_COUNTED, key=key, first=before))
+    def _has_newer(self, tx: Transaction, key: int, first: int, last: int) -> bool:
+        """Whether a session has a hit from one id to another."""
+        rows = tx.run("hits", **self._parameters(tx, last + 1, MOST_COUNTED, key=key, first=first))
         return any(self._said(row) is not None for row in rows)
 
     # Counts -----------------------------------------------------------------------------------------------------------
@@ -227,6 +234,7 @@ class Search:
             rows = self._page(tx, before, size)
             for row in rows[: MOST_LOOKED_AT - self._looked_at]:
                 self._looked_at += 1
+                self._last_looked_at = row[0]
                 if self._scope.sessions is None or row[1] in self._scope.sessions:
                     yield row
             if len(rows) < size:
@@ -290,11 +298,9 @@ class Search:
 
 
 def _beyond(tx: Transaction, until: int) -> int:
-    """An id above those of all passages before a time; what found no room in its hour is in the next."""
-    first = first_id(until - 1)
-    while tx.run("passage_last", first=first, beyond=first + ROOM)[0][0] == first + ROOM - 1:
-        first += ROOM
-    return first + ROOM
+    """An id above those of all passages before a time; some found no room in their hour and lie further on."""
+    [(spilled,)] = tx.run("passage_spilled")
+    return first_id(until - 1) + (1 + int(spilled)) * ROOM
 
 
 def _by_time(hits: list[Hit]) -> list[Hit]:

@@ -7,8 +7,7 @@ from clew.model.events import CallMade, Event
 from clew.model.session import Session
 from clew.model.working_set import touches
 from clew.store.contract import Transaction
-from clew.views.contract import when
-from clew.views.listing import LATEST, LONGEST, storable
+from clew.views.contract import LATEST, LONGEST, storable, when
 
 MOST_OF_TYPE = 50
 

@@ -124,7 +124,7 @@ class Views:
         with self._looking() as tx:
             yield tx
             if min(_reached(tx.run("views")).values()) < self._seen:
-                raise Rebuilding("the views are being built again by another program; ask again")
+                raise Rebuilding("the views are being built again; ask again")
 
     @contextmanager
     def _looking(self) -> Iterator[Transaction]:
@@ -247,7 +247,6 @@ class Views:
             raise InvalidInput(f"no view {name!r}; there are {', '.join(names)}")
         with self._mending() as database, database.write() as tx:
             self._begin(tx, database.dialect)
-            self._seen = 0
             for view in VIEWS:
                 if name in ("", view.name):
                     view.clear(tx, database.dialect)
