@@ -106,7 +106,8 @@ def plan(context: Context, name: str, parameters: dict[str, Any]) -> str:
     with context.views.read() as tx:
         cursor = tx.connection.cursor(row_factory=tuple_row)  # type: ignore[attr-defined]
         cursor.execute(f"PREPARE one AS {numbered}")
-        rows = cursor.execute(sql.SQL("EXPLAIN EXECUTE one ({})").format(values)).fetchall()
+        given = sql.SQL("({})").format(values) if names else sql.SQL("")
+        rows = cursor.execute(sql.SQL("EXPLAIN EXECUTE one {}").format(given)).fetchall()
         cursor.execute("DEALLOCATE one")
     return "\n".join(row[0] for row in rows)
 
