@@ -113,17 +113,19 @@ def sessions(found: list[SessionLine]) -> None:
     rows = [
         {
             "id": one.id[:10], "last": ago(one.last_at), "state": one.state, "runtime": one.runtime,
-            "agent": one.agent, "project": one.project, "turns": _number(one.turns), "calls": _number(one.calls),
+            "agent": one.agent, "project": one.project, "person": one.person.removeprefix("person:"),
+            "turns": _number(one.turns), "calls": _number(one.calls),
             "errors": _number(one.errors), "cost": _cost(one.cost_micros) if one.tokens else "",
             "title": one.title or "(untitled)",
         }
         for one in found
     ]  # fmt: skip
     left_out = set() if any(one.agent not in ("", one.runtime) for one in found) else {"agent"}
+    left_out |= {"person"} if len({one.person for one in found}) == 1 else set()
     # On a narrow terminal the title is worth more than the counts.
     width = get_terminal_size().columns if sys.stdout.isatty() else 1000
     left_out |= {"calls", "errors"} if width < 130 else set()
-    left_out |= {"state", "project", "agent"} if width < 100 else set()
+    left_out |= {"state", "project", "agent", "person"} if width < 100 else set()
     columns = [name for name in rows[0] if name not in left_out]
     table(columns, ([row[name] for name in columns] for row in rows))
 
