@@ -29,6 +29,8 @@ from clew.service import Context, call
 from clew.store import Store, open_store
 from clew.views import search as searching
 from clew.views.passages import MARK, ROLE, ROOM, SESSION, tag
+from store.rows import change
+from store.rows import one as the_row
 from support.talks import (
     DAY,
     HOUR,
@@ -590,3 +592,17 @@ def test_what_found_no_room_in_its_hour_is_in_the_time_it_was_said(context: Cont
 
 def _written(at: int) -> str:
     return datetime.fromtimestamp(at / 1e6, UTC).strftime("%Y-%m-%d %H:%M")
+
+
+# A log that is damaged ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("indexed", [True, False], ids=["after it was indexed", "before it is indexed"])
+def test_an_event_that_cannot_be_read_hides_no_other(context: Context, indexed: bool) -> None:
+    session = opened(context)
+    _, lost, _ = add(context, session, asked("lock one"), asked("lock two"), asked("lock three"))
+    if indexed:
+        assert len(hits(context, "lock")) == 3
+    change(context.store, f"UPDATE event SET body = '{{' WHERE {the_row(session, lost)}")
+    assert {hit[1] for hit in hits(context, "lock")} == {lost - 1, lost + 1}
+    assert [line.id for line in call(context, "sessions", {})] == [session.id]

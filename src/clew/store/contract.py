@@ -73,8 +73,15 @@ class Database(Protocol):
         """About what the database's clock shows, in microseconds, without asking it. No lease is decided by this."""
         ...
 
-    def wait(self, timeout: float) -> None:
-        """Return once something may have been committed, at the latest after the time; may return early."""
+    def heard(self) -> int:
+        """How often a wait has ended so far: asked for before a look, it tells `wait` what the look has seen."""
+        ...
+
+    def wait(self, timeout: float, since: int) -> None:
+        """Return once something may have been committed, at the latest after the time; may return early.
+
+        Returns at once if any wait has ended `since`: what ended it may be what this caller waits for.
+        """
         ...
 
     def beside(self, package: str, ledger: str, *, fresh: bool = False) -> "Database":

@@ -334,7 +334,7 @@ class Store:
             keys = msgspec.json.encode(sorted({row[13] for row in rows})).decode()
             sessions = {row[1]: session_from(row) for row in tx.run("sessions_by_key", keys=keys)}
             for row in rows:
-                for event in self.events_in(tx, row[12], row[13], row[14], [row[:12]]):
+                for event in self._readable(tx, row[12], row[13], row[14], row[:12]):
                     yield sessions[row[13]], event
 
     def own_events(self, session: Session, *, upto: int) -> Iterator[Event]:
@@ -345,7 +345,8 @@ class Store:
                 rows = tx.run(
                     "events", project=session.project_key, session=session.key, first=after + 1, last=upto, limit=PAGE
                 )
-                yield from self.events_in(tx, session.project_key, session.key, session.id, rows)
+                for row in rows:
+                    yield from self._readable(tx, session.project_key, session.key, session.id, row)
             if len(rows) < PAGE:
                 return
             after = rows[-1][0]
@@ -354,7 +355,8 @@ class Store:
         """One event that the session itself wrote."""
         with self.database.read() as tx:
             rows = tx.run("events", project=session.project_key, session=session.key, first=seq, last=seq, limit=1)
-            return next(iter(self.events_in(tx, session.project_key, session.key, session.id, rows)), None)
+            found = [self._readable(tx, session.project_key, session.key, session.id, row) for row in rows]
+            return found[0][0] if found and found[0] else None
 
     def last_position(self) -> int:
         """The position of the newest event."""
@@ -370,12 +372,14 @@ class Store:
     def wait(self, *, after: int, timeout: float) -> bool:
         """Whether there is an event after this position, waiting for one until the time is over."""
         end = time.monotonic() + timeout
-        while self.last_position() <= after:
+        while True:
+            heard = self.database.heard()
+            if self.last_position() > after:
+                return True
             left = end - time.monotonic()
             if left <= 0:
                 return False
-            self.database.wait(left)
-        return True
+            self.database.wait(left, heard)
 
     def lineage(self, session: Session) -> list[Segment]:
         """Which ancestor wrote which part of this session's history, oldest first."""
@@ -503,6 +507,17 @@ class Store:
                 source = None
             found.append(Event(session, seq, position, at, said_at, actor, source, digest, value))
         return found
+
+    def _readable(self, tx: Transaction, project: int, key: int, session: str, row: Row) -> list[Event]:
+        """An event for the views: one that is damaged says nothing there, so that the others are found."""
+        try:
+            return self.events_in(tx, project, key, session, [row])
+        except Damaged as error:
+            if "place" in error.details:
+                raise  # Not one event, but the whole database.
+            seq, position, at, said_at, actor, source, digest, kind, version, *_ = row
+            gone = Removed(kind=kind, how="damaged", version=version)
+            return [Event(session, seq, position, at, said_at, actor, source, digest, gone)]
 
     def _again(self, tx: Transaction, project: int, key: int, session: str, seq: int, gone: bytes) -> list[Event]:
         rows = tx.run("events", project=project, session=key, first=seq, last=seq, limit=1)

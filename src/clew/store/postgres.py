@@ -45,7 +45,9 @@ class Postgres:
         self._lock = threading.Lock()
         self._readers: list[psycopg.Connection] = []
         self._listener: psycopg.Connection | None = None
-        self._listening = threading.Lock()
+        self._hearing = threading.Condition()
+        self._is_listening = False
+        self._heard = 0
         self._beside: WeakSet[Postgres] = WeakSet()
         self._writer = self._open()
 
@@ -134,8 +136,28 @@ class Postgres:
 
     # Waiting ----------------------------------------------------------------------------------------------------------
 
-    def wait(self, timeout: float) -> None:
-        with self._listening, self._translating():
+    def heard(self) -> int:
+        return self._heard
+
+    def wait(self, timeout: float, since: int) -> None:
+        # One thread listens for all: whatever it hears may be meant for another, so every end of it wakes them.
+        with self._hearing:
+            if self._heard != since:
+                return
+            if self._is_listening:
+                self._hearing.wait(timeout)
+                return
+            self._is_listening = True
+        try:
+            self._listen(timeout)
+        finally:
+            with self._hearing:
+                self._is_listening = False
+                self._heard += 1
+                self._hearing.notify_all()
+
+    def _listen(self, timeout: float) -> None:
+        with self._translating():
             if self._listener is None or self._listener.closed:
                 self._listener = self._open()
                 self._listener.execute("LISTEN clew")

@@ -180,8 +180,11 @@ class SQLite:
 
     # Waiting ----------------------------------------------------------------------------------------------------------
 
-    def wait(self, timeout: float) -> None:
-        # Commits of this process wake at once; those of others are found by the caller's next look.
+    def heard(self) -> int:
+        return 0
+
+    def wait(self, timeout: float, since: int) -> None:
+        # Commits of this process wake at once; those of others, or just missed, are found by the caller's next look.
         with self._commits:
             self._waiting += 1
             self._commits.wait(min(timeout, POLL_SECONDS))
