@@ -5,7 +5,7 @@ import secrets
 import types
 import typing
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -111,9 +111,11 @@ class Canary:
         """Where a word is found, in files as they lie on the disk."""
         found = []
         for path in paths:
-            if path.stat().st_size:
-                with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-                    found += [f"{path.name}: {place}" for place, trace in self.traces() if content.find(trace) >= 0]
+            # A server may remove a file in between; what is gone has no trace.
+            with suppress(FileNotFoundError):
+                if path.stat().st_size:
+                    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+                        found += [f"{path.name}: {place}" for place, trace in self.traces() if content.find(trace) >= 0]
         return found
 
     def said(self, text: str) -> list[str]:
