@@ -10,6 +10,7 @@ import msgspec
 from clew.model.access import Right
 from clew.model.dates import Period
 from clew.model.events import Usage
+from clew.model.retention import DAY_US
 from clew.model.session import Session
 from clew.service.registry import Context, operation
 from clew.service.scope import Agent, Person, Project, Runtime, Since, Until, When, now, principal, project_key, times
@@ -18,8 +19,7 @@ from clew.views import prices
 from clew.views.contract import storable
 from clew.views.prices import Prices
 
-HOUR_US = 3_600_000_000
-DAY_US = 24 * HOUR_US
+HOUR_US = DAY_US // 24
 # 1990; what no clock of a program can have shown is not looked at day by day.
 EARLIEST = 631_152_000_000_000
 YEAR_US = 366 * DAY_US

@@ -238,9 +238,6 @@ UPDATE blob SET refs = refs + :refs, at = {now} WHERE digest = :digest RETURNING
 -- name: blob_read
 SELECT data FROM blob WHERE digest = :digest
 
--- name: blob_known
-SELECT size FROM blob WHERE digest = :digest
-
 -- name: blob_collect
 DELETE FROM blob WHERE refs <= 0 AND at <= {now} - :grace RETURNING digest, size
 
