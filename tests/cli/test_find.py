@@ -292,3 +292,15 @@ def test_stored_text_drives_no_terminal(clew: Clew, terminal: Terminal, home: Pa
         found = clew(*arguments)
         assert HOSTILE.findall(found.out + found.err) == []
         assert "\\x1b]0;owned\\x07" in found.out
+
+
+@pytest.mark.parametrize("words", [("sessions",), ("search", "lock"), ("usage",), ("files", "lock.py")])
+def test_views_that_were_damaged_are_built_again_and_that_is_said_once(
+    clew: Clew, home: Path, shop: str, words: tuple[str, ...]
+) -> None:
+    before = clew(*words)
+    (home / "clew-views.db").write_bytes(b"garbage" * 1000)
+    again = clew(*words)
+    assert again.out == before.out
+    assert again.err.count("damaged and have been built again") == 1
+    assert "built again" not in clew(*words).err

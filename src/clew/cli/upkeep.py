@@ -45,6 +45,8 @@ def catch_up(plane: Any) -> int:
     """Bring the views up to date; returns how many events were new to them."""
     step = plane.call("views_step", limit=AT_ONCE)
     done = step.done
+    if step.notice:
+        click.secho(step.notice, fg="yellow", err=True)
     if not step.left:
         return int(done)
     with _bar(done + step.left) as advance:

@@ -14,7 +14,8 @@ def views_step(
     context: Context, *, limit: Annotated[int, msgspec.Meta(ge=1, description="Events at the most.")] = 10_000
 ) -> Step:
     """Take what is new in the log into the views: some of it, so that progress can be shown."""
-    return context.views.catch_up(limit=limit)
+    step = context.views.catch_up(limit=limit)
+    return msgspec.structs.replace(step, notice=context.views.told())
 
 
 @operation(right=Right.ADMINISTER, name="views_rebuild")

@@ -42,10 +42,11 @@ OUTDATED = "the views were made by another version of clew and have been built a
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """How many events were taken in, and how many are left."""
+    """How many events were taken in, how many are left, and what a person should be told about it."""
 
     done: int
     left: int
+    notice: str = ""
 
 
 class Views:
