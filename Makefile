@@ -82,7 +82,7 @@ lock: $(VENV)/.made  ## Pin the newest versions that fit pyproject.toml, with ha
 	@$(BIN)/uv lock --quiet --upgrade
 	@mkdir -p requirements
 	@$(call pin,build,--only-group build)
-	@$(call pin,run,--no-default-groups --extra postgres)
+	@$(call pin,run,--no-default-groups --extra postgres --extra server)
 	@$(call pin,dev,--all-groups --no-group fuzz --all-extras)
 	@{ echo "# Made by: make lock"; $(UV_EXPORT) --only-group fuzz; } > $(VENV)/fuzz.txt && mv $(VENV)/fuzz.txt fuzz/requirements.txt
 	@rm -f uv.lock

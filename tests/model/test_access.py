@@ -26,9 +26,11 @@ def test_a_right_needs_one_grant_that_fits_in_every_respect(
         for grant in grants
         if grant.principal == principal
         and right in grant.rights
-        and grant.project in ("", target.project)
-        and grant.agent in ("", target.agent)
-        and grant.session in ("", target.session)
+        and (
+            grant.session == target.session
+            if grant.session
+            else grant.project in ("", target.project) and grant.agent in ("", target.agent)
+        )
     ]
     assert rule(principal, right, target, grants).allowed == bool(fitting)
 

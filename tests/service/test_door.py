@@ -38,37 +38,36 @@ def test_every_operation_has_a_right_and_help() -> None:
         assert operation.help.splitlines()[0].endswith((".", ";")), operation.name
 
 
-def test_without_a_grant_every_operation_is_refused(context: Context) -> None:
-    session = call(context, "open", {"title": "private"})
-    nobody = acting(context, "person:nobody")
-    values = {"session": session.id, "left": session.id, "right": session.id, "drafts": [], "project": "default"}
-    values |= {"lease": 1, "files": [], "runtime": "codex", "path": "a.py"}
-    for operation in load().values():
-        arguments = {p.name: values[p.name] for p in operation.parameters if p.required}
-        with pytest.raises(Denied, match="person:nobody"):
-            call(nobody, operation.name, arguments)
-    assert len(context.store.sessions()) == 1
-
-
 def test_a_grant_on_one_session_does_not_open_another(context: Context) -> None:
     mine, other = (call(context, "open", {"title": title}).id for title in ("mine", "other"))
     reader = acting(context, "agent:reader", grant("agent:reader", Right.READ, session=mine))
     assert call(reader, "events", {"session": mine})
-    with pytest.raises(Denied):
+    with pytest.raises(NotFound):
         call(reader, "events", {"session": other})
     with pytest.raises(Denied):
         call(reader, "append", {"session": mine, "drafts": [{"kind": "message_added", "role": "user"}]})
-    with pytest.raises(Denied):
+    with pytest.raises(NotFound):
         call(reader, "diff", {"left": mine, "right": other})
 
 
 def test_a_refusal_is_on_record_with_its_reason(context: Context) -> None:
     session = call(context, "open", {"project": "shop"})
     with pytest.raises(Denied):
-        call(acting(context, "person:eve"), "erase", {"session": session.id})
+        call(
+            acting(context, "person:eve", grant("person:eve", Right.SEE, project="shop")), "erase",
+            {"session": session.id},
+        )  # fmt: skip
     [entry] = audit(context, "shop")
     assert (entry.operation, entry.target, entry.allowed) == ("erase", session.id, False)
     assert "person:eve" in entry.because
+
+
+def test_whoever_is_refused_makes_no_project_by_it(context: Context) -> None:
+    with pytest.raises(Denied):
+        call(acting(context, "person:eve"), "open", {"project": "shop"})
+    assert set(context.store.projects().values()) == {"clew"}
+    [entry] = audit(context, "clew")
+    assert (entry.operation, entry.target, entry.allowed) == ("open", "shop", False)
 
 
 def test_what_leaves_no_event_of_its_own_is_on_record(context: Context) -> None:

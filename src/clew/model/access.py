@@ -1,7 +1,13 @@
-"""Who may do what. Deny by default, one function decides, and every verdict says why."""
+"""Who may do what. Deny by default, one function decides, and every verdict says why.
+
+A grant gives rights on everything, a project, an agent or one session. A private session is out of reach of grants on
+its project or agent: only its owner, grants on the session itself and grants on everything cover it. Scopes, and the
+project that an API key is bound to, only ever narrow.
+"""
 
 import enum
 from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 
@@ -17,32 +23,52 @@ class Right(enum.StrEnum):
     AUDIT = "audit"
 
 
+# Sets of rights that have a name.
+ROLES = {
+    "viewer": frozenset({Right.SEE, Right.READ}),
+    "writer": frozenset({Right.SEE, Right.READ, Right.APPEND, Right.FORK, Right.HAND_OFF, Right.EXPORT}),
+    "auditor": frozenset({Right.SEE, Right.AUDIT}),
+    "admin": frozenset(Right),
+}
+# What whoever opened a session may do with it.
+OWN = ROLES["writer"] | {Right.ADMINISTER}
+
+
 class Target(msgspec.Struct, frozen=True, kw_only=True):
     """What an operation is about. Empty fields mean the whole store."""
 
     project: str = ""
     agent: str = ""
     session: str = ""
+    owner: str = ""
+    private: bool = False
 
 
 class Grant(msgspec.Struct, frozen=True, kw_only=True):
-    """Rights given to a principal on a project, an agent or one session; an empty field does not narrow."""
+    """Rights given to a principal or a team on a project, an agent or one session; an empty field does not narrow.
+
+    A session belongs to one project and one agent, so a grant on it needs to name nothing else.
+    """
 
     principal: str
     rights: frozenset[Right]
     project: str = ""
     agent: str = ""
     session: str = ""
+    until: int = 0
+    """When it ends, in microseconds since 1970; 0 is never."""
+    id: int = 0
+
+    @property
+    def is_on_everything(self) -> bool:
+        return not (self.project or self.agent or self.session)
 
     def covers(self, target: Target) -> bool:
-        return all(
-            not narrowed or narrowed == actual
-            for narrowed, actual in (
-                (self.project, target.project),
-                (self.agent, target.agent),
-                (self.session, target.session),
-            )
-        )
+        if self.session:
+            return self.session == target.session
+        if target.private and not self.is_on_everything:
+            return False
+        return self.project in ("", target.project) and self.agent in ("", target.agent)
 
     def __str__(self) -> str:
         where = ", ".join(
@@ -50,7 +76,7 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
             for name, value in (("project", self.project), ("agent", self.agent), ("session", self.session))
             if value
         )
-        return f"{self.principal} on {where or 'everything'}"
+        return f"{self.principal} on {where or 'everything'}" + (f" (grant {self.id})" if self.id else "")
 
 
 class Ruling(msgspec.Struct, frozen=True):
@@ -60,6 +86,115 @@ class Ruling(msgspec.Struct, frozen=True):
     because: str
 
 
+class Caller:
+    """On whose behalf something is asked, and the grants that may count for it.
+
+    Grants are kept by what they are on, so that a ruling looks at a few of them however many there are.
+    """
+
+    __slots__ = ("_by_place", "bound", "grants", "principal", "scopes")
+
+    def __init__(
+        self,
+        principal: str,
+        grants: Iterable[Grant],
+        *,
+        teams: Iterable[str] = (),
+        scopes: frozenset[Right] | None = None,
+        bound: str = "",
+        now: int = 0,
+    ) -> None:
+        """`scopes` are the rights an API key is good for, `bound` the only project it is good for."""
+        names = {principal, *teams}
+        self.principal = principal
+        self.scopes = scopes
+        self.bound = bound
+        self.grants = tuple(
+            grant for grant in grants if grant.principal in names and not 0 < grant.until <= now
+        )  # fmt: skip
+        self._by_place: dict[tuple[str, str, str], list[Grant]] = {}
+        for grant in self.grants:
+            self._by_place.setdefault(_place(grant), []).append(grant)
+
+    def rule(self, right: Right, target: Target) -> Ruling:
+        """Whether the caller may, and because of which grant."""
+        if self.scopes is not None and right not in self.scopes:
+            return Ruling(False, f"the key of {self.principal} is not good for the right to {right}")
+        if self.bound and target.project != self.bound:
+            return Ruling(False, f"the key of {self.principal} is only good for one project")
+        if right in OWN and not self.bound and target.owner and target.owner == self.principal:
+            return Ruling(True, f"{self.principal} opened it")
+        for place in _places(target):
+            for grant in self._by_place.get(place, ()):
+                if right in grant.rights and grant.covers(target):
+                    return Ruling(True, f"granted to {grant}")
+        where = target.session or target.project or "the store"
+        return Ruling(False, f"no grant gives {self.principal} the right to {right} on {where}")
+
+    def reach(self, right: Right | None) -> "Reach | None":
+        """Where the caller has this right, or any at all; None for everywhere."""
+        if self.scopes is not None and (not self.scopes if right is None else right not in self.scopes):
+            return Reach()
+        useful = [
+            grant
+            for grant in self.grants
+            if self._usable(grant, right) and (not self.bound or grant.project in ("", self.bound))
+        ]
+        if any(grant.is_on_everything for grant in useful) and not self.bound:
+            return None
+        return Reach(
+            me="" if self.bound or (right is not None and right not in OWN) else self.principal,
+            bound=self.bound,
+            everything=any(grant.is_on_everything for grant in useful),
+            projects=frozenset(one.project for one in useful if not one.agent and not one.session and one.project),
+            agents=frozenset((one.project, one.agent) for one in useful if one.agent and not one.session),
+            sessions=frozenset(one.session for one in useful if one.session),
+        )
+
+    def _usable(self, grant: Grant, right: Right | None) -> bool:
+        rights = grant.rights if self.scopes is None else grant.rights & self.scopes
+        return bool(rights) if right is None else right in rights
+
+
+def _place(grant: Grant) -> tuple[str, str, str]:
+    return ("", "", grant.session) if grant.session else (grant.project, grant.agent, "")
+
+
+def _places(target: Target) -> set[tuple[str, str, str]]:
+    """What a grant that covers the target can be on."""
+    found = {(project, agent, "") for project in ("", target.project) for agent in ("", target.agent)}
+    return found | {("", "", target.session)}
+
+
+class Reach(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a caller has a right, for a query to be narrowed by: the same verdict as `Caller.rule` on each session."""
+
+    me: str = ""
+    bound: str = ""
+    everything: bool = False
+    projects: frozenset[str] = frozenset()
+    agents: frozenset[tuple[str, str]] = frozenset()
+    sessions: frozenset[str] = frozenset()
+
+    def parameters(self, keys: dict[str, int]) -> dict[str, Any]:
+        """The reach as parameters of a statement, given the keys of projects by name."""
+
+        def key(project: str) -> str:
+            return str(keys.get(project, -1)) if project else "*"
+
+        def text(values: Iterable[Any]) -> str:
+            return msgspec.json.encode(sorted(values)).decode()
+
+        return {
+            "me": self.me,
+            "reach_bound": keys.get(self.bound, -1) if self.bound else 0,
+            "reach_everything": int(self.everything),
+            "reach_projects": text(keys[one] for one in self.projects if one in keys),
+            "reach_agents": text(f"{key(project)}/{agent}" for project, agent in self.agents),
+            "reach_sessions": text(self.sessions),
+        }
+
+
 def owner_of_everything(principal: str) -> Grant:
     """The grant of the person who runs an embedded store: the files are theirs already."""
     return Grant(principal=principal, rights=frozenset(Right))
@@ -67,8 +202,4 @@ def owner_of_everything(principal: str) -> Grant:
 
 def rule(principal: str, right: Right, target: Target, grants: Iterable[Grant]) -> Ruling:
     """Whether the principal may, and because of which grant."""
-    for grant in grants:
-        if grant.principal == principal and right in grant.rights and grant.covers(target):
-            return Ruling(True, f"granted to {grant}")
-    where = target.session or target.project or "the store"
-    return Ruling(False, f"no grant gives {principal} the right to {right} on {where}")
+    return Caller(principal, grants).rule(right, target)

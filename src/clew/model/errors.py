@@ -5,7 +5,9 @@
         TooLarge            too_large         a body beyond the limit
       NotFound              not_found         no such session, event or blob
         AmbiguousId         ambiguous_id      a shortened id fits several sessions
+      Unauthenticated       unauthenticated   nobody knows who asks: no key, or one that is not good
       Denied                denied            the ruling was no
+      TooManyRequests       too_many_requests too often; come back later
       Conflict              conflict          the log is not where the caller thinks it is
         StaleHead           stale_head        `expect` is not the head
         SourceReused        source_reused     the same source with another body
@@ -58,8 +60,16 @@ class AmbiguousId(NotFound):
     code = "ambiguous_id"
 
 
+class Unauthenticated(ClewError):
+    code = "unauthenticated"
+
+
 class Denied(ClewError):
     code = "denied"
+
+
+class TooManyRequests(ClewError):
+    code = "too_many_requests"
 
 
 class Conflict(ClewError):

@@ -99,6 +99,7 @@ class SessionOpened(Body, frozen=True, kw_only=True):
     title: str = ""
     metadata: Raw = Raw(b"{}")
     budget: Budget | None = None
+    private: bool = False
 
 
 class SessionForked(Body, frozen=True, kw_only=True):
@@ -111,6 +112,7 @@ class SessionForked(Body, frozen=True, kw_only=True):
     parent: str
     upto: int
     title: str = ""
+    private: bool = False
 
 
 class SessionPaused(Body, frozen=True, kw_only=True):
@@ -154,6 +156,16 @@ class SessionTitled(Body, frozen=True, kw_only=True):
     step = "people"
     durable = True
     title: str
+
+
+class PrivacySet(Body, frozen=True, kw_only=True):
+    """From here on the session is private, or open to all who may see its project."""
+
+    kind = "privacy_set"
+    reserved = True
+    step = "people"
+    durable = True
+    private: bool
 
 
 class RuntimeAttached(Body, frozen=True, kw_only=True):
@@ -487,7 +499,7 @@ class SessionErased(Body, frozen=True, kw_only=True):
 
 
 class OperationCalled(Body, frozen=True, kw_only=True):
-    """Who asked for what, on what, and the ruling."""
+    """Who asked for what, on what, and the ruling; `arguments` are those of an operation that changes rules."""
 
     kind = "operation_called"
     reserved = True
@@ -496,6 +508,7 @@ class OperationCalled(Body, frozen=True, kw_only=True):
     target: str = ""
     allowed: bool = True
     because: str = ""
+    arguments: Raw = Raw(b"{}")
 
 
 # Bodies that have no kind of their own --------------------------------------------------------------------------------

@@ -43,7 +43,7 @@ class State(enum.StrEnum):
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):
-    """Who a session is. Only erasure changes it."""
+    """Who a session is. Only its title, its privacy and erasure change it."""
 
     id: str
     key: int
@@ -55,6 +55,8 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     parent: str | None = None
     upto: int = 0
     opened_at: int = 0
+    owner: str = ""
+    private: bool = False
 
 
 class Head(msgspec.Struct, frozen=True):

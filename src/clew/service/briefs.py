@@ -20,7 +20,7 @@ class Brief(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
-@operation(right=Right.READ)
+@operation(right=Right.READ, route="GET /sessions/{session}/brief")
 def brief(context: Context, session: Session) -> Brief:
     """Print the brief of a session: its goal, what was decided and learned, what is done and what is next."""
     events = context.store.read(session)

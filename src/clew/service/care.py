@@ -16,7 +16,7 @@ class Collected(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int
 
 
-@operation(right=Right.AUDIT)
+@operation(right=Right.AUDIT, route="GET /chains")
 def verify(context: Context, session: Session | None = None) -> list[Verified]:
     """Recompute the digest chain of one session, or of all, and report what does not hold."""
     if session is not None:
@@ -24,7 +24,7 @@ def verify(context: Context, session: Session | None = None) -> list[Verified]:
     return list(chains.verify_all(context.store))
 
 
-@operation(right=Right.ADMINISTER, audited=True)
+@operation(right=Right.ADMINISTER, route="POST /blobs/collect", audited=True)
 def collect(context: Context) -> Collected:
     """Delete blobs that no event names any more."""
     blobs, size = context.store.collect_blobs()

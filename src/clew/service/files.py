@@ -1,6 +1,6 @@
 """Files: which sessions touched one, and how."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
@@ -26,7 +26,7 @@ class Touching(msgspec.Struct, frozen=True, kw_only=True):
     last_at: int
 
 
-@operation(right=Right.READ)
+@operation(right=Right.READ, route="GET /files", within=True)
 def files(
     context: Context,
     path: str,
@@ -37,10 +37,10 @@ def files(
 ) -> list[Touching]:
     """Tell which sessions touched a file, an app or a data source, and how, newest first."""
     context.views.catch_up()
-    only = {"project": project_key(context, project)} if project else {}
+    only: dict[str, Any] = {"project": project_key(context, project, Right.READ)} if project else {}
     names = context.store.projects()
     with context.views.read() as tx:
-        rows = tx.run("touched_by_name", name=name_of(path), limit=100_000, **only)
+        rows = tx.run("touched_by_name", name=name_of(path), limit=100_000, **only, **context.reach(Right.READ))
     found = [
         Touching(
             session=id, title=title, runtime=runtime, project=names.get(key, ""), type=type, path=what, read=read,

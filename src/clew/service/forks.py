@@ -33,7 +33,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     right: Side
 
 
-@operation(right=Right.FORK)
+@operation(right=Right.FORK, route="POST /sessions/{session}/forks")
 def fork(
     context: Context,
     session: Session,
@@ -47,7 +47,7 @@ def fork(
     return info(context, child, context.store.head(child))
 
 
-@operation(right=Right.READ)
+@operation(right=Right.READ, route="GET /sessions/{left}/diff/{right}")
 def diff(context: Context, left: Session, right: Session) -> Difference:
     """Compare two sessions: where they part and what differs since."""
     store = context.store

@@ -14,7 +14,7 @@ Holder = Annotated[str, msgspec.Meta(description="A name that tells this writer 
 Seconds = Annotated[float, msgspec.Meta(gt=0, le=86400, description="How long, from now.")]
 
 
-@operation(right=Right.APPEND)
+@operation(right=Right.APPEND, route="POST /sessions/{session}/lease")
 def lease_acquire(
     context: Context,
     session: Session,
@@ -32,13 +32,13 @@ def lease_acquire(
     )
 
 
-@operation(right=Right.APPEND)
+@operation(right=Right.APPEND, route="PUT /sessions/{session}/lease")
 def lease_renew(context: Context, session: Session, *, lease: int, seconds: Seconds = 60.0) -> Lease:
     """Hold a lease for some seconds from now."""
     return leases.renew(context.store, session, epoch=lease, ttl_us=round(seconds * 1_000_000))
 
 
-@operation(right=Right.APPEND)
+@operation(right=Right.APPEND, route="DELETE /sessions/{session}/lease")
 def lease_release(context: Context, session: Session, *, lease: int) -> None:
     """Give a lease back."""
     leases.release(context.store, session, epoch=lease, actor=context.principal)

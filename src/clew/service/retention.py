@@ -8,6 +8,7 @@ from clew.model.access import Right
 from clew.model.errors import NotFound
 from clew.model.retention import Policy
 from clew.model.session import Session
+from clew.service import scope
 from clew.service.registry import Context, operation
 from clew.store import forget
 from clew.store.forget import Erased, Pruned
@@ -16,7 +17,7 @@ Days = Annotated[int, msgspec.Meta(ge=0, le=36_500, description="Days after a se
 Agent = Annotated[str, msgspec.Meta(description="Only this agent of the project.")]
 
 
-@operation(right=Right.ADMINISTER, audited=True)
+@operation(right=Right.ADMINISTER, route="PUT /retention", audited=True)
 def retention_set(
     context: Context,
     project: str,
@@ -31,7 +32,7 @@ def retention_set(
     return policy
 
 
-@operation(right=Right.ADMINISTER, audited=True)
+@operation(right=Right.ADMINISTER, route="DELETE /retention", audited=True)
 def retention_remove(context: Context, project: str, *, agent: Agent = "") -> None:
     """Remove a retention policy."""
     if not forget.remove_policy(context.store, project, agent):
@@ -40,13 +41,15 @@ def retention_remove(context: Context, project: str, *, agent: Agent = "") -> No
         )
 
 
-@operation(right=Right.SEE)
+@operation(right=Right.SEE, route="GET /retention", within=True)
 def retention_list(context: Context) -> list[Policy]:
     """List the retention policies."""
-    return forget.policies(context.store)
+    known = set(scope.projects(context, Right.SEE).values())
+    found = forget.policies(context.store)
+    return found if not context.reach(Right.SEE) else [policy for policy in found if policy.project in known]
 
 
-@operation(right=Right.ADMINISTER, audited=True)
+@operation(right=Right.ADMINISTER, route="POST /retention/apply", audited=True)
 def retention_apply(context: Context) -> list[Pruned]:
     """Prune the conversations whose time is over; knowledge stays, and so does what a fork still reads."""
     pruned = forget.apply_policies(context.store, actor=context.principal)
@@ -56,7 +59,7 @@ def retention_apply(context: Context) -> list[Pruned]:
     return pruned
 
 
-@operation(right=Right.ADMINISTER, audited=True)
+@operation(right=Right.ADMINISTER, route="DELETE /sessions/{session}", audited=True)
 def erase(context: Context, session: Session, *, with_forks: bool = False, reason: str = "") -> list[Erased]:
     """Erase a session's content for good; the record that it existed and was erased stays."""
     erased = forget.erase(context.store, session, actor=context.principal, with_forks=with_forks, reason=reason)

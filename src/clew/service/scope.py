@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
 
+from clew.model.access import Right
 from clew.model.dates import Period, period, since, until
 from clew.model.errors import InvalidInput, NotFound
 from clew.service.registry import Context
@@ -46,14 +47,26 @@ def times(when: str, from_: str, to: str) -> Period:
     return Period(start, end)
 
 
-def project_key(context: Context, name: str) -> int:
-    """The key of a project, which there must be."""
-    known = context.store.projects()
+def project_key(context: Context, name: str, right: Right = Right.SEE) -> int:
+    """The key of a project, which there must be, and in which the caller must have something in reach."""
+    known = projects(context, right)
     for key, one in known.items():
         if one == name:
             return key
-    some = ", ".join(sorted(known.values())[:10]) or "none yet"
-    raise NotFound(f"no project {name!r}; there are: {some}", project=name)
+    if not context.reach(right):
+        some = ", ".join(sorted(known.values())[:10]) or "none yet"
+        raise NotFound(f"no project {name!r}; there are: {some}", project=name)
+    raise NotFound(f"no project {name!r} that you may look into", project=name)
+
+
+def projects(context: Context, right: Right) -> dict[int, str]:
+    """The projects in which the caller has something in reach, by key."""
+    known = context.store.projects()
+    reach = context.reach(right)
+    if not reach:
+        return known
+    whole = msgspec.json.decode(reach["reach_projects"], type=set[int])
+    return {key: name for key, name in known.items() if key in whole or context.store.is_reached(key, reach)}
 
 
 def principal(name: str) -> str:
@@ -61,10 +74,10 @@ def principal(name: str) -> str:
     return name if ":" in name else f"person:{name}"
 
 
-def touching(context: Context, path: str) -> frozenset[int]:
-    """The keys of the sessions that touched a file."""
+def touching(context: Context, path: str, right: Right) -> frozenset[int]:
+    """The keys of the sessions in reach that touched a file."""
     with context.views.read() as tx:
-        rows = tx.run("touched_by_name", name=name_of(path), type="file", limit=100_000)
+        rows = tx.run("touched_by_name", name=name_of(path), type="file", limit=100_000, **context.reach(right))
     return frozenset(row[0] for row in rows if same_path(path, row[2]))
 
 

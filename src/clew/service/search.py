@@ -85,7 +85,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     notice: str = ""
 
 
-@operation(right=Right.READ)
+@operation(right=Right.READ, route="GET /search", within=True)
 def search(
     context: Context,
     query: Annotated[str, msgspec.Meta(description='Words, "a phrase", a prefix*, -without.')] = "",
@@ -120,12 +120,12 @@ def search(
         if value
     ]  # fmt: skip
     if project:
-        tags.append(tag(PROJECT, project_key(context, project)))
+        tags.append(tag(PROJECT, project_key(context, project, Right.READ)))
     if session is not None:
         tags.append(tag(SESSION, session.key))
     context.views.catch_up()
     scope = Scope(
-        tags=tuple(tags), state=state or "", sessions=touching(context, file) if file else None,
+        tags=tuple(tags), state=state or "", sessions=touching(context, file, Right.READ) if file else None,
         since=None if period.start is None else period.start // SECOND_US,
         # A second that has begun counts.
         until=None if period.end is None else -(-period.end // SECOND_US),
@@ -135,7 +135,9 @@ def search(
             "nothing to look for: give a word, or at least a filter, as in: clew search --agent reviewer --when 'last "
             "week'"
         )
-    return _found(context, Search(context.views, wanted, scope), wanted, order, flat=flat, limit=limit, after=after)
+    scope = msgspec.structs.replace(scope, reach=context.reach(Right.READ))
+    looking = Search(context.views, wanted, scope, store=context.store)
+    return _found(context, looking, wanted, order, flat=flat, limit=limit, after=after)
 
 
 def _found(

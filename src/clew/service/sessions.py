@@ -53,6 +53,8 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     spent_cost_micros: int = 0
     budget: Budget | None = None
     metadata: msgspec.Raw = msgspec.Raw(b"{}")
+    owner: str = ""
+    private: bool = False
 
 
 class SessionLine(SessionInfo, frozen=True, kw_only=True, omit_defaults=True):
@@ -124,6 +126,8 @@ def info(context: Context, session: Session, head: Head) -> SessionInfo:
         spent_cost_micros=head.spent_cost_micros,
         budget=budget if budget != Budget() else None,
         metadata=msgspec.Raw((session.metadata or "{}").encode()),
+        owner=session.owner,
+        private=session.private,
     )
 
 
@@ -133,7 +137,7 @@ def budget_of(tokens: int | None, usd: float | None) -> Budget | None:
     return Budget(tokens=tokens, cost_micros=None if usd is None else round(usd * 1_000_000))
 
 
-@operation(right=Right.APPEND, name="open")
+@operation(right=Right.APPEND, route="POST /sessions", name="open")
 def open_session(
     context: Context,
     *,
@@ -143,6 +147,7 @@ def open_session(
     metadata: Annotated[dict[str, Any], msgspec.Meta(description="Anything else, as a JSON object.")] | None = None,
     budget_tokens: Annotated[int, msgspec.Meta(ge=1, description="Tokens it may use.")] | None = None,
     budget_usd: Annotated[float, msgspec.Meta(ge=0, description="US dollars it may cost.")] | None = None,
+    private: Annotated[bool, msgspec.Meta(description="Only for you, and whom you share it with.")] = False,
 ) -> SessionInfo:
     """Open a session."""
     opened = context.store.open_session(
@@ -151,12 +156,13 @@ def open_session(
         title=title,
         metadata=msgspec.json.encode(metadata or {}).decode(),
         budget=budget_of(budget_tokens, budget_usd),
+        private=private,
         actor=context.principal,
     )
     return info(context, opened.session, context.store.head(opened.session))
 
 
-@operation(right=Right.SEE)
+@operation(right=Right.SEE, route="GET /sessions", within=True)
 def sessions(
     context: Context,
     *,
@@ -184,8 +190,8 @@ def sessions(
         "state": str(state) if state else None, "since": period.start, "until": period.end,
         "failed": 1 if failed else None,
     }  # fmt: skip
-    given = {name: value for name, value in wanted.items() if value is not None}
-    touching = scope.touching(context, file) if file else None
+    given = {name: value for name, value in wanted.items() if value is not None} | dict(context.reach(Right.SEE))
+    touching = scope.touching(context, file, Right.SEE) if file else None
     with context.views.read() as tx:
         place = tx.run("listing_of", session=before.key) if before else []
         if before and not place:
@@ -216,7 +222,7 @@ def _with_heads(context: Context, lines: list[Line]) -> list[SessionLine]:
     return found
 
 
-@operation(right=Right.READ)
+@operation(right=Right.READ, route="GET /sessions/{session}")
 def show(context: Context, session: Session) -> SessionDetail:
     """Show a session: its state, lineage, knowledge and working set."""
     store = context.store
@@ -228,7 +234,7 @@ def show(context: Context, session: Session) -> SessionDetail:
             Stretch(session=part.id, first=part.first, last=min(part.last, head.head))
             for part in store.lineage(session)
         ],
-        forks=store.children(session),
+        forks=store.children(session, context.reach(None)),
         facts=list(known.facts.values()),
         decisions=list(known.decisions.values()),
         progress=known.progress,
@@ -237,13 +243,13 @@ def show(context: Context, session: Session) -> SessionDetail:
     )
 
 
-@operation(right=Right.APPEND)
+@operation(right=Right.APPEND, route="POST /sessions/{session}/pause")
 def pause(context: Context, session: Session, *, reason: Reason = "", lease: Epoch | None = None) -> Changed:
     """Pause a session; it takes nothing more until it is resumed."""
     return _change(context, session, SessionPaused(reason=reason), lease)
 
 
-@operation(right=Right.APPEND)
+@operation(right=Right.APPEND, route="POST /sessions/{session}/resume")
 def resume(
     context: Context,
     session: Session,
@@ -264,7 +270,7 @@ def resume(
     return _change(context, session, SessionResumed(reason=reason, runtime=runtime), lease)
 
 
-@operation(right=Right.APPEND)
+@operation(right=Right.APPEND, route="POST /sessions/{session}/close")
 def close(
     context: Context, session: Session, *, outcome: str = "completed", summary: str = "", lease: Epoch | None = None
 ) -> Changed:
@@ -272,13 +278,13 @@ def close(
     return _change(context, session, SessionClosed(outcome=outcome, summary=summary), lease)
 
 
-@operation(right=Right.APPEND)
+@operation(right=Right.APPEND, route="POST /sessions/{session}/archive")
 def archive(context: Context, session: Session, *, reason: Reason = "", lease: Epoch | None = None) -> Changed:
     """Archive a closed session: from then on it is read-only."""
     return _change(context, session, SessionArchived(reason=reason), lease)
 
 
-@operation(right=Right.ADMINISTER)
+@operation(right=Right.ADMINISTER, route="POST /sessions/{session}/budget")
 def budget(
     context: Context,
     session: Session,

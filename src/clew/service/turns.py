@@ -11,13 +11,14 @@ from clew.model.errors import InvalidInput
 from clew.model.events import Draft, Event
 from clew.model.session import Session
 from clew.service.registry import Context, operation
+from clew.service.scope import project_key
 from clew.store.plan import Appended
 
 Seq = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 Limit = Annotated[int, msgspec.Meta(ge=1, le=100_000)]
 
 
-@operation(right=Right.APPEND)
+@operation(right=Right.APPEND, route="POST /sessions/{session}/events")
 def append(
     context: Context, session: Session, *, drafts: list[Any], expect: Seq | None = None, lease: int | None = None
 ) -> Appended:
@@ -27,7 +28,7 @@ def append(
     )
 
 
-@operation(right=Right.READ)
+@operation(right=Right.READ, route="GET /sessions/{session}/events")
 def events(
     context: Context, session: Session, *, after: Seq = 0, upto: Seq | None = None, limit: Limit = 100_000
 ) -> list[Event]:
@@ -35,10 +36,12 @@ def events(
     return context.store.read(session, after=after, upto=upto, limit=limit)
 
 
-@operation(right=Right.READ)
+@operation(right=Right.READ, route="GET /events", within=True)
 def tail(context: Context, *, after: Seq = 0, project: str = "", limit: Limit = 1000) -> list[Event]:
     """Read the events of all sessions in the order they became visible."""
-    return context.store.tail(after=after, project=project, limit=limit)
+    if project:
+        project_key(context, project, Right.READ)
+    return context.store.tail(after=after, project=project, limit=limit, reach=context.reach(Right.READ))
 
 
 def _draft(value: Any) -> Draft:

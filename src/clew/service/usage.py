@@ -71,7 +71,7 @@ class UsageReport(msgspec.Struct, frozen=True, kw_only=True):
     notice: str = ""
 
 
-@operation(right=Right.SEE)
+@operation(right=Right.SEE, route="GET /usage", within=True)
 def usage(
     context: Context,
     *,
@@ -91,7 +91,7 @@ def usage(
     period = times(when, since, until)
     context.views.catch_up()
     only = {
-        "project": project_key(context, project) if project else None, "agent": storable(agent) or None,
+        "project": project_key(context, project, Right.SEE) if project else None, "agent": storable(agent) or None,
         "person": storable(principal(person)) if person else None, "runtime": storable(runtime) or None,
         "session": session.key if session else None,
     }  # fmt: skip
@@ -101,7 +101,9 @@ def usage(
     total = Used(by={})
     unpriced: dict[str, int] = {}
     with context.views.read() as tx:
-        about = {row[0]: dict(zip(_ABOUT, row, strict=True)) for row in tx.run("listing_all")}
+        about = {
+            row[0]: dict(zip(_ABOUT, row, strict=True)) for row in tx.run("listing_all", **context.reach(Right.SEE))
+        }
     for row in _spending(context, period, [session.key] if session else None):
         one = about.get(row[0])
         if one is None or (model and row[1] != model) or any(v is not None and one[k] != v for k, v in only.items()):

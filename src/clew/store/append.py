@@ -145,6 +145,10 @@ def write(tx: Transaction, plans: Sequence[Plan], blobs: Blobs) -> None:
             if plan.title is not None:
                 session = plan.session
                 tx.run("session_title", project=session.project_key, session=session.key, title=plan.title)
+            if plan.private is not None:
+                session = plan.session
+                private = int(plan.private)
+                tx.run("session_privacy", project=session.project_key, session=session.key, private=private)
             continue
         if plan.lease is not None:
             raise lease_lost(plan.session.id, plan.lease, "expired while this was being written", plan.start.epoch)

@@ -93,6 +93,13 @@ class Database(Protocol):
         """
         ...
 
+    def behind(self, wall: str) -> "Database":
+        """The same database for reading on somebody's behalf: only projects with these keys, apart by commas.
+
+        A second wall behind the predicates of the statements, where the database has one; `*` is everything.
+        """
+        ...
+
     def is_gone(self) -> bool:
         """Whether somebody took away what was opened here, or put another in its place."""
         ...
@@ -111,6 +118,10 @@ class Database(Protocol):
 
     def check(self) -> list[str]:
         """Problems found by the database's own integrity check."""
+        ...
+
+    def wall(self) -> str:
+        """What is wrong with the wall between projects; empty when it stands, or when the database has none."""
         ...
 
     def describe(self) -> dict[str, str]:

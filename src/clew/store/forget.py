@@ -201,6 +201,8 @@ def _erase(store: Store, session: Session, *, actor: str, reason: str) -> tuple[
         plan.note(SessionErased(events=len(rows), reason=reason), actor)
         write(tx, [plan], store.blobs)
         tx.run("session_erase", project=session.project_key, session=session.key)
+        tx.run("grants_erase", session=session.id)
+        tx.run("answers_forget", age=0)
         # A new epoch, so that nobody who held a lease can write into what is gone.
         tx.run("head_erase", project=session.project_key, session=session.key)
     return len(rows), blobs

@@ -10,8 +10,10 @@ The promises hold on SQLite and PostgreSQL alike and are tested literally on bot
 * `tail` shows events in the order they became visible and never skips one.
 """
 
+import copy
 import time
 from collections.abc import Iterable, Iterator
+from types import MappingProxyType
 
 import msgspec
 
@@ -35,7 +37,7 @@ from clew.model.lineage import Segment, clip, segments
 from clew.model.session import Head, Session, State
 from clew.store import blobs as blob
 from clew.store.append import Heads, append_all, append_from_memory, write
-from clew.store.contract import Blobs, Database, Row, Transaction
+from clew.store.contract import Blobs, Database, Parameters, Row, Transaction
 from clew.store.group import Group
 from clew.store.plan import Appended, Plan, Request, plan_from
 from clew.store.prepare import OWN_MARK, digest_of, prepare
@@ -43,6 +45,8 @@ from clew.store.prepare import OWN_MARK, digest_of, prepare
 EVERYTHING = 2**62
 UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError, TypeError)
 PAGE = 1000
+# The reach of who may see everything.
+NOWHERE_LEFT_OUT: Parameters = MappingProxyType({})
 PATIENCE_SECONDS = 10.0
 
 
@@ -65,6 +69,12 @@ class Store:
         self._group: Group[Request] = Group(self._commit)
         self._heads = Heads()
 
+    def behind(self, wall: str) -> "Store":
+        """The same log for reading on somebody's behalf, behind the database's own wall, if it has one."""
+        other = copy.copy(self)
+        other.database = self.database.behind(wall)
+        return other
+
     def close(self) -> None:
         self.database.close()
 
@@ -85,22 +95,24 @@ class Store:
         title: str = "",
         metadata: str = "{}",
         budget: Budget | None = None,
+        private: bool = False,
         id: str | None = None,
         control: bool = False,
     ) -> Opened:
-        """Open a session with its first event."""
+        """Open a session with its first event; who opens it owns it."""
         for text, what in ((agent, "the agent"), (title, "the title"), (actor, "the actor")):
             check_name(text, what)
         if not check_name(project, "the project", longest=200):
             raise InvalidInput("a session needs a project; leave it out for 'default'")
         check_metadata(metadata)
         body = SessionOpened(
-            agent=agent, project=project, title=title, metadata=msgspec.Raw(metadata.encode()), budget=budget
-        )
+            agent=agent, project=project, title=title, metadata=msgspec.Raw(metadata.encode()), budget=budget,
+            private=private,
+        )  # fmt: skip
         with self.database.write() as tx:
             session = Session(
                 id=id or new_id(), key=0, project=project, project_key=self.project_in(tx, project), agent=agent,
-                title=title, metadata=metadata, opened_at=tx.run("now")[0][0],
+                title=title, metadata=metadata, opened_at=tx.run("now")[0][0], owner=actor, private=private,
             )  # fmt: skip
             session = self.add_session(tx, session, parent=None, head=0, digest=bytes(32), control=control)
             head = self._first(tx, session, body, actor)
@@ -110,6 +122,7 @@ class Store:
         """Open a child that reads this session up to and including `at`. Costs the same at any depth.
 
         The child hangs on whichever ancestor wrote that event, so a chain of forks is never longer than it must be.
+        A fork of a private session is private.
         """
         check_name(title or "", "the title")
         with self.database.write() as tx:
@@ -135,16 +148,18 @@ class Store:
             child = Session(
                 id=new_id(), key=0, project=session.project, project_key=session.project_key, agent=session.agent,
                 title=title, metadata=session.metadata, parent=owner.id, upto=at, opened_at=tx.run("now")[0][0],
+                owner=actor, private=session.private,
             )  # fmt: skip
             child = self.add_session(tx, child, parent=owner.key, head=at, digest=bytes(digest), budget=head.budget)
-            self._first(tx, child, SessionForked(parent=session.id, upto=at, title=title), actor)
+            self._first(tx, child, SessionForked(parent=session.id, upto=at, title=title, private=session.private),
+                        actor)  # fmt: skip
         return child
 
-    def session(self, prefix: str) -> Session:
-        """The session with this id, or with the only id that begins so."""
+    def session(self, prefix: str, reach: Parameters = NOWHERE_LEFT_OUT) -> Session:
+        """The session with this id, or with the only id that begins so, among those in reach."""
         prefix = check_prefix(prefix)
         with self.database.read() as tx:
-            rows = tx.run("session_by_prefix", prefix=prefix, beyond=prefix + "~")
+            rows = tx.run("session_by_prefix", prefix=prefix, beyond=prefix + "~", **reach)
         if not rows:
             raise NotFound(f"no session {prefix!r} in this store; `clew sessions` lists what there is", session=prefix)
         if len(rows) > 1 and rows[0][0] != prefix:
@@ -174,7 +189,7 @@ class Store:
         key = before.key if before else EVERYTHING
         with self.database.read() as tx:
             rows = tx.run("session_list", project=project, agent=agent, state=state, before=key, limit=limit)
-        return [Listed(session=session_from(row[:10]), head=head_from(row[10:])) for row in rows]
+        return [Listed(session=session_from(row[:12]), head=head_from(row[12:])) for row in rows]
 
     def control_session(self, project: str, actor: str) -> Session:
         """The session that keeps a project's own record: who asked for what. Not listed among the others."""
@@ -316,14 +331,16 @@ class Store:
                 found += self.events_in(tx, session.project_key, part.key, part.id, rows)
             return found
 
-    def tail(self, *, after: int = 0, project: str = "", limit: int = PAGE) -> list[Event]:
-        """Events of all sessions after a position, in the order they became visible."""
+    def tail(
+        self, *, after: int = 0, project: str = "", limit: int = PAGE, reach: Parameters = NOWHERE_LEFT_OUT
+    ) -> list[Event]:
+        """Events of all sessions in reach after a position, in the order they became visible."""
         after = min(after, EVERYTHING)
         with self.database.read() as tx:
             rows = (
-                tx.run("tail_project", after=after, limit=limit, project=project)
+                tx.run("tail_project", after=after, limit=limit, project=project, **reach)
                 if project
-                else tx.run("tail", after=after, limit=limit)
+                else tx.run("tail", after=after, limit=limit, **reach)
             )
             return [event for row in rows for event in self.events_in(tx, row[12], row[13], row[14], [row[:12]])]
 
@@ -386,10 +403,15 @@ class Store:
         with self.database.read() as tx:
             return self._segments(tx, session)
 
-    def children(self, session: Session) -> list[tuple[str, int]]:
-        """The direct forks of this session's own events, with the seq each was forked at."""
+    def children(self, session: Session, reach: Parameters = NOWHERE_LEFT_OUT) -> list[tuple[str, int]]:
+        """The direct forks of this session's own events that are in reach, with the seq each was forked at."""
         with self.database.read() as tx:
-            return [(row[1], row[2]) for row in tx.run("children", key=session.key)]
+            return [(row[1], row[2]) for row in tx.run("children", key=session.key, **reach)]
+
+    def is_reached(self, project: int, reach: Parameters) -> bool:
+        """Whether any session of a project is in reach."""
+        with self.database.read() as tx:
+            return bool(tx.run("project_reached", project=project, **reach))
 
     # Cursors ----------------------------------------------------------------------------------------------------------
 
@@ -446,6 +468,7 @@ class Store:
         rows = tx.run(
             "session_add", project=session.project_key, id=session.id, agent=session.agent, title=session.title,
             metadata=session.metadata, parent=parent, upto=session.upto, at=session.opened_at, control=int(control),
+            owner=session.owner, private=int(session.private),
         )  # fmt: skip
         budget = budget or Budget()
         tx.run(
@@ -547,10 +570,10 @@ def check_metadata(text: str) -> None:
 
 
 def session_from(row: Row) -> Session:
-    id, key, project, project_key, agent, title, metadata, parent, upto, opened_at = row
+    id, key, project, project_key, agent, title, metadata, parent, upto, opened_at, owner, private = row
     return Session(
         id=id, key=key, project=project, project_key=project_key, agent=agent, title=title, metadata=metadata,
-        parent=parent, upto=upto, opened_at=opened_at,
+        parent=parent, upto=upto, opened_at=opened_at, owner=owner, private=bool(private),
     )  # fmt: skip
 
 

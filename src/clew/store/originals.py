@@ -377,7 +377,7 @@ def _open(store: Store, tx: Transaction, opening: Opening, actor: str) -> Plan:
         tx,
         Session(
             id=new_id(), key=0, project=opening.project, project_key=store.project_in(tx, opening.project),
-            agent=opening.agent, metadata=opening.metadata, opened_at=tx.run("now")[0][0],
+            agent=opening.agent, metadata=opening.metadata, opened_at=tx.run("now")[0][0], owner=actor,
         ),
     )  # fmt: skip
     plan = store.plan(tx, session)
@@ -395,11 +395,12 @@ def _fork(store: Store, tx: Transaction, forking: Forking, actor: str) -> Plan:
     child = Session(
         id=new_id(), key=0, project=parent.project, project_key=parent.project_key, agent=parent.agent,
         title=parent.title, metadata=forking.metadata, parent=parent.id, upto=forking.at,
-        opened_at=tx.run("now")[0][0],
+        opened_at=tx.run("now")[0][0], owner=actor, private=parent.private,
     )  # fmt: skip
     child = store.add_session(tx, child, parent=parent.key, head=forking.at, digest=bytes(digest), budget=head.budget)
     plan = store.plan(tx, child)
-    plan.note(SessionForked(parent=parent.id, upto=forking.at, title=child.title), actor)
+    opened = SessionForked(parent=parent.id, upto=forking.at, title=child.title, private=child.private)
+    plan.note(opened, actor)
     return plan
 
 

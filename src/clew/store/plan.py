@@ -6,7 +6,7 @@ import msgspec
 
 from clew.model import chain, codec
 from clew.model.errors import ClewError, LeaseHeld, LeaseLost, NotFound, SourceReused, StaleHead
-from clew.model.events import Body, BudgetWasExceeded, SessionPaused, SessionTitled
+from clew.model.events import Body, BudgetWasExceeded, PrivacySet, SessionPaused, SessionTitled
 from clew.model.session import Head, Session, apply
 from clew.store.contract import Row
 from clew.store.prepare import Prepared
@@ -49,7 +49,7 @@ class Request:
         for draft in self.drafts:
             if (draft.source and draft.source not in self.unseen) or draft.blob is not None or draft.names:
                 return True
-            if isinstance(draft.body, SessionTitled):
+            if isinstance(draft.body, SessionTitled | PrivacySet):
                 return True
         return False
 
@@ -65,8 +65,8 @@ class Plan:
     """What a transaction will write for one session: its head in memory, moved on event by event."""
 
     __slots__ = (
-        "_known", "active_at", "at", "blobs", "digest", "fenced", "head", "lease", "now", "rows", "seq", "session",
-        "start", "title",
+        "_known", "active_at", "at", "blobs", "digest", "fenced", "head", "lease", "now", "private", "rows", "seq",
+        "session", "start", "title",
     )  # fmt: skip
 
     def __init__(self, session: Session, head: Head, now: int, known: dict[tuple[int, str], Row]) -> None:
@@ -80,6 +80,7 @@ class Plan:
         self.fenced = False
         self.lease: int | None = None
         self.title: str | None = None
+        self.private: bool | None = None
         self.rows: list[Row] = []
         self.blobs: list[Prepared] = []
         self._known = known
@@ -135,6 +136,8 @@ class Plan:
     def _event(self, draft: Prepared, actor: str) -> None:
         session, body = self.session, draft.body
         self.head = apply(self.head, body, session.id)
+        if isinstance(body, PrivacySet):
+            self.private = body.private
         if isinstance(body, SessionTitled):
             # PostgreSQL's texts have no NUL; the event itself keeps it.
             self.title = body.title.replace("\0", "")

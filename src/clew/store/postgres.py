@@ -7,9 +7,9 @@ import select
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from typing import Any
-from weakref import WeakSet
+from contextlib import AbstractContextManager, contextmanager, suppress
+from typing import Any, cast
+from weakref import WeakKeyDictionary, WeakSet
 
 import msgspec
 import psycopg
@@ -17,12 +17,17 @@ from psycopg import errors, sql
 from psycopg.conninfo import conninfo_to_dict
 
 from clew.model.errors import Busy, ClewError, Conflict, Damaged, DiskFull, InvalidInput, StoreError, Unavailable
-from clew.store.contract import EVENT, MOVE, Parameters, Row, Statement
+from clew.store.contract import EVENT, MOVE, Database, Parameters, Row, Statement
 from clew.store.queries import optional_queries, queries
 
 CONNECT_SECONDS = 10
 IDLE_MS = 5000
 SCHEMA_LOCK = 0x636C6577
+WALL = """
+SELECT current_user, (SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user),
+    (SELECT bool_and(relrowsecurity AND relforcerowsecurity) FROM pg_class
+     WHERE oid IN (to_regclass('session'), to_regclass('head'), to_regclass('event'), to_regclass('original')))
+"""
 # What is left of removed rows is in these, by the package whose tables they are.
 TABLES = {
     "clew.store": ("event", "session", "head", "blob"),
@@ -49,6 +54,8 @@ class Postgres:
         self._is_listening = False
         self._heard = 0
         self._beside: WeakSet[Postgres] = WeakSet()
+        # What each reader was told to see, if it is not everything.
+        self._walls: WeakKeyDictionary[psycopg.Connection, str] = WeakKeyDictionary()
         self._writer = self._open()
 
     # Connections ------------------------------------------------------------------------------------------------------
@@ -67,6 +74,8 @@ class Postgres:
             # Every statement has an index for what it looks up; a plan made while a table is small must not outlive it.
             connection.execute("SET plan_cache_mode = force_generic_plan")
             connection.execute("SET enable_seqscan = off")
+            # Without this a connection sees no session at all.
+            connection.execute("SET clew.reach = '*'")
             [(now,)] = connection.execute(queries("pg")["now"].encode()).fetchall()
             self._clock = (int(now), time.monotonic())
             return connection
@@ -74,10 +83,18 @@ class Postgres:
             raise self._translated(error) from error
 
     @contextmanager
-    def read(self) -> Iterator["_Transaction"]:
+    def read(self, wall: str = "*") -> Iterator["_Transaction"]:
         connection = self._reader()
         try:
+            if self._walls.get(connection, "*") != wall:
+                # Before anybody reads over it, and in case this fails not given back.
+                with self._translating():
+                    connection.execute("SELECT set_config('clew.reach', %s, FALSE)", [wall])
+                self._walls[connection] = wall
             yield _Transaction(connection, self)
+        except psycopg.Error:
+            connection.close()
+            raise
         finally:
             if not connection.closed:
                 self._readers.append(connection)
@@ -177,6 +194,16 @@ class Postgres:
                     made._writer.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(sql.Identifier(table)))
         return made
 
+    def behind(self, wall: str) -> Database:
+        return self if wall == "*" else cast(Database, _Walled(self, wall))
+
+    def wall(self) -> str:
+        with self.read() as tx, self._translating():
+            [(role, bypasses, stands)] = tx.connection.execute(WALL).fetchall()
+        if bypasses:
+            return f"the role {role} bypasses row level security"
+        return "" if stands else "row level security is switched off on some tables"
+
     def is_gone(self) -> bool:
         return False
 
@@ -271,6 +298,20 @@ class Postgres:
                 )
             case _:
                 return StoreError(f"PostgreSQL at {self.place} could not carry this out: {_first_line(error)}")
+
+
+class _Walled:
+    """A database whose reads see only some projects. Everything else is the database's own."""
+
+    def __init__(self, database: Postgres, wall: str) -> None:
+        self._database = database
+        self._wall = wall
+
+    def read(self) -> AbstractContextManager["_Transaction"]:
+        return self._database.read(self._wall)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._database, name)
 
 
 class _Transaction:

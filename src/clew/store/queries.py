@@ -6,10 +6,38 @@ given.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any
+
+
+def _reached(columns: dict[str, str], among: Callable[[str, str], str]) -> str:
+    """Whether a session is in a caller's reach (model/access.py), in the columns of a table that knows sessions."""
+    c = columns
+    agents = among("reach_agents", "TEXT")
+    opened = (
+        f"{c['project']} IN ({among('reach_projects', 'BIGINT')}) "
+        f"OR CAST({c['project']} AS TEXT) || '/' || {c['agent']} IN ({agents}) OR '*/' || {c['agent']} IN ({agents})"
+    )
+    covered = (
+        f":reach_everything = 1 OR (:me <> '' AND {c['owner']} = :me) "
+        f"OR {c['id']} IN ({among('reach_sessions', 'TEXT')}) OR ({c['private']} = 0 AND ({opened}))"
+    )
+    return f"((:reach_bound = 0 OR {c['project']} = :reach_bound) AND ({covered}))"
+
+
+def _among_lite(name: str, type: str) -> str:
+    return f"SELECT value FROM json_each(:{name})"
+
+
+def _among_pg(name: str, type: str) -> str:
+    return f"SELECT CAST(value AS {type}) FROM json_array_elements_text(CAST(:{name} AS json))"
+
+
+# `s` is a row of the log's sessions, `l` one of the list.
+IN_LOG = {"project": "s.project", "owner": "s.owner", "id": "s.id", "private": "s.private", "agent": "s.agent"}
+IN_LIST = {"project": "l.project", "owner": "l.person", "id": "l.id", "private": "l.private", "agent": "l.agent"}
 
 SQLITE_WORDS = {
     "key": "INTEGER PRIMARY KEY",
@@ -21,6 +49,8 @@ SQLITE_WORDS = {
     "for_update": "",
     "sources": "SELECT value FROM json_each(:sources)",
     "keys": "SELECT value FROM json_each(:keys)",
+    "reached": _reached(IN_LOG, _among_lite),
+    "listing_reached": _reached(IN_LIST, _among_lite),
     "now": "CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000",
 }
 POSTGRES_WORDS = {
@@ -33,6 +63,8 @@ POSTGRES_WORDS = {
     "for_update": "FOR UPDATE",
     "sources": "SELECT json_array_elements_text(CAST(:sources AS json))",
     "keys": "SELECT CAST(json_array_elements_text(CAST(:keys AS json)) AS BIGINT)",
+    "reached": _reached(IN_LOG, _among_pg),
+    "listing_reached": _reached(IN_LIST, _among_pg),
     "now": "CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT)",
 }
 WORDS = {"lite": SQLITE_WORDS, "pg": POSTGRES_WORDS}

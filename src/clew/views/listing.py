@@ -13,6 +13,7 @@ from clew.model.events import (
     Event,
     MessageAdded,
     Opaque,
+    PrivacySet,
     Removed,
     RuntimeAttached,
     SessionClosed,
@@ -55,6 +56,7 @@ class Line(msgspec.Struct):
     said_at: int = 0
     kept_at: int = 0
     last_at: int = 0
+    private: int = 0
 
 
 def line_from(row: Row) -> Line:
@@ -92,8 +94,10 @@ def take(line: Line, event: Event) -> None:
             line.folder = body.cwd or line.folder
         case SessionTitled(title=title):
             line.title = title
-        case SessionOpened(title=title) | SessionForked(title=title):
-            line.title, line.person = title, event.actor
+        case SessionOpened(title=title, private=private) | SessionForked(title=title, private=private):
+            line.title, line.person, line.private = title, event.actor, int(private)
+        case PrivacySet(private=private):
+            line.private = int(private)
         case SessionClosed(outcome=outcome):
             line.outcome = outcome
         case SessionResumed():
@@ -104,7 +108,7 @@ class Listing:
     """The fold of the list."""
 
     name: ClassVar[str] = "sessions"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
     def __init__(self, tx: Transaction, session: Callable[[int], Session], dialect: str) -> None:
         self._tx = tx

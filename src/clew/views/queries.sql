@@ -22,24 +22,24 @@ DELETE FROM listing WHERE session = :session
 
 -- name: listing_of
 SELECT session, project, id, title, agent, person, runtime, machine, folder, state, outcome, events, turns, calls,
-    errors, began_at, said_at, kept_at, last_at
+    errors, began_at, said_at, kept_at, last_at, private
 FROM listing WHERE session = :session
 
 -- name: listing_set
 INSERT INTO listing (session, project, id, title, agent, person, runtime, machine, folder, state, outcome, events,
-    turns, calls, errors, began_at, said_at, kept_at, last_at)
+    turns, calls, errors, began_at, said_at, kept_at, last_at, private)
 VALUES (:session, :project, :id, :title, :agent, :person, :runtime, :machine, :folder, :state, :outcome, :events,
-    :turns, :calls, :errors, :began_at, :said_at, :kept_at, :last_at)
+    :turns, :calls, :errors, :began_at, :said_at, :kept_at, :last_at, :private)
 ON CONFLICT (session) DO UPDATE SET title = excluded.title, agent = excluded.agent, person = excluded.person,
     runtime = excluded.runtime, machine = excluded.machine, folder = excluded.folder, state = excluded.state,
     outcome = excluded.outcome, events = excluded.events, turns = excluded.turns, calls = excluded.calls,
     errors = excluded.errors, began_at = excluded.began_at, said_at = excluded.said_at, kept_at = excluded.kept_at,
-    last_at = excluded.last_at
+    last_at = excluded.last_at, private = excluded.private
 
 -- name: listing
 SELECT session, project, id, title, agent, person, runtime, machine, folder, state, outcome, events, turns, calls,
-    errors, began_at, said_at, kept_at, last_at
-FROM listing
+    errors, began_at, said_at, kept_at, last_at, private
+FROM listing l
 WHERE last_at <= :before_at AND (last_at < :before_at OR session < :before)
 --if project AND project = :project
 --if agent AND agent = :agent
@@ -52,6 +52,7 @@ WHERE last_at <= :before_at AND (last_at < :before_at OR session < :before)
 --if failed AND errors > 0
 --lite --if keys AND session IN ({keys})
 --pg --if keys AND session = ANY (ARRAY({keys}))
+--if me AND {listing_reached}
 ORDER BY last_at DESC, session DESC LIMIT :limit
 
 -- The working set -----------------------------------------------------------------------------------------------------
@@ -78,6 +79,7 @@ FROM touched t JOIN listing l ON l.session = t.session
 WHERE t.name = :name
 --if type AND t.type = :type
 --if project AND l.project = :project
+--if me AND {listing_reached}
 ORDER BY t.last_at DESC, t.session DESC LIMIT :limit
 
 -- Usage ---------------------------------------------------------------------------------------------------------------
@@ -114,7 +116,8 @@ GROUP BY s.session, s.model, 3, 4
 SELECT coalesce(min(at), 0), coalesce(max(at), 0) FROM spending
 
 -- name: listing_all
-SELECT session, project, id, title, agent, person, runtime, machine FROM listing
+SELECT session, project, id, title, agent, person, runtime, machine FROM listing l WHERE TRUE
+--if me AND {listing_reached}
 
 -- The text index ------------------------------------------------------------------------------------------------------
 
@@ -180,6 +183,7 @@ DELETE FROM speaking WHERE session = :session
 --if since AND p.at >= :since
 --if until AND p.at < :until
 --if state AND p.session IN (SELECT session FROM listing WHERE state = :state)
+--if me AND EXISTS (SELECT 1 FROM listing l WHERE l.session = p.session AND {listing_reached})
 --lite ORDER BY w.rowid DESC LIMIT :limit
 --pg ORDER BY p.id DESC LIMIT :limit
 
@@ -194,6 +198,7 @@ SELECT count(*) FROM (
 --if since AND p.at >= :since
 --if until AND p.at < :until
 --if state AND p.session IN (SELECT session FROM listing WHERE state = :state)
+--if me AND EXISTS (SELECT 1 FROM listing l WHERE l.session = p.session AND {listing_reached})
 LIMIT :limit) AS counted
 
 -- name: passages
@@ -203,4 +208,5 @@ WHERE p.id < :before AND p.id >= :first
 --if since AND p.at >= :since
 --if until AND p.at < :until
 --if state AND p.session IN (SELECT session FROM listing WHERE state = :state)
+--if me AND EXISTS (SELECT 1 FROM listing l WHERE l.session = p.session AND {listing_reached})
 ORDER BY p.id DESC LIMIT :limit

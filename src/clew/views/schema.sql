@@ -27,7 +27,8 @@ CREATE TABLE listing (
     began_at BIGINT NOT NULL,
     said_at BIGINT NOT NULL,
     kept_at BIGINT NOT NULL,
-    last_at BIGINT NOT NULL
+    last_at BIGINT NOT NULL,
+    private BIGINT NOT NULL
 );
 CREATE INDEX listing_last ON listing (last_at, session, began_at);
 CREATE INDEX listing_project ON listing (project, last_at, session);

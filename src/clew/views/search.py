@@ -15,8 +15,8 @@ from clew.model.passage import Passage, Role, passage_of
 from clew.model.query import Query, Snippet, keeps_order, snippet
 from clew.model.session import Session
 from clew.model.words import words
-from clew.store.contract import Row, Transaction
-from clew.store.log import EVERYTHING
+from clew.store.contract import Parameters, Row, Transaction
+from clew.store.log import EVERYTHING, NOWHERE_LEFT_OUT, Store
 from clew.views.passages import CUT, ROOM, SECOND_US, SESSION, first_id, match, tag
 from clew.views.upkeep import Views
 
@@ -42,6 +42,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
     until: int | None = None
     state: str = ""
     sessions: frozenset[int] | None = None
+    reach: Parameters = NOWHERE_LEFT_OUT
 
 
 class Hit(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,9 +100,10 @@ class Ranked(msgspec.Struct, frozen=True, kw_only=True):
 class Search:
     """One query in one scope, over the views as they are now."""
 
-    def __init__(self, views: Views, query: Query, scope: Scope) -> None:
+    def __init__(self, views: Views, query: Query, scope: Scope, *, store: Store | None = None) -> None:
+        """`store` is the log behind the wall of who asks."""
         self._views = views
-        self._store = views.store
+        self._store = store or views.store
         self._query = query
         self._scope = scope
         self._dialect = views.database.dialect
@@ -207,7 +209,8 @@ class Search:
         """How many passages in the scope are searched only at their two ends, counted up to `MOST_COUNTED`."""
         if self._scope.sessions == frozenset():
             return 0
-        inside = Search(self._views, Query(), msgspec.structs.replace(self._scope, tags=(*self._scope.tags, tag(CUT))))
+        scope = msgspec.structs.replace(self._scope, tags=(*self._scope.tags, tag(CUT)))
+        inside = Search(self._views, Query(), scope, store=self._store)
         with self._views.read() as tx:
             return inside._count(tx, MOST_COUNTED)
 
@@ -215,7 +218,7 @@ class Search:
         parameters = self._parameters(tx, EVERYTHING, limit)
         if "match" not in parameters:
             return len(tx.run("passages", **parameters))
-        if self._dialect == "lite" and parameters.keys() & {"since", "until", "state"}:
+        if self._dialect == "lite" and parameters.keys() & {"since", "until", "state", "me"}:
             parameters["joined"] = 1
         return int(tx.run("hits_count", **parameters)[0][0])
 
@@ -260,7 +263,7 @@ class Search:
             found["until"], found["before"] = scope.until, min(before, _beyond(tx, scope.until))
         if scope.state:
             found["state"] = scope.state
-        return found
+        return {**found, **scope.reach}
 
     def _said(self, row: Row) -> tuple[Session, Event, Passage] | None:
         """What a passage says, unless it is gone or says the words in another order."""

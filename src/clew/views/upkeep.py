@@ -25,7 +25,7 @@ from clew.views.spending import Spending
 from clew.views.touched import WorkingSet
 
 VIEWS: tuple[type[Fold], ...] = (Listing, WorkingSet, Spending, Passages)
-SCHEMA = 1
+SCHEMA = 2
 LEDGER = "clew_views"
 RECORD = """
 DROP TABLE IF EXISTS {ledger};
