@@ -49,7 +49,7 @@ def log(plane: Plane, session: str) -> list[dict[str, Any]]:
 
 def native(plane: Plane, session: str) -> bytes:
     """The session's only native file."""
-    [file] = plane.client.call("export", session=session, form="native")
+    [file] = plane.client.call("export", session=session, form="native", secrets=True)
     return bytes(file.data)
 
 

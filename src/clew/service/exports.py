@@ -1,21 +1,30 @@
-"""Export: a session as files. Its own native files byte for byte, or its conversation in a form others read."""
+"""Export: a session as files. Its own native files, or its conversation in a form others read.
+
+Secrets are masked before a form is made of the events, so that no form can hide one, and again in what was made.
+"""
 
 import enum
+from collections import Counter
 from pathlib import PurePath
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
 from clew.model.access import Right
 from clew.model.conversation import conversation
-from clew.model.errors import NotFound
-from clew.model.events import RuntimeAttached
+from clew.model.errors import Conflict, NotFound
+from clew.model.events import Event, RuntimeAttached
 from clew.model.session import Session
 from clew.runtimes import runtime
 from clew.runtimes.rounds import Answer, rounds
-from clew.service.registry import Context, operation
+from clew.service.redaction import mask_events, masker_of
+from clew.service.registry import Context, operation, permit
 from clew.store import originals
 from clew.store.originals import Original
+
+if TYPE_CHECKING:
+    from clew.runtimes.interchange import About
+    from clew.secrets.masking import Masker
 
 
 class Form(enum.StrEnum):
@@ -33,27 +42,57 @@ class File(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     data: bytes
     path: str = ""
+    masked: dict[str, int] = {}
+    """How many secrets were masked, by rule."""
 
 
 _NAMES = {Form.JSONL: "jsonl", Form.MARKDOWN: "md", Form.HTML: "html", Form.ATIF: "json", Form.COPILOT: "jsonl"}
 
 
-@operation(right=Right.READ)
+@operation(right=Right.READ, route="GET /sessions/{session}/export")
 def export(
     context: Context,
     session: Session,
     *,
     form: Annotated[Form, msgspec.Meta(description="The form.")] = Form.MARKDOWN,
     upto: Annotated[int, msgspec.Meta(ge=1, description="Only up to this event.")] | None = None,
+    secrets: Annotated[bool, msgspec.Meta(description="The exact bytes, with the secrets in them.")] = False,
 ) -> list[File]:
-    """Export a session: its native files byte for byte, or its conversation as JSON lines, Markdown, HTML or ATIF."""
+    """Export a session, its secrets masked: its native files, or its conversation in a form others read."""
+    if secrets:
+        permit(context, Right.EXPORT, session)
+    mask = None if secrets else masker_of(context)
     if form == Form.NATIVE:
-        return _native(context, session)
+        files = _native(context, session)
+        return [masked_file(file, mask) for file in files] if mask else files
+    return [_formed(context, session, form, context.store.read(session, upto=upto), mask)]
+
+
+def _formed(context: Context, session: Session, form: Form, events: list[Event], mask: "Masker | None") -> File:
+    """The session in a form of ours."""
+    name = f"{session.id}.{_NAMES[form]}"
+    counts = Counter[str]()
+    about = _about(context, session, events)
+    if mask:
+        events, counts = mask_events(mask, events)
+        about = _masked_about(about, mask)
+    data = _rendered(form, events, about)
+    if mask:
+        # What is harmless in one event may be a secret beside the next one.
+        data, more = mask.mask(data)
+        counts += more
+    if form in (Form.MARKDOWN, Form.HTML):
+        from clew.runtimes import clew_lines
+
+        data = clew_lines.embed(data, events)
+    return File(name=name, data=data, masked=dict(counts))
+
+
+def _about(context: Context, session: Session, events: list[Event]) -> "About":
     from clew.runtimes.interchange import About
 
-    events = context.store.read(session, upto=upto)
     attached = next((one.body for one in reversed(events) if isinstance(one.body, RuntimeAttached)), None)
-    about = About(
+    return About(
         session=session.id,
         title=session.title,
         project=session.project,
@@ -65,31 +104,62 @@ def export(
         head=events[-1].seq if events else 0,
         blob=context.store.load_blob,
     )
-    name = f"{session.id}.{_NAMES[form]}"
-    from clew.runtimes import clew_lines
 
+
+def _rendered(form: Form, events: list[Event], about: "About") -> bytes:
     if form == Form.JSONL:
-        return [File(name=name, data=clew_lines.export(events))]
+        from clew.runtimes import clew_lines
+
+        return clew_lines.export(events)
     spoken = rounds(conversation(events))
     if form == Form.MARKDOWN:
         from clew.runtimes import markdown
 
-        document = b"<!-- clew:session -->\n\n" + markdown.export(spoken, about)
-        return [File(name=name, data=clew_lines.embed(document, events))]
+        return b"<!-- clew:session -->\n\n" + markdown.export(spoken, about)
     if form == Form.HTML:
         from clew.runtimes import page
 
-        shown = page.export(spoken, about).replace(b"<head>", b"<head><!-- clew:session -->", 1)
-        return [File(name=name, data=clew_lines.embed(shown, events))]
+        return page.export(spoken, about).replace(b"<head>", b"<head><!-- clew:session -->", 1)
     if form == Form.COPILOT:
         from clew.runtimes import interchange
 
-        return [File(name=name, data=interchange.export(spoken, about))]
+        return interchange.export(spoken, about)
     from clew.runtimes import atif
 
     model = next((one.model for one in spoken if isinstance(one, Answer) and one.model), "")
-    data = atif.export(spoken, session=session.id, agent=session.agent, model=model, title=session.title)
-    return [File(name=name, data=data)]
+    return atif.export(spoken, session=about.session, agent=about.agent, model=model, title=about.title)
+
+
+# Masking --------------------------------------------------------------------------------------------------------------
+
+
+def _masked_about(about: "About", mask: "Masker") -> "About":
+    def blob(digest: str) -> bytes:
+        data = about.blob(digest)
+        return data if _is_binary(data) else mask.mask(data)[0]
+
+    told = {name: mask.mask(getattr(about, name))[0] for name in ("title", "project", "agent", "cwd")}
+    return msgspec.structs.replace(about, blob=blob, **told)
+
+
+def masked_file(file: File, mask: "Masker") -> File:
+    """A native file without its secrets, if it is text."""
+    data, counts = mask.mask(file.data)
+    if counts and _is_binary(file.data):
+        raise Conflict(
+            f"{file.name} is binary and holds {sum(counts.values())} secrets ({', '.join(sorted(counts))}), which "
+            "cannot be masked in it; use another form, or --with-secrets for the exact bytes",
+            rules=sorted(counts),
+        )
+    return msgspec.structs.replace(file, data=data, masked=dict(counts))
+
+
+def _is_binary(data: bytes) -> bool:
+    """Whether it is no text: a database, an image."""
+    return b"\0" in data[:1024]
+
+
+# Native files ---------------------------------------------------------------------------------------------------------
 
 
 def _native(context: Context, session: Session) -> list[File]:

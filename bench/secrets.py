@@ -1,0 +1,73 @@
+"""How fast secrets are looked for: `find` and `mask` against a bare RE2 pass. `python bench/secrets.py [PATH...]`.
+
+The texts are transcripts of the files or folders named, or made up ones, in JSON lines. The bare pass runs the one
+expression of all keywords over the same bytes: what reading the text costs, before anything is known about it. Small is
+an event at a time, as scans and captures do it; whole is a file at a time, as an export does. The promise is 5 MB/s.
+"""
+
+import json
+import os
+import random
+import sys
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from clew.secrets.masking import Masker
+from clew.secrets.patterns import any_word
+from clew.secrets.rules import bundled
+from clew.secrets.scanner import Scanner
+
+WORDS = (
+    "the token of a session key api auth secret value import return function class test file path read write error "
+    "line \n    def main(self): \n```python\n {'key': value} https://example.com/a/b 0x1f self.client.get(url) == None"
+).split(" ")
+
+
+def made_up(megabytes: float) -> bytes:
+    r = random.Random(1)
+    lines, size = [], 0
+    while size < megabytes * 1e6:
+        output = json.dumps({"stdout": " ".join(r.choices(WORDS, k=r.randrange(20, 600)))})
+        line = json.dumps({"type": "tool_result", "uuid": r.randbytes(16).hex(), "content": output})
+        lines.append(line)
+        size += len(line)
+    return "\n".join(lines).encode()
+
+
+def texts(paths: Iterable[str]) -> list[bytes]:
+    found = [path for name in paths for path in ([Path(name)] if os.path.isfile(name) else Path(name).rglob("*"))]
+    return [path.read_bytes() for path in found if path.is_file()] or [made_up(6)]
+
+
+def rate(run: Callable[[bytes], object], parts: list[bytes], rounds: int = 3) -> float:
+    """Megabytes a second, the best of a few rounds."""
+    taken = []
+    for _ in range(rounds):
+        began = time.perf_counter()
+        for part in parts:
+            run(part)
+        taken.append(time.perf_counter() - began)
+    return sum(map(len, parts)) / 1e6 / min(taken)
+
+
+def main(paths: list[str]) -> None:
+    began = time.perf_counter()
+    scanner = Scanner(bundled())
+    print(f"loading the rules  {(time.perf_counter() - began) * 1000:6.1f} ms")
+    masker = Masker(scanner, b"key")
+    whole = texts(paths)
+    small = [line for text in whole for line in text.split(b"\n") if line]
+    words = any_word(sorted({word for rule in scanner.rules.values() for word in rule.keywords}))
+    if words is None:
+        raise AssertionError("there are keywords")
+    print(f"{sum(map(len, whole)) / 1e6:.1f} MB, {len(small):,} lines")
+    for name, parts in (("small", small), ("whole", whole)):
+        bare = rate(lambda text: sum(1 for _ in words.finditer(text)), parts)
+        for what, run in (("find", scanner.find), ("mask", masker.mask)):
+            reached = rate(run, parts)
+            print(f"{name} {what:5} {reached:7.1f} MB/s   bare RE2 {bare:7.1f} MB/s   {reached / bare:5.1%}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

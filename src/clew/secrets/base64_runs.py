@@ -1,0 +1,64 @@
+"""Runs of base64 in a text whose decoding is text: where secrets hide from rules that are written for what is seen."""
+
+import re
+from binascii import Error, a2b_base64
+from collections.abc import Iterator
+
+import msgspec
+
+from clew.secrets.patterns import compiled
+
+SHORTEST = 24
+# In lines of one length, as programs wrap them, or in one.
+_RUN = compiled(r"[A-Za-z0-9+/_-]{24,}(?:\r?\n[A-Za-z0-9+/_-]{4,})*={0,2}")
+_STANDARD = bytes.maketrans(b"-_", b"+/")
+_CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f]")
+
+
+class Run(msgspec.Struct, frozen=True):
+    start: int
+    end: int
+    decoded: bytes
+
+
+def runs(text: bytes) -> Iterator[Run]:
+    """The runs that decode to text."""
+    for found in _RUN.finditer(text):
+        whole = found[0]
+        if b"\n" in whole and not _is_wrapped(whole):
+            yield from _line_by_line(found.start(), whole)
+        elif decoded := _decoded(whole):
+            yield Run(found.start(), found.end(), decoded)
+
+
+def _is_wrapped(run: bytes) -> bool:
+    *lines, last = run.split(b"\n")
+    return len({len(line) for line in lines}) == 1 and len(last) <= len(lines[0])
+
+
+def _line_by_line(start: int, lines: bytes) -> Iterator[Run]:
+    for line in lines.split(b"\n"):
+        bare = line.rstrip(b"\r")
+        if len(bare) >= SHORTEST and (decoded := _decoded(bare)):
+            yield Run(start, start + len(bare), decoded)
+        start += len(line) + 1
+
+
+def _decoded(run: bytes) -> bytes | None:
+    digits = run.translate(_STANDARD, b"\r\n=")
+    try:
+        # The first few tell in most cases, and an image is long.
+        if _CONTROLS.search(a2b_base64(digits[:SHORTEST])):
+            return None
+        decoded = a2b_base64(digits + b"=" * (-len(digits) % 4))
+    except Error:
+        return None
+    return decoded if not _CONTROLS.search(decoded) and _is_text(decoded) else None
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -1,0 +1,97 @@
+"""Masking: each secret becomes `[REDACTED:rule:hmac8]`, and nothing is left that would be masked again.
+
+The same secret gets the same mark in one store, so that one can still see where it was used; without the store's key a
+mark says nothing about it. A mark has no character that JSON, HTML or a shell would escape.
+"""
+
+import hmac
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import TypeVar
+
+import msgspec
+
+from clew.secrets.escapes import unescaped
+from clew.secrets.json_text import Layout
+from clew.secrets.scanner import Finding, Scanner
+
+MARK = re.compile(rb"\[REDACTED:([a-z0-9][a-z0-9-]{0,63}):([0-9a-f]{8})\]")
+
+Text = TypeVar("Text", str, bytes)
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """What stands in the place of a secret."""
+
+    rule: str
+    tag: str
+
+    def __str__(self) -> str:
+        return f"[REDACTED:{self.rule}:{self.tag}]"
+
+
+class Masker:
+    """Masks what a scanner finds, with the key of a store."""
+
+    def __init__(self, scanner: Scanner, key: bytes) -> None:
+        self.scanner = scanner
+        self._key = key
+
+    def mask(self, text: Text) -> tuple[Text, Counter[str]]:
+        """The text without its secrets, and how many of which rule there were. JSON stays JSON of the same shape."""
+        masked, marks = self.marked(text)
+        return masked, Counter(mark.rule for mark in marks)
+
+    def marked(self, text: Text) -> tuple[Text, list[Mark]]:
+        """The text without its secrets, and the marks put in their places."""
+        if isinstance(text, bytes):
+            return self._marked(text)
+        masked, marks = self._marked(text.encode("utf-8", "surrogatepass"))
+        return (masked.decode("utf-8", "surrogatepass"), marks) if marks else (text, marks)
+
+    def _marked(self, text: bytes) -> tuple[bytes, list[Mark]]:
+        marks: list[Mark] = []
+        # Two secrets can share what a rule needs to see around them: the second is found when the first is gone.
+        while changes := list(self._changes(text)):
+            pieces: list[bytes] = []
+            at = 0
+            for start, end, mark, is_bare in changes:
+                pieces += [text[at:start], (f'"{mark}"' if is_bare else str(mark)).encode()]
+                at = end
+            text = b"".join((*pieces, text[at:]))
+            marks += [change[2] for change in changes]
+        return text, marks
+
+    def _changes(self, text: bytes) -> Iterator[tuple[int, int, Mark, bool]]:
+        secrets = self.scanner.find(text)
+        if not secrets:
+            return
+        layout = Layout(text)
+        there = [found.span() for found in MARK.finditer(text) if found[1].decode() in self.scanner.rules]
+        done = 0
+        for one in secrets:
+            mark = self._mark(text, one)
+            for start, end, is_bare in layout.places(one.start, one.end):
+                # A number goes as a whole, with the next secret that may be in it.
+                for low, high in _without(there, max(start, done), end):
+                    yield low, high, mark, is_bare
+                    done = high
+
+    def _mark(self, text: bytes, one: Finding) -> Mark:
+        secret = unescaped(text[one.start : one.end])
+        return Mark(one.rule, hmac.digest(self._key, secret, "sha256").hex()[:8])
+
+
+def _without(marks: list[tuple[int, int]], start: int, end: int) -> Iterator[tuple[int, int]]:
+    """A span without the marks that are in it already."""
+    for low, high in marks:
+        if high <= start:
+            continue
+        if low >= end:
+            break
+        if start < low:
+            yield start, low
+        start = high
+    if start < end:
+        yield start, end

@@ -1,0 +1,165 @@
+"""Rules: what a secret looks like, and what only looks like one. Read from TOML in the form of gitleaks.
+
+A file may add rules, replace one by its id, disable some (`[extend] disabledRules`) and allow more (`[[allowlists]]`,
+for all rules or for `targetRules`). Paths and commits mean nothing in a transcript and are not looked at.
+"""
+
+import re
+import tomllib
+from collections.abc import Iterable
+from importlib import resources
+from pathlib import Path
+
+import msgspec
+
+from clew.model.errors import InvalidInput
+
+BUNDLED = ("gitleaks.toml", "clew.toml")
+OWN = "secrets.toml"
+_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
+_TARGETS = ("", "secret", "match", "line")
+# gitleaks reads files, where a secret ends with a quote, a space or the line. In a sentence, a URL or a page it ends
+# with anything that is no part of a word.
+_ENDING = r"""(?:[\x60'"\s;]|\\[nr]|$)"""
+_ANY_ENDING = r"(?:[^0-9A-Za-z_-]|$)"
+
+
+class Allow(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """What is no secret: any of the regexes fits the secret (the match, the line), or a stopword is in the secret."""
+
+    description: str = ""
+    condition: str = "OR"
+    regex_target: str = ""
+    regexes: tuple[str, ...] = ()
+    stopwords: tuple[str, ...] = ()
+    target_rules: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+    commits: tuple[str, ...] = ()
+
+
+class Rule(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """A kind of secret. `keywords`: it can only be where one of these is. `entropy`: it is at least this random."""
+
+    id: str
+    regex: str = ""
+    keywords: tuple[str, ...] = ()
+    entropy: float = 0.0
+    secret_group: int = 0
+    allowlists: tuple[Allow, ...] = ()
+    description: str = ""
+    tags: tuple[str, ...] = ()
+    path: str = ""
+
+    @property
+    def is_broad(self) -> bool:
+        """Whether a rule that says whose secret it is says more."""
+        return "broad" in self.tags or self.id.startswith("generic")
+
+
+class Extend(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    disabled_rules: tuple[str, ...] = ()
+
+
+class Rules(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """What one file says, or several together."""
+
+    rules: tuple[Rule, ...] = ()
+    allowlists: tuple[Allow, ...] = ()
+    allowlist: Allow | None = None
+    extend: Extend = Extend()
+    title: str = ""
+    min_version: str = ""
+
+
+def bundled() -> Rules:
+    """The rules that come with clew."""
+    folder = resources.files("clew.secrets")
+    found = joined(_parsed((folder / name).read_text("utf-8")) for name in BUNDLED)
+    rules = (msgspec.structs.replace(one, regex=one.regex.replace(_ENDING, _ANY_ENDING)) for one in found.rules)
+    return msgspec.structs.replace(found, rules=tuple(rules))
+
+
+def with_own(home: str | Path) -> Rules:
+    """The rules that come with clew, and those of the person whose home it is."""
+    path = Path(home) / OWN
+    if not home or not path.exists():
+        return bundled()
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeError) as error:
+        raise InvalidInput(f"cannot read {path}: {error}") from error
+    return joined((bundled(), own(text, str(path))))
+
+
+def own(text: str, place: str) -> Rules:
+    """The rules in a person's file; what cannot work is refused with its line."""
+    try:
+        found = _parsed(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidInput(f"{place} is not TOML: {error}") from error
+    except msgspec.ValidationError as error:
+        raise InvalidInput(f"{place}{_line_of(text, str(error))}: {error}; docs/secrets.md shows the form") from error
+    for i, rule in enumerate(found.rules):
+        _check(rule, f"{place}{_line_of(text, f'rules[{i}]')}: rule {rule.id!r}")
+    for i, allow in enumerate(found.allowlists):
+        _check_allow(allow, f"{place}{_line_of(text, f'allowlists[{i}]')}: allow-list {i + 1}")
+    return found
+
+
+def joined(files: Iterable[Rules]) -> Rules:
+    """All files as one: a later rule replaces an earlier one of the same id."""
+    rules: dict[str, Rule] = {}
+    allowlists: list[Allow] = []
+    for one in files:
+        rules.update((rule.id, rule) for rule in one.rules if rule.regex)
+        for id in one.extend.disabled_rules:
+            rules.pop(id, None)
+        allowlists += [one.allowlist] if one.allowlist else []
+        allowlists += one.allowlists
+    return Rules(rules=tuple(rules.values()), allowlists=tuple(allowlists))
+
+
+def _parsed(text: str) -> Rules:
+    return msgspec.convert(tomllib.loads(text), Rules)
+
+
+def _check(rule: Rule, what: str) -> None:
+    if not _ID.fullmatch(rule.id):
+        raise InvalidInput(f"{what}: an id is up to 64 lower-case letters, digits and hyphens, such as acme-api-key")
+    if not rule.regex:
+        raise InvalidInput(f"{what} has no regex, so it can find nothing")
+    groups = _compiled(rule.regex, what).groups
+    if not 0 <= rule.secret_group <= groups:
+        raise InvalidInput(f"{what}: secretGroup is {rule.secret_group}, but the regex has {groups} groups")
+    for i, allow in enumerate(rule.allowlists):
+        _check_allow(allow, f"{what}, allow-list {i + 1}")
+
+
+def _check_allow(allow: Allow, what: str) -> None:
+    if allow.regex_target not in _TARGETS:
+        raise InvalidInput(f"{what}: regexTarget is {allow.regex_target!r}; it can be secret, match or line")
+    if not allow.regexes and not allow.stopwords:
+        raise InvalidInput(f"{what} has neither regexes nor stopwords, so it allows nothing")
+    for regex in allow.regexes:
+        _compiled(regex, what)
+
+
+def _compiled(regex: str, what: str) -> "re.Pattern[bytes]":
+    from clew.secrets.patterns import compiled
+
+    try:
+        return compiled(regex)
+    except ValueError as error:
+        raise InvalidInput(
+            f"{what}: the regex {regex!r} is refused: {error}; it is RE2, which has neither look-around nor "
+            "back-references"
+        ) from error
+
+
+def _line_of(text: str, path: str) -> str:
+    """Where a rule or an allow-list begins, from its place among the others."""
+    named = re.search(r"(rules|allowlists)\[(\d+)\]", path)
+    if named is None:
+        return ""
+    lines = [i for i, line in enumerate(text.split("\n"), 1) if line.split("#")[0].strip() == f"[[{named[1]}]]"]
+    return f", line {lines[int(named[2])]}" if int(named[2]) < len(lines) else ""
