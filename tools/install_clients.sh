@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs the real agent clients that `make test-clients` runs, at the versions pinned here and nowhere else.
+# Installs the real agent clients that `make test-clients` runs, at the versions pinned here and nowhere else, and the
+# conformance suites of MCP with the Node that they need.
 #   install_clients.sh [DIR [name ...]]
 # DIR is $CLEW_CLIENTS or ~/.cache/clew/clients; each client has a folder of its own below it. Without names: all.
 # What is there in its pinned version is left alone, and a second install waits for the first.
@@ -13,6 +14,9 @@ gemini-cli   @google/gemini-cli             0.61.0
 copilot      @github/copilot                1.0.102
 pi           @mariozechner/pi-coding-agent  0.73.1
 qwen-code    @qwen-code/qwen-code           0.15.10
+node         node                           22.23.3
+conformance  @modelcontextprotocol/conformance  0.1.16
+conformance-next  @modelcontextprotocol/conformance  0.2.0-alpha.12
 "
 
 dir=${1:-${CLEW_CLIENTS:-$HOME/.cache/clew/clients}}

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from clew.service.capture import Captured, Finds
     from clew.service.files import Touching
     from clew.service.forks import Difference
+    from clew.service.knowledge import Recall
     from clew.service.materialise import Materialised
     from clew.service.search import Found
     from clew.service.sessions import SessionDetail, SessionInfo, SessionLine
@@ -102,6 +103,11 @@ class Plane:
     def search(self, query: str = "", **filters: Any) -> Found:
         """Search what was asked, answered, run and returned; the filters are those of `clew search`."""
         found: Found = self.client.call("search", query=query, **filters)
+        return found
+
+    def recall(self, query: str = "", **filters: Any) -> Recall:
+        """Facts, decisions and progress of all sessions, the newest first; the filters are those of `clew recall`."""
+        found: Recall = self.client.call("recall", query=query, **filters)
         return found
 
     def usage(self, *by: str, **filters: Any) -> UsageReport:

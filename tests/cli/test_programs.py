@@ -2,10 +2,12 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
 import threading
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -200,6 +202,26 @@ def test_connect_shows_the_change_makes_it_and_disconnect_undoes_it(clew: Clew, 
     assert known["connected"] is True
     assert clew("disconnect", "claude-code", "--yes", **mine).code == 0
     assert settings.read_text() == before
+
+
+def test_the_server_is_this_python_with_this_home_and_takes_no_module_from_where_an_agent_works(
+    clew: Clew, tmp_path: Path
+) -> None:
+    mine = {"HOME": str(tmp_path), "CODEX_HOME": ""}
+    for home, own in ((str(tmp_path / ".clew"), []), (str(tmp_path / "else"), ["--home", str(tmp_path / "else")])):
+        assert clew("connect", "codex", "--yes", CLEW_HOME=home, **mine).code == 0
+        entry = tomllib.loads((tmp_path / ".codex/config.toml").read_text())["mcp_servers"]["clew"]
+        assert entry["args"] == ["-P", "-m", "clew", *own, "mcp"]
+        assert entry["env"] == {"CLEW_RUNTIME": "codex"}
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work/json.py").write_text("raise SystemExit(9)")
+    done = subprocess.run([entry["command"], *entry["args"][:-1], "--version"], cwd=tmp_path / "work", check=False)
+    assert done.returncode == 0
+    told = clew("connect", "claude-code", "--yes", "--json", HOME=str(tmp_path), CLAUDE_CONFIG_DIR="").objects[0]
+    assert shlex.split(told["by_hand"].splitlines()[-1])[:7] == [
+        "claude", "mcp", "add", "--scope", "user", "clew", "--env",
+    ]  # fmt: skip
+    assert "SERVER_COMMAND" not in told["by_hand"]
 
 
 def test_connect_leaves_broken_settings_alone(clew: Clew, tmp_path: Path) -> None:

@@ -207,7 +207,10 @@ def responses(model: str, answer: Answer) -> tuple[Json, Events]:
         ]
     for tool, arguments in answer.calls:
         packed = json.dumps(arguments)
-        call = {"type": "function_call", "id": _new("fc_"), "call_id": _new("call_"), "name": tool}
+        # Codex keeps the tools of an MCP server in a namespace of their own: `mcp__clew/recall`.
+        namespace, _, name = tool.rpartition("/")
+        call = {"type": "function_call", "id": _new("fc_"), "call_id": _new("call_"), "name": name}
+        call |= {"namespace": namespace} if namespace else {}
         item = {**call, "arguments": packed, "status": "completed"}
         index = len(output)
         at = {"item_id": item["id"], "output_index": index}

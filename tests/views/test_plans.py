@@ -7,6 +7,7 @@ import pytest
 from psycopg import sql
 from psycopg.rows import tuple_row
 
+from clew.model.access import Reach
 from clew.model.query import parse
 from clew.service import Context, call
 from clew.store import open_store
@@ -19,9 +20,9 @@ FAR = 2**62
 # Three tables as a year of work fills them: hours, sessions, words of all kinds of rarity, and tags.
 FILL = """
 INSERT INTO listing (session, project, id, title, agent, person, runtime, machine, folder, state, outcome, events,
-    turns, calls, errors, began_at, said_at, kept_at, last_at)
+    turns, calls, errors, began_at, said_at, kept_at, last_at, private)
 SELECT n, n % 7, 'id' || n, 'title', 'agent' || n % 20, 'person:' || n % 5, 'runtime' || n % 8, 'machine' || n % 3,
-    '', (ARRAY['active', 'paused', 'closed'])[n % 3 + 1], '', 9, 3, 3, n % 2, n * 1000, n * 1000, n * 1000, n * 1000
+    '', (ARRAY['active', 'paused', 'closed'])[n % 3 + 1], '', 9, 3, 3, n % 2, n * 1000, n * 1000, n * 1000, n * 1000, 0
 FROM generate_series(1, 3000) AS n;
 INSERT INTO touched (session, type, what, name, read, written, read_seq, written_seq, last_at)
 SELECT n % 3000, 'file', 'src/file' || n || '.py', 'file' || n % 900 || '.py', 1, 0, 1, 0, n
@@ -41,18 +42,21 @@ PAGE: dict[str, Any] = {"before": FAR, "first": 0, "limit": 50}
 LIST: dict[str, Any] = {"before_at": FAR, "before": FAR, "limit": 50}
 WORDS = [match("pg", parse(text)) for text in ("rare77", "common", "common w7", "rare*", "w7 -common")]
 TAGGED = match("pg", parse("common w7"), tags=[tag(ROLE, "asked"), tag(PROJECT, 1)])
+REACH = Reach(
+    me="person:1", projects=frozenset({"p"}), agents=frozenset({("p", "a"), ("", "b")}), sessions=frozenset({"s"})
+).parameters({"p": 3}, {"s": 7})
 TIMES: list[dict[str, Any]] = [{}, {"since": 1000}, {"until": 90_000}, {"since": 1000, "until": 90_000}]
 
 STATEMENTS: dict[str, list[dict[str, Any]]] = {
     "hits": [
         {**PAGE, "match": words, **more}
         for words in (*WORDS, TAGGED)
-        for more in (*TIMES, {"state": "paused"}, {"before": 5000, "first": 4000}, {"limit": 1000})
+        for more in (*TIMES, {"state": "paused"}, {"before": 5000, "first": 4000}, {"limit": 1000}, REACH)
     ],
     "hits_count": [
-        {**PAGE, "match": words, **more} for words in (*WORDS, TAGGED) for more in (*TIMES, {"state": "paused"})
+        {**PAGE, "match": words, **more} for words in (*WORDS, TAGGED) for more in (*TIMES, {"state": "paused"}, REACH)
     ],
-    "passages": [{**PAGE, **more} for more in (*TIMES, {"state": "paused"}, {"before": 5000})],
+    "passages": [{**PAGE, **more} for more in (*TIMES, {"state": "paused"}, {"before": 5000}, REACH)],
     "passage_last": [{"first": 1024, "beyond": 2048}],
     "passage_spilled": [{}],
     "listing": [
@@ -61,12 +65,13 @@ STATEMENTS: dict[str, list[dict[str, Any]]] = {
             {}, {"project": 3}, {"agent": "agent7"}, {"person": "person:1"}, {"runtime": "runtime3"},
             {"state": "paused"}, {"machine": "machine1"}, {"since": 5000}, {"until": 5000}, {"failed": 1},
             {"keys": "[1, 2, 3]"}, {"keys": "[]"}, {"project": 3, "agent": "agent7", "state": "paused", "since": 7},
-            {"before_at": 5000, "before": 17}, {"limit": 10_000},
+            {"before_at": 5000, "before": 17}, {"limit": 10_000}, REACH,
         )
     ],
     "listing_of": [{"session": 7}],
     "touched_by_name": [
-        {"name": "file7.py", "limit": 50, **more} for more in ({}, {"type": "file"}, {"project": 3}, {"limit": 100_000})
+        {"name": "file7.py", "limit": 50, **more}
+        for more in ({}, {"type": "file"}, {"project": 3}, {"limit": 100_000}, REACH)
     ],
     "speaking_of": [{"session": 7}],
     "spending": [{"since": 0, "until": 10_000, "offset": 0, "keys": "[1, 2, 3]"}],

@@ -101,23 +101,42 @@ def commands(json_option: Callable[..., Any], complete_id: Callable[..., Any]) -
     @click.option("--as", "form", type=click.Choice(FORMS), default="markdown", show_default=True, help="The form.")
     @click.option("--out", "-o", default="", metavar="PATH", help="A file, or a folder for it. [default: stdout]")
     @click.option("--upto", type=int, metavar="SEQ", help="Only up to this event.")
+    @click.option("--with-secrets", "secrets", is_flag=True, help="The exact bytes, with the secrets in them.")
     @json_option
     @click.pass_obj
-    def export(plane: Any, session: str, form: str, out: str, upto: int | None, as_json: bool) -> None:
-        """Export a session: its native files byte for byte, or its conversation in a form others read."""
-        files = plane.call("export", session=session, form=form, upto=upto)
+    def export(
+        plane: Any, session: str, form: str, out: str, upto: int | None, secrets: bool, as_json: bool
+    ) -> None:  # fmt: skip
+        """Export a session: its native files, or its conversation in a form others read. Secrets are masked."""
+        files = plane.call("export", session=session, form=form, upto=upto, secrets=secrets)
         if not out:
             if len(files) > 1:
                 raise InvalidInput(f"the session has {len(files)} native files; name a folder with --out")
             sys.stdout.buffer.write(files[0].data)
             sys.stdout.buffer.flush()
+            _masked(files)
             return
         written = [_save(out, file.name, file.data, several=len(files) > 1) for file in files]
         if as_json:
-            print_json([{"file": path, "bytes": len(file.data)} for path, file in zip(written, files, strict=True)])
+            print_json(
+                [
+                    {"file": path, "bytes": len(file.data), "masked": file.masked}
+                    for path, file in zip(written, files, strict=True)
+                ]
+            )
         else:
             for path in written:
                 click.echo(path)
+            _masked(files)
+
+    @click.command()
+    @click.argument("session", metavar="[ID]", required=False, shell_complete=complete_id)
+    @click.option("--project", default="", metavar="NAME", help="Only this project.")
+    @json_option
+    @click.pass_obj
+    def scan(plane: Any, session: str | None, project: str, as_json: bool) -> None:
+        """Look for secrets in a session, in a project or in everything. Shows where, never the secret."""
+        _scan(plane, session, project, as_json=as_json)
 
     @click.command()
     @json_option
@@ -143,6 +162,7 @@ def commands(json_option: Callable[..., Any], complete_id: Callable[..., Any]) -
         import_,
         resume,
         export,
+        scan,
         runtimes,
         edit("connect", "Connect an agent program: show the change to its settings, then make it."),
         edit("disconnect", "Disconnect an agent program: take out exactly what connecting put in."),
@@ -309,6 +329,67 @@ def _run(plane: Any, made: Any) -> None:
         raise InvalidInput(f"{made.command[0]} is not on the PATH; install it, or use --print") from None
     _capture(plane, [], made.runtime, "", as_json=False, quiet=True)
     raise click.exceptions.Exit(done.returncode)
+
+
+# Secrets --------------------------------------------------------------------------------------------------------------
+
+
+def _masked(files: list[Any]) -> None:
+    """How many secrets were masked, to a person."""
+    rules = Counter[str]()
+    for file in files:
+        rules.update(file.masked)
+    if rules:
+        kinds = ", ".join(f"{times:,} {rule}" for rule, times in rules.most_common())
+        click.echo(f"masked: {_counted(rules.total(), 'secrets')} ({kinds}); --with-secrets keeps them", err=True)
+
+
+def _scan(plane: Any, session: str | None, project: str, *, as_json: bool) -> None:
+    found: list[Any] = []
+    rules = Counter[str]()
+    events = size = 0
+    for portion in _scanned(plane, session, project, progress=not as_json and sys.stderr.isatty()):
+        found += portion.found
+        rules.update(portion.rules)
+        events, size = events + portion.events, size + portion.bytes
+        if as_json:
+            print_json(portion.found)
+    sessions = len({one.session for one in found})
+    total = {
+        "total": True, "secrets": rules.total(), "rules": dict(rules.most_common()), "sessions": sessions,
+        "events": events, "bytes": size,
+    }  # fmt: skip
+    if as_json:
+        print_json(total)
+        return
+    from clew.cli.render import secrets
+
+    secrets(found, total)
+
+
+def _scanned(plane: Any, session: str | None, project: str, *, progress: bool) -> Iterator[Any]:
+    """The log, a portion at a time, with a bar on a terminal."""
+    if not progress:
+        yield from _portions(plane, session, project)
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    end = plane.call("show", session=session).session.head if session else plane.client.last_position()
+    columns = (TextColumn("looking for secrets"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("scan", total=end)
+        for portion in _portions(plane, session, project):
+            bar.update(task, completed=portion.next or end)
+            yield portion
+
+
+def _portions(plane: Any, session: str | None, project: str) -> Iterator[Any]:
+    after: int | None = 0
+    while after is not None:
+        portion = plane.call("scan", session=session, project=project, after=after)
+        after = portion.next
+        yield portion
 
 
 # Export and settings --------------------------------------------------------------------------------------------------

@@ -16,6 +16,8 @@ from clew.model.retention import Policy
 from clew.service.care import Collected
 from clew.service.connecting import Known
 from clew.service.forks import Difference, Side
+from clew.service.knowledge import Decided, Noted, Recall, Recalled, Remembered
+from clew.service.redaction import Secret
 from clew.service.sessions import Changed, SessionDetail, SessionInfo
 from clew.store.forget import Erased, Pruned
 from clew.store.leases import Lease
@@ -128,6 +130,53 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
+def remembered(one: Remembered) -> None:
+    click.echo(one.fact)
+    click.echo(f"kept in {one.session} as event {one.seq}; find it with: clew recall", err=True)
+
+
+def decided(one: Decided) -> None:
+    click.echo(one.decision)
+    click.echo(f"kept in {one.session} as event {one.seq}; find it with: clew recall", err=True)
+
+
+def noted(one: Noted) -> None:
+    click.echo(f"{one.session} event {one.seq}")
+
+
+def recalled(found: Recall) -> None:
+    if not found.found:
+        more = f"; go on looking with: --after {found.next}" if found.next else ""
+        click.echo(f"nothing of that is known{more}", err=True)
+        return
+    rows = ((one.session[:10], str(one.seq), ago(one.at), one.kind, one.id, _known(one)) for one in found.found)
+    table(("session", "seq", "when", "kind", "id", "what is known"), rows, wrapped="what is known")
+    if found.next:
+        click.echo(f"the next page: --after {found.next}", err=True)
+
+
+def _known(one: Recalled) -> str:
+    """What is known, in one line: the fact, the choice with its reason, or what is done, next and open."""
+    said = [one.text] if one.kind != "progress" else [f"done: {one.text}"] if one.text else []
+    said += [f"because {one.why}"] if one.why else []
+    said += [f"not {', '.join(one.rejected)}"] if one.rejected else []
+    said += [f"next: {one.next}"] if one.next else []
+    said += [f"open: {'; '.join(one.open)}"] if one.open else []
+    return one_line("; ".join(said), 400)
+
+
+def secrets(found: list[Secret], total: dict[str, Any]) -> None:
+    if found:
+        rows = ((one.session[:10], str(one.seq), one.rule, str(one.times), one_line(one.context)) for one in found)
+        table(("session", "seq", "rule", "times", "where"), rows)
+        kinds = (f"{rule} {times:,}" for rule, times in total["rules"].items())
+        click.echo(f"{count(total['secrets'], 'secret')} in {count(total['sessions'], 'session')}: {', '.join(kinds)}")
+    click.echo(
+        f"{'no secrets: ' * (not found)}{count(total['events'], 'event')} looked at, {total['bytes'] / 1e6:,.1f} MB",
+        err=True,
+    )
+
+
 def verified(found: list[Verified]) -> None:
     problems = [problem for one in found for problem in one.problems]
     if problems:
@@ -223,6 +272,12 @@ RENDER: dict[str, Callable[[Any], None]] = {
     "budget": lambda one: show_budget(one),
     "fork": forked,
     "diff": diff,
+    "remember": remembered,
+    "decide": decided,
+    "progress": noted,
+    "retire": noted,
+    "reverse": noted,
+    "recall": recalled,
     "verify": verified,
     "lease_acquire": leased,
     "lease_renew": leased,

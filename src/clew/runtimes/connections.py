@@ -5,7 +5,8 @@ program's home; one that begins with `~/` is below the person's.
 
 Our entries are known by what is in them: a hook's command ends with MARK, a server's environment has CLEW_RUNTIME
 (which also tells the server whose it is), a file of ours begins with OWN_FILE. Whatever else is there is left alone.
-An empty `mcp` adds no server; a settings file for which nothing is left to say is then returned empty.
+An empty `mcp` adds no server; a settings file for which nothing is left to say is then returned empty. SERVER_COMMAND
+in what is left to do by hand stands for the server's command.
 """
 
 import json
@@ -322,7 +323,8 @@ CONNECTIONS: dict[str, Connecting] = {
             ),
         ),
         # Its servers are in .claude.json, which every running Claude Code rewrites and which holds logins: not ours.
-        by_hand="Sessions that are already open run the hooks after a restart.",
+        by_hand="Sessions that are already open run the hooks after a restart. Add clew's MCP server with:\n"
+        "claude mcp add --scope user clew --env CLEW_RUNTIME=claude-code -- SERVER_COMMAND",
     ),
     "codex": Connecting(
         edits=(
@@ -370,6 +372,10 @@ CONNECTIONS: dict[str, Connecting] = {
             _json("~/.config/opencode/opencode.json", _server("opencode", _opencode_server, "mcp")),
         ),
         by_hand="Restart OpenCode.",
+    ),
+    "qwen-code": Connecting(
+        edits=(_json("settings.json", _server("qwen-code", _plain_server, "mcpServers")),),
+        by_hand="Restart Qwen Code. It gets the MCP server and no hooks: `clew capture --watch` follows its sessions.",
     ),
     "pi": Connecting(
         edits=(_own_file("extensions/clew.ts", _PI_EXTENSION),),

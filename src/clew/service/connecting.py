@@ -1,5 +1,7 @@
 """Connect: edit an agent program's settings so that it tells clew of its sessions, and undo exactly that."""
 
+import shlex
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +16,8 @@ from clew.service.finding import find, home_of
 from clew.service.registry import Context, operation
 
 Name = Annotated[str, msgspec.Meta(description="The runtime.")]
+# Stands for the server's command in what is left to do by hand.
+SERVER_COMMAND = "SERVER_COMMAND"
 DryRun = Annotated[bool, msgspec.Meta(description="Show the changes and make none.")]
 
 
@@ -81,24 +85,25 @@ def list_runtimes(context: Context) -> list[Known]:
 
 @operation(right=Right.ADMINISTER)
 def connect(context: Context, *, runtime: Name, dry_run: DryRun = False) -> Connected:
-    """Connect an agent program: hooks that capture its sessions live and brief new ones."""
-    return _edit(runtime, add=True, dry_run=dry_run)
+    """Connect an agent program: hooks that capture its sessions live and brief new ones, and clew's MCP server."""
+    return _edit(context, runtime, add=True, dry_run=dry_run)
 
 
 @operation(right=Right.ADMINISTER)
 def disconnect(context: Context, *, runtime: Name, dry_run: DryRun = False) -> Connected:
     """Disconnect an agent program: take out exactly what connecting put in."""
-    return _edit(runtime, add=False, dry_run=dry_run)
+    return _edit(context, runtime, add=False, dry_run=dry_run)
 
 
-def _edit(name: str, *, add: bool, dry_run: bool) -> Connected:
+def _edit(context: Context, name: str, *, add: bool, dry_run: bool) -> Connected:
     one = runtime(name)
     found = _connecting(name)
     if found is None:
         raise InvalidInput(
             f"{one.title} has no hooks clew can use; `clew capture --watch` follows its sessions instead", runtime=name
         )
-    planned = [(path, before, after) for path, before, after in (_plan(one, edit, add) for edit in found.edits)]
+    server = _server(context.home)
+    planned = [_plan(one, edit, server if add else None) for edit in found.edits]
     changes = [(path, before, after) for path, before, after in planned if before != after]
     # Every edit was worked out before the first is made, so that bad settings leave everything as it was.
     for path, _, after in changes if not dry_run else []:
@@ -113,7 +118,7 @@ def _edit(name: str, *, add: bool, dry_run: bool) -> Connected:
         connected=add,
         applied=not dry_run,
         changes=[Changed(path=str(path), diff=_diff(path, before, after)) for path, before, after in changes],
-        by_hand=found.by_hand if add else "",
+        by_hand=found.by_hand.replace(SERVER_COMMAND, shlex.join(server)) if add else "",
     )
 
 
@@ -124,15 +129,24 @@ def _connecting(name: str) -> Connecting | None:
     return CONNECTIONS.get(name) or runtime(name).connection
 
 
-def _plan(one: Runtime, edit: Edit, add: bool) -> tuple[Path, bytes | None, bytes | None]:
+def _plan(one: Runtime, edit: Edit, server: list[str] | None) -> tuple[Path, bytes | None, bytes | None]:
+    """A settings file as it is and as it will be: with this server and the hooks, or without what is ours."""
     path = Path.home() / edit.path[2:] if edit.path.startswith("~/") else home_of(one) / edit.path
     before = path.read_bytes() if path.exists() else None
-    if add:
-        # No server yet that a program could talk to; an empty command leaves the entry out.
+    if server is not None:
         from clew.hook import command
 
-        return path, before, edit.add(before, command(), []) or None
+        return path, before, edit.add(before, command(), server) or None
     return path, before, edit.remove(before) if before is not None else None
+
+
+def _server(home: str) -> list[str]:
+    """The command of the MCP server: this Python and this home, and no module from the folder an agent works in.
+
+    Programs start it with few of a person's variables, so that a home of one's own has to be said.
+    """
+    own = [] if not home or Path(home) == Path.home() / ".clew" else ["--home", home]
+    return [sys.executable, "-P", "-m", "clew", *own, "mcp"]
 
 
 def _is_connected(one: Runtime) -> bool | None:
@@ -141,7 +155,7 @@ def _is_connected(one: Runtime) -> bool | None:
     if found is None:
         return None
     try:
-        plans = [_plan(one, edit, add=False) for edit in found.edits]
+        plans = [_plan(one, edit, None) for edit in found.edits]
     except (InvalidInput, OSError):
         return False
     return any(before != after for _, before, after in plans)

@@ -12,7 +12,15 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from clew.model.events import CallMade, CallReturned, Event, RuntimeAttached
+from clew.model.events import (
+    CallMade,
+    CallReturned,
+    DecisionMade,
+    Event,
+    FactLearned,
+    ProgressNoted,
+    RuntimeAttached,
+)
 from clew.model.passage import Passage, passage_of
 from clew.model.query import Query, Term
 from clew.model.session import Session
@@ -22,7 +30,7 @@ from clew.views.contract import is_first, origin_of, storable, when
 
 # Of the private use area, so that no word has it (model/words.py).
 MARK = "\ue000"
-ROLE, PROJECT, SESSION, RUNTIME, AGENT, PERSON, TOOL, OUTCOME, CUT = "rpsuawtox"
+ROLE, PROJECT, SESSION, RUNTIME, AGENT, PERSON, TOOL, OUTCOME, CUT, KNOWN = "rpsuawtoxk"
 
 SECOND_US = 1_000_000
 HOUR = 3600
@@ -54,7 +62,7 @@ class Passages:
     """The fold of the text index."""
 
     name: ClassVar[str] = "text"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
     def __init__(self, tx: Transaction, session: Callable[[int], Session], dialect: str) -> None:
         self._tx = tx
@@ -95,6 +103,8 @@ class Passages:
             found += f" {tag(TOOL, tool)}"
         if isinstance(event.body, CallReturned):
             found += f" {tag(OUTCOME, 'error' if event.body.failed else 'success')}"
+        elif isinstance(event.body, FactLearned | DecisionMade | ProgressNoted):
+            found += f" {tag(KNOWN)}"
         return f"{found} {tag(CUT)}" if said.cut else found
 
     def _text(self, texts: tuple[str, ...], tags: str) -> str:

@@ -1,0 +1,117 @@
+"""Resources: sessions as addresses. What is cut ends with the address that goes on."""
+
+import re
+from typing import Any, NamedTuple
+
+import msgspec
+
+from clew.mcp.outgoing import ABOUT, block, mask_of, values_of
+from clew.mcp.tools import read_brief, read_slice
+from clew.model.errors import NotFound
+from clew.model.ids import ALPHABET
+from clew.model.plain import plain
+from clew.service import Context, call
+
+PAGE = 20
+# A person chose to read this, so it may be longer than what a tool gives back.
+MOST_CHARACTERS = 100_000
+MOST_EVENTS = 1000
+
+_ADDRESS = re.compile(
+    rf"clew://session/([{ALPHABET}]{{1,20}})(?:/(brief)|/events/(\d{{1,15}})-(\d{{1,15}}))?", re.ASCII
+)
+
+
+class Listed(NamedTuple):
+    """A session among the resources."""
+
+    uri: str
+    name: str
+    description: str
+
+
+class Read(NamedTuple):
+    """What is at an address."""
+
+    uri: str
+    media_type: str
+    text: str
+
+
+class Template(NamedTuple):
+    """A kind of address."""
+
+    uri: str
+    name: str
+    description: str
+    media_type: str
+
+
+TEMPLATES = (
+    Template(
+        "clew://session/{id}",
+        "session",
+        "Where a session stands: state, head, lineage, and how much it knows.",
+        "application/json",
+    ),
+    Template(
+        "clew://session/{id}/brief",
+        "brief",
+        "What the next worker needs to continue a session, on a page.",
+        "text/plain",
+    ),
+    Template(
+        "clew://session/{id}/events/{from}-{to}",
+        "events",
+        "What was said and done in a session, from one seq to another.",
+        "text/plain",
+    ),
+)
+
+
+def listed(context: Context, cursor: str) -> tuple[list[Listed], str]:
+    """The sessions with the latest activity, and the cursor of those that follow."""
+    given = {"limit": PAGE, **({"before": cursor} if cursor else {})}
+    found = call(context, "sessions", given)
+    mask = mask_of(context)
+    lines = [
+        Listed(
+            uri=f"clew://session/{one.id}",
+            name=plain(mask(" ".join(one.title.split()) or "(untitled)"))[:100],
+            description=plain(mask(" ".join(part for part in (one.runtime, one.project, one.state) if part)))[:200],
+        )
+        for one in found
+    ]
+    return lines, found[-1].id if len(found) == PAGE else ""
+
+
+def read(context: Context, uri: str) -> Read:
+    """What is at an address of ours."""
+    found = _ADDRESS.fullmatch(uri)
+    if found is None:
+        raise NotFound(f"{uri[:200]!r} is no address here; there are {', '.join(one.uri for one in TEMPLATES)}")
+    id, brief, first, last = found.groups()
+    if brief:
+        return Read(uri, "text/plain", read_brief(context, id).text)
+    if first:
+        return Read(uri, "text/plain", _events(context, id, max(1, int(first)), int(last)))
+    return Read(uri, "application/json", msgspec.json.encode(_session(context, id)).decode())
+
+
+def _session(context: Context, id: str) -> dict[str, Any]:
+    shown = call(context, "show", {"session": id})
+    values = {
+        "session": shown.session, "lineage": shown.lineage, "forks": len(shown.forks), "facts": len(shown.facts),
+        "decisions": len(shown.decisions), "progress": shown.progress, "touched": len(shown.working_set),
+    }  # fmt: skip
+    return {"about": ABOUT, **values_of(values, mask_of(context))}
+
+
+def _events(context: Context, id: str, first: int, last: int) -> str:
+    if last < first:
+        raise NotFound(f"no events from {first} to {last}; the first seq comes first")
+    count = min(last - first + 1, MOST_EVENTS)
+    found = read_slice(context, id, str(first), count, most=MOST_CHARACTERS)
+    on = int(found.next or 0)
+    after = f"It goes on at clew://session/{id}/events/{on}-{last}" if on and on <= last else ""
+    return block(found.text, f"Session {id}, events {first} to {found.last_seq}:", after=after)

@@ -1,0 +1,410 @@
+"""The tools: which operation each one is, what it takes, and what a model has to know to use it well."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from clew.mcp.outgoing import LONGEST, MOST_CHARACTERS, SHORTEST, Answer, Mask, answer, block, mask_of, size, values_of
+from clew.mcp.transcript import Slice, inside, place, transcript
+from clew.model.errors import InvalidInput, NotFound, TooLarge
+from clew.model.plain import plain
+from clew.service import Context, call
+from clew.service.registry import Parameter, one
+
+# More than this is no call of a model; a program that appends much has the Python API and HTTP.
+MOST_BYTES = 1024 * 1024
+
+Arguments = dict[str, Any]
+
+
+class Tool(msgspec.Struct, frozen=True, kw_only=True):
+    """One tool: its name, what a model reads of it, the shape of its arguments, and what it does with them."""
+
+    name: str
+    description: str
+    arguments: type[msgspec.Struct]
+    run: Callable[[Context, Arguments], Answer]
+    reads: bool
+    """Whether it changes nothing."""
+    origin: Callable[[Context, str], Arguments] = lambda context, runtime: {}
+    """What it also says of the program that calls it."""
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        return _plain_schema(msgspec.json.schema(self.arguments))
+
+    def __call__(self, context: Context, arguments: Mapping[str, Any], *, runtime: str = "") -> Answer:
+        """Check the arguments and do it; every refusal is a `ClewError` with its code."""
+        if (found := len(msgspec.json.encode(arguments))) > MOST_BYTES:
+            raise TooLarge(f"{self.name}: arguments of {found:,} bytes are too many; the limit is {MOST_BYTES:,}")
+        try:
+            parsed = msgspec.convert(dict(arguments), self.arguments)
+        except msgspec.ValidationError as error:
+            raise InvalidInput(
+                f"{self.name}: {error}; it takes {', '.join(self.arguments.__struct_fields__)}"
+            ) from None
+        given = self.origin(context, runtime) if runtime else {}
+        given |= {
+            name: value for name in parsed.__struct_fields__ if (value := getattr(parsed, name)) not in (None, "")
+        }
+        return self.run(context, given)
+
+
+# Tools that are one operation -----------------------------------------------------------------------------------------
+
+# What a tool calls a parameter of an operation, where the two differ: a model sees what state it has to carry.
+_RENAMED = {"session": "session_id", "expect": "expected_seq", "lease": "lease_epoch"}
+_TOLD = {
+    "session_id": "The session's id, or a beginning of it that no other session has.",
+    "expected_seq": "The head you know. If somebody wrote since, the call is refused with stale_head.",
+    "lease_epoch": "The epoch of the lease you hold, if you hold one.",
+    "after": "The `next` of the answer before, with everything else the same.",
+    "limit": "How many at the most.",
+    "project": "The name of a project.",
+}
+
+
+def _tool(
+    name: str,
+    operation: str,
+    description: str,
+    *takes: str,
+    renamed: Mapping[str, str] | None = None,
+    defaults: Mapping[str, Any] | None = None,
+    types: Mapping[str, Any] | None = None,
+    told: Mapping[str, str] | None = None,
+    origin: Callable[[Context, str], Arguments] = lambda context, runtime: {},
+    part: str = "",
+    reads: bool = False,
+    stored: bool = False,
+) -> Callable[[], Tool]:
+    """A tool for an operation, with these of its parameters; made when it is asked for, as operations are."""
+
+    def make() -> Tool:
+        names = {**_RENAMED, **(renamed or {})}
+        known = {parameter.name: parameter for parameter in one(operation).parameters}
+        told_of = {**_TOLD, **(told or {})}
+        fields = [
+            _field(known[taken], names.get(taken, taken), types or {}, defaults or {}, told_of) for taken in takes
+        ]
+        back = {names.get(taken, taken): taken for taken in takes}
+        pages = "limit" in takes
+
+        def run(context: Context, arguments: Arguments) -> Answer:
+            given = {back.get(name, name): value for name, value in arguments.items()}
+            mask = mask_of(context)
+            if not pages:
+                return answer(_values(call(context, operation, given), mask, LONGEST, part, given), stored=stored)
+            return answer(_page(context, operation, given, mask, part), stored=stored)
+
+        return Tool(
+            name=name,
+            description=inspect.cleandoc(description),
+            arguments=msgspec.defstruct(name, fields, kw_only=True, forbid_unknown_fields=True),
+            run=run,
+            reads=reads,
+            origin=origin,
+        )
+
+    return make
+
+
+def _field(
+    parameter: Parameter, name: str, types: Mapping[str, Any], defaults: Mapping[str, Any], told: Mapping[str, str]
+) -> tuple[Any, ...]:
+    kind = types.get(parameter.name, parameter.type)
+    kind = Annotated[kind, msgspec.Meta(description=told[name])] if name in told else kind
+    if parameter.required:
+        return (name, kind)
+    return (name, kind, defaults.get(parameter.name, parameter.default))
+
+
+def _values(result: Any, mask: Mask, longest: int, part: str, given: Arguments) -> dict[str, Any]:
+    values = values_of(result, mask, longest)
+    if not isinstance(values, list):
+        # What was asked for is there even when there is none.
+        return {part: [], **values} if part else dict(values)
+    # A list says by its length that there may be more; it goes on after its last one.
+    return {part: values, **({"next": values[-1]["session_id"]} if len(values) == given["limit"] else {})}
+
+
+def _page(context: Context, operation: str, given: Arguments, mask: Mask, part: str) -> dict[str, Any]:
+    """A page that a model can take: a smaller one, if the one asked for has too much text."""
+    while True:
+        result = call(context, operation, given)
+        values = _values(result, mask, LONGEST, part, given)
+        if size(values) <= MOST_CHARACTERS:
+            return values
+        if given["limit"] == 1:
+            return _values(result, mask, SHORTEST, part, given)
+        fitting = given["limit"] * MOST_CHARACTERS // size(values)
+        given = {**given, "limit": max(1, min(fitting, given["limit"] - 1))}
+
+
+# Reading --------------------------------------------------------------------------------------------------------------
+
+
+class ReadSession(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    session_id: Annotated[str, msgspec.Meta(description=_TOLD["session_id"])]
+    form: Annotated[
+        Literal["transcript", "brief"],
+        msgspec.Meta(
+            description="`brief`: goal, progress, decisions, facts and files on a page. `transcript`: what was said."
+        ),
+    ] = "transcript"
+    from_seq: Annotated[int, msgspec.Meta(ge=1, le=2**53, description="The first event of the slice.")] = 1
+    count: Annotated[int, msgspec.Meta(ge=1, le=500, description="How many events at the most.")] = 50
+    cursor: Annotated[
+        str,
+        msgspec.Meta(description="Go on from here, instead of from_seq: the `next` of a slice, or SEQ+N from a cut."),
+    ] = ""
+
+
+def _read(context: Context, arguments: Arguments) -> Answer:
+    id = arguments["session_id"]
+    if arguments["form"] == "brief":
+        return read_brief(context, id)
+    found = read_slice(context, id, arguments.get("cursor") or str(arguments["from_seq"]), arguments["count"])
+    values = {"session_id": id, "transcript": found.text, "last_seq": found.last_seq}
+    values |= {"next": found.next} if found.next else {}
+    after = f"next: {found.next}" if found.next else "That was the end of the session."
+    return _with_text(values, block(found.text, f"Session {id}:", after=after))
+
+
+def _with_text(values: dict[str, Any], text: str) -> Answer:
+    return msgspec.structs.replace(answer(values, stored=True), text=text)
+
+
+def read_brief(context: Context, id: str) -> Answer:
+    """The brief of a session."""
+    brief = call(context, "brief", {"session": id})
+    mask = mask_of(context)
+    values = {"session_id": brief.session, "brief": plain(mask(brief.text)), "folder": plain(mask(brief.cwd))}
+    text = block(values["brief"], f"Brief of session {brief.session}:")
+    return _with_text({name: value for name, value in values.items() if value}, text)
+
+
+def read_slice(context: Context, id: str, cursor: str, count: int, *, most: int = MOST_CHARACTERS) -> Slice:
+    """A slice of a session's transcript."""
+    at = place(cursor)
+    if at.is_inside:
+        events = call(context, "events", {"session": id, "after": max(0, at.seq - 1), "limit": 1})
+        if not events or events[0].seq != at.seq:
+            raise NotFound(f"session {id} has no event {at.seq}; use a cursor that read_session gave", session=id)
+        return inside(events[0], mask_of(context), at.character, most=most)
+    # One more than is wanted tells whether there is more.
+    events = call(context, "events", {"session": id, "after": max(0, at.seq - 1), "limit": count + 1})
+    return transcript(events[:count], mask_of(context), more=len(events) > count, most=most)
+
+
+def _read_session() -> Tool:
+    return Tool(
+        name="read_session",
+        description=inspect.cleandoc(
+            """
+            Read a session: its `brief` first, when you want to know what it is about and where it stands; its
+            transcript, when you need what was said. search_sessions and recall give a seq: pass it as from_seq, a few
+            less, with a small count. An answer has at most 20,000 characters; `next` is the cursor of what follows, and
+            a long event is cut with the cursor that reads on in it.
+            """
+        ),
+        arguments=ReadSession,
+        run=_read,
+        reads=True,
+    )
+
+
+# The list -------------------------------------------------------------------------------------------------------------
+
+_DRAFTS = Annotated[
+    list[dict[str, Any]],
+    msgspec.Meta(
+        min_length=1,
+        max_length=100,
+        description='Events, such as {"kind": "message_added", "role": "assistant", "text": "..."}, '
+        '{"kind": "call_made", "call": "c1", "tool": "shell", "input": {...}} or {"kind": "call_returned", '
+        '"call": "c1", "output": "..."}. With a "source" of your own, the same event sent twice is kept once.',
+    ),
+]
+
+_MADE = (
+    _tool(
+        "search_sessions",
+        "search",
+        """
+        Search what was said and done in every session, of every agent program, that you may read. Use it to find how
+        something was done, failed or was discussed before. Every word has to be there: use one to three words that are
+        rare, "a phrase", or a prefix*. Gives sessions with snippets and the seq of each; read around one with
+        read_session.
+        """,
+        "query", "project", "runtime", "agent", "role", "tool", "outcome", "file", "since", "until", "limit", "after",
+        defaults={"limit": 5},
+        part="sessions",
+        reads=True,
+        stored=True,
+    ),
+    _tool(
+        "list_sessions",
+        "sessions",
+        """
+        List sessions, those with the latest activity first. Use it to find the session to continue, or your own. Gives
+        ids, titles, states and heads.
+        """,
+        "project", "agent", "person", "runtime", "state", "file", "since", "limit", "before",
+        renamed={"before": "after"},
+        types={"limit": Annotated[int, msgspec.Meta(ge=1, le=100)]},
+        defaults={"limit": 10},
+        part="sessions",
+        reads=True,
+        stored=True,
+    ),
+    _read_session,
+    _tool(
+        "recall",
+        "recall",
+        """
+        Recall facts, decisions and progress that any session wrote down: the newest first. Call it when you begin, and
+        before you decide something or ask a person. Every word has to be there, so use one or two, or a prefix*;
+        without a query you get the newest. With session_id: what that session knows, with all that it inherited. Each
+        comes with its session and seq; read_session shows the evidence.
+        """,
+        "query", "project", "session", "scope", "limit", "after",
+        told={"session_id": "Only what this session knows."},
+        part="found",
+        reads=True,
+        stored=True,
+    ),
+    _tool(
+        "open_session",
+        "open",
+        """
+        Open a session of your own, once, at the start of a piece of work; keep its session_id and pass it to the tools
+        that write. If you continue earlier work, use that session instead (list_sessions, resume_session), or a fork.
+        """,
+        "title", "project", "agent", "budget_tokens", "budget_usd",
+        origin=lambda context, runtime: {"metadata": {"runtime": runtime, "machine": context.machine}},
+        stored=True,
+    ),
+    _tool(
+        "append",
+        "append",
+        """
+        Append events to a session, all or none, in order: messages, calls and what they returned. Durable when it
+        returns. Gives the seqs and the head. For facts, decisions and progress use remember, decide and note_progress.
+        """,
+        "session", "drafts", "expect", "lease",
+        types={"drafts": _DRAFTS},
+    ),
+    _tool(
+        "note_progress",
+        "progress",
+        """
+        Note how far the work has come: what is done, what is next, which questions are open. Do it at every milestone
+        and before you stop, so that whoever continues, perhaps another agent, knows where to start. Replaces the note
+        before.
+        """,
+        "session", "done", "next", "open", "expect", "lease",
+    ),
+    _tool(
+        "remember",
+        "remember",
+        """
+        Remember a fact that others will need: one claim, in a sentence that is understood without this conversation.
+        Use scope `project` when it holds beyond this session. Not for what can be read in the files, and never for
+        secrets. Gives the fact's id; the same `fact` again replaces it.
+        """,
+        "session", "text", "scope", "evidence", "fact", "expect", "lease",
+        told={"text": "The fact, in one sentence."},
+    ),
+    _tool(
+        "decide",
+        "decide",
+        """
+        Record a decision when you make one that others have to live with: the choice, why, and what you rejected. Then
+        nobody has to find it out again, or undo it by mistake.
+        """,
+        "session", "choice", "why", "rejected", "decision", "expect", "lease",
+        told={"choice": "What was chosen, in one sentence."},
+    ),
+    _tool(
+        "fork_session",
+        "fork",
+        """
+        Fork a session: a new one that shares its history up to an event, to try something else without touching the
+        first. Gives the new session_id.
+        """,
+        "session", "at", "title",
+        stored=True,
+    ),
+    _tool(
+        "pause_session",
+        "pause",
+        """
+        Pause a session when you stop in the middle of it; note_progress first. It takes nothing more until it is
+        resumed.
+        """,
+        "session", "reason", "lease",
+    ),
+    _tool(
+        "resume_session",
+        "resume",
+        """
+        Resume a paused or closed session before you write to it again. Read its brief first.
+        """,
+        "session", "reason", "runtime", "lease",
+        origin=lambda context, runtime: {"runtime": runtime},
+    ),
+)  # fmt: skip
+
+_tools: dict[str, Tool] = {}
+
+
+def tools() -> dict[str, Tool]:
+    """Every tool by its name, in the order in which they are listed."""
+    if not _tools:
+        for make in _MADE:
+            tool = make()
+            _tools[tool.name] = tool
+    return _tools
+
+
+# Schemas --------------------------------------------------------------------------------------------------------------
+
+
+_SAYS_NOTHING: list[tuple[str, Any]] = [
+    ("default", None),
+    ("default", ""),
+    ("maximum", 2**62),
+    ("maximum", 2**53),
+    ("required", []),
+]
+
+
+def _plain_schema(schema: dict[str, Any]) -> dict[str, Any]:
+    """A schema as clients of every age take it: no references, no titles, and an optional value without null."""
+    definitions = schema.get("$defs", {})
+
+    def resolved(part: Any) -> Any:
+        if isinstance(part, list):
+            return [resolved(one) for one in part]
+        if not isinstance(part, dict):
+            return part
+        if "$ref" in part:
+            target = definitions[part["$ref"].rpartition("/")[2]]
+            return resolved({**target, **{key: value for key, value in part.items() if key != "$ref"}})
+        if "anyOf" in part:
+            rest = {key: value for key, value in part.items() if key != "anyOf"}
+            choices = [one for one in part["anyOf"] if one != {"type": "null"}]
+            if len(choices) == 1:
+                return resolved({**choices[0], **rest})
+        if "enum" in part:
+            part = {"type": "string", **part}
+        return {
+            key: {name: resolved(one) for name, one in value.items()} if key == "properties" else resolved(value)
+            for key, value in part.items()
+            if key not in ("title", "$defs") and (key, value) not in _SAYS_NOTHING
+        }
+
+    return dict(resolved(schema))

@@ -1,0 +1,208 @@
+"""What one session learned and decided, another recalls: by words and scope, and only while it stands."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clew.model.access import Grant, Right, owner_of_everything
+from clew.model.errors import Denied, InvalidInput, LeaseLost, NotFound, StaleHead
+from clew.model.events import FactLearned
+from clew.service import Context, call
+from clew.store import Store, open_store
+
+ME = "person:ada"
+
+
+@pytest.fixture
+def context(store: Store) -> Iterator[Context]:
+    found = Context(store=store, principal=ME, grants=(owner_of_everything(ME),))
+    yield found
+    found.views.close()
+
+
+def opened(context: Context, **arguments: Any) -> str:
+    return str(call(context, "open", arguments).id)
+
+
+def remembered(context: Context, session: str, text: str, **arguments: Any) -> str:
+    return str(call(context, "remember", {"session": session, "text": text, **arguments}).fact)
+
+
+def recalled(context: Context, query: str = "", **arguments: Any) -> list[str]:
+    return [one.text for one in call(context, "recall", {"query": query, **arguments}).found]
+
+
+def test_what_one_session_learned_and_decided_is_recalled_in_all_newest_first(context: Context) -> None:
+    one, two = opened(context), opened(context)
+    fact = remembered(context, one, "tests share one database", evidence=[1], scope="project")
+    call(context, "decide", {"session": two, "choice": "use WAL", "why": "the database locks", "rejected": ["a file"]})
+    call(context, "progress", {"session": two, "done": "database found", "next": "fix it", "open": ["when?"]})
+    progress, decision, known = call(context, "recall", {"query": "database"}).found
+    assert (known.kind, known.id, known.session, known.seq, known.who) == ("fact", fact, one, 2, ME)
+    assert (known.evidence, known.scope) == ((1,), "project")
+    assert (decision.kind, decision.text, decision.why, decision.rejected) == (
+        "decision", "use WAL", "the database locks", ("a file",),
+    )  # fmt: skip
+    assert (progress.kind, progress.text, progress.next, progress.open) == (
+        "progress", "database found", "fix it", ("when?",),
+    )  # fmt: skip
+    assert recalled(context) == ["database found", "use WAL", "tests share one database"]
+    assert recalled(context, "wal -locks") == []
+    assert recalled(context, '"share one"') == recalled(context, "shar*") == ["tests share one database"]
+
+
+def test_what_is_retired_reversed_or_replaced_is_not_recalled(context: Context) -> None:
+    id = opened(context)
+    fact = remembered(context, id, "the port is 80")
+    remembered(context, id, "the port is 8080", fact=fact)
+    assert recalled(context, "port") == ["the port is 8080"]
+    call(context, "retire", {"session": id, "fact": fact, "reason": "moved"})
+    decision = call(context, "decide", {"session": id, "choice": "one port"}).decision
+    call(context, "reverse", {"session": id, "decision": decision})
+    call(context, "progress", {"session": id, "done": "port found"})
+    call(context, "progress", {"session": id, "done": "port moved"})
+    assert recalled(context, "port") == recalled(context, session=id) == ["port moved"]
+    for operation, name, gone in (("retire", "fact", fact), ("reverse", "decision", decision)):
+        with pytest.raises(NotFound, match="there are: none"):
+            call(context, operation, {"session": id, name: gone})
+
+
+def test_only_knowledge_is_recalled(context: Context) -> None:
+    id = opened(context, title="the lock")
+    draft = {"kind": "message_added", "role": "user", "text": "the lock"}
+    call(context, "append", {"session": id, "drafts": [draft]})
+    call(context, "pause", {"session": id, "reason": "the lock"})
+    assert recalled(context, "lock") == recalled(context) == recalled(context, session=id) == []
+
+
+def test_a_fork_knows_what_its_parent_knew_and_goes_its_own_way(context: Context) -> None:
+    parent = opened(context)
+    fact = remembered(context, parent, "early")
+    child = call(context, "fork", {"session": parent}).id
+    remembered(context, parent, "late")
+    remembered(context, child, "own")
+    assert recalled(context, session=child) == ["own", "early"]
+    call(context, "retire", {"session": child, "fact": fact})
+    assert recalled(context, session=child) == ["own"]
+    assert recalled(context, session=parent) == ["late", "early"]
+    assert sorted(recalled(context)) == ["early", "late", "own"]
+
+
+def test_recall_is_narrowed_by_project_and_by_where_a_fact_holds(context: Context) -> None:
+    shop, other = opened(context, project="shop"), opened(context, project="other")
+    remembered(context, shop, "a", scope="everywhere")
+    remembered(context, shop, "b")
+    remembered(context, other, "c", scope="everywhere")
+    call(context, "decide", {"session": shop, "choice": "d"})
+    assert recalled(context, project="shop") == ["d", "b", "a"]
+    assert recalled(context, scope="everywhere") == ["c", "a"]
+    assert recalled(context, project="shop", scope="everywhere") == recalled(context, session=shop, scope="everywhere")
+    with pytest.raises(NotFound):
+        recalled(context, project="nowhere")
+
+
+def test_pages_follow_one_another_without_a_gap_or_a_repeat(context: Context) -> None:
+    first, second = opened(context, title="x 0"), opened(context, title="x 1")
+    facts = [remembered(context, (first, second)[n % 2], f"x {n}") for n in range(9)]
+    call(context, "retire", {"session": second, "fact": facts[3]})
+    for arguments, expected in (({"query": "x"}, 8), ({"query": "x", "session": first}, 5), ({}, 8)):
+        seen: list[str] = []
+        after = ""
+        while True:
+            page = call(context, "recall", {**arguments, "limit": 2, "after": after})
+            seen += [one.text for one in page.found]
+            after = page.next
+            if not after:
+                break
+        assert len(seen) == len(set(seen)) == expected
+        assert "session" not in arguments or seen == sorted(seen, reverse=True)
+
+
+def test_what_is_written_is_fenced_like_any_append(context: Context) -> None:
+    id = opened(context)
+    for operation, arguments in (
+        ("remember", {"text": "x"}), ("decide", {"choice": "x"}), ("progress", {"done": "x"}),
+    ):  # fmt: skip
+        with pytest.raises(StaleHead):
+            call(context, operation, {"session": id, **arguments, "expect": 7})
+        with pytest.raises(LeaseLost):
+            call(context, operation, {"session": id, **arguments, "lease": 7})
+    assert call(context, "show", {"session": id}).session.head == 1
+    assert call(context, "remember", {"session": id, "text": "x", "expect": 1}).seq == 2
+
+
+@pytest.mark.parametrize(
+    ("operation", "arguments"),
+    [
+        ("remember", {"text": ""}),
+        ("remember", {"text": "x" * 10_001}),
+        ("remember", {"text": "x", "evidence": [2]}),
+        ("remember", {"text": "x", "evidence": [0]}),
+        ("remember", {"text": "x", "scope": "galaxy"}),
+        ("remember", {"text": "x", "fact": "a\0b"}),
+        ("remember", {"text": "lone \ud800 surrogate"}),
+        ("decide", {"choice": ""}),
+        ("decide", {"choice": "x", "rejected": [""]}),
+        ("progress", {}),
+        ("recall", {"after": "x"}),
+        ("recall", {"after": "9" * 30}),
+        ("recall", {"query": "-x"}),
+        ("recall", {"limit": 0}),
+    ],
+)
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+def test_what_does_not_fit_is_refused_and_nothing_is_written(
+    context: Context, operation: str, arguments: dict[str, Any]
+) -> None:
+    id = opened(context)
+    given = arguments if operation == "recall" else {"session": id, **arguments}
+    with pytest.raises(InvalidInput):
+        call(context, operation, given)
+    assert call(context, "show", {"session": id}).session.head == 1
+
+
+def test_only_what_the_caller_may_read_is_recalled(context: Context) -> None:
+    mine, other = opened(context, project="a"), opened(context, project="b")
+    for id in (mine, other):
+        remembered(context, id, f"vault of {id}")
+    grant = Grant(principal="agent:guest", rights=frozenset({Right.READ, Right.SEE}), project="a")
+    guest = msgspec.structs.replace(context, principal="agent:guest", grants=(grant,), _found={})
+    assert recalled(guest, "vault") == recalled(guest) == [f"vault of {mine}"]
+    for refused in (lambda: recalled(guest, session=other), lambda: remembered(guest, other, "x")):
+        with pytest.raises(NotFound):
+            refused()
+    with pytest.raises(Denied):
+        remembered(guest, mine, "x")
+    nobody = msgspec.structs.replace(context, principal="person:nobody", grants=(), _found={})
+    assert recalled(nobody) == []
+    with pytest.raises(NotFound):
+        recalled(nobody, session=mine)
+
+
+@settings(max_examples=25)
+@given(
+    texts=st.lists(st.sampled_from(["lock file", "the lock", "getUser locks", "file", "Löck 東京"]), max_size=6),
+    query=st.sampled_from(["lock", "lock*", '"lock file"', "lock -file", "user", "京", '-"the lock" lock']),
+)
+def test_a_session_and_the_index_of_all_answer_a_query_alike(
+    tmp_path_factory: pytest.TempPathFactory, texts: list[str], query: str
+) -> None:
+    with open_store(f"sqlite:///{tmp_path_factory.mktemp('known') / 'clew.db'}") as store:
+        context = Context(store=store, principal=ME, grants=(owner_of_everything(ME),))
+        id = opened(context)
+        for text in texts:
+            remembered(context, id, text)
+        assert recalled(context, query) == recalled(context, query, session=id)
+        context.views.close()
+
+
+def test_facts_that_were_appended_are_recalled_like_those_that_were_remembered(context: Context) -> None:
+    id = opened(context)
+    draft = {"kind": "fact_learned", "fact": "f1", "text": "appended", "said_at": 1_000_000}
+    call(context, "append", {"session": id, "drafts": [draft]})
+    [known] = call(context, "recall", {"query": "appended"}).found
+    assert (known.id, known.at, known.scope) == ("f1", 1_000_000, FactLearned(fact="", text="").scope)
