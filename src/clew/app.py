@@ -13,6 +13,7 @@ from clew.model.errors import ClewError, Unavailable
 
 if TYPE_CHECKING:
     from clew.client import Plane
+    from clew.service.door import Door
     from clew.store import Store
 
 
@@ -64,6 +65,16 @@ def connect(
         home=str(chosen.home),
     )
     return Plane(Local(context))
+
+
+def door(chosen: Settings) -> "Door":
+    """The door of a server on the chosen store."""
+    from clew.service.door import Door
+    from clew.store import open_store
+
+    return Door(
+        open_store(chosen.store), principal=chosen.principal, home=str(chosen.home), machine=chosen.machine
+    )  # fmt: skip
 
 
 def migrate(chosen: Settings) -> list[str]:
@@ -134,6 +145,8 @@ def _store(chosen: Settings) -> list[Finding]:
             ),
             Finding(what="schema", ok=True, found=f"version {schema.current()}"),
         ]
+        if store.database.dialect == "pg":
+            found.append(_wall(store))
         try:
             problems = store.database.check()
             found.append(
@@ -162,6 +175,17 @@ def _store(chosen: Settings) -> list[Finding]:
             found.append(Finding(what="integrity", ok=False, found=str(error), advice=f"error code {error.code}"))
         found.append(_views(store))
     return found
+
+
+def _wall(store: "Store") -> Finding:
+    problem = store.database.wall()
+    return Finding(
+        what="wall",
+        ok=not problem,
+        found=problem or "row level security stands between projects",
+        advice="connect as a role of its own that is neither a superuser nor has BYPASSRLS; see docs/access.md"
+        * bool(problem),
+    )
 
 
 def _views(store: "Store") -> Finding:

@@ -87,9 +87,17 @@ class Server:
         self._execute(f"CREATE DATABASE {name}")
         return self.url(name)
 
-    def url(self, database: str) -> str:
+    def walled_database(self) -> str:
+        """Create an empty database of a role that row level security applies to, and return its URL."""
+        self._databases += 1
+        name = f"clew_{self._databases}"
+        self._execute(f"CREATE ROLE walled_{self._databases} LOGIN")
+        self._execute(f"CREATE DATABASE {name} OWNER walled_{self._databases}")
+        return self.url(name, user=f"walled_{self._databases}")
+
+    def url(self, database: str, *, user: str = "clew") -> str:
         """The URL of a database over the private socket."""
-        return f"postgresql://clew@/{database}?host={quote(str(self._home))}&port={self._port}"
+        return f"postgresql://{user}@/{database}?host={quote(str(self._home))}&port={self._port}"
 
     def loopback_url(self, database: str) -> str:
         """The URL of a database over the port that `loopback` asked for."""

@@ -5,12 +5,11 @@ from collections.abc import Iterable
 from typing import Any
 
 import click
-import msgspec
 
 from clew.model import codec
 from clew.model.errors import ClewError
-from clew.model.events import Event
 from clew.model.plain import plain
+from clew.service.answers import flat as event_object
 
 
 def one_line(text: str, width: int = 100) -> str:
@@ -23,17 +22,6 @@ def print_json(value: Any) -> None:
     for item in value if isinstance(value, list) else [value]:
         sys.stdout.write(codec.to_json(event_object(item)) + "\n")
     sys.stdout.flush()
-
-
-def event_object(value: Any) -> Any:
-    """Events flat, wherever they are; everything else as it is."""
-    if isinstance(value, Event):
-        return {**codec.event_fields(value), "position": value.position}
-    if isinstance(value, msgspec.Struct):
-        return {name: event_object(getattr(value, name)) for name in value.__struct_fields__}
-    if isinstance(value, list | tuple):
-        return [event_object(item) for item in value]
-    return value
 
 
 def print_error(error: ClewError, *, as_json: bool) -> None:

@@ -12,7 +12,7 @@ import msgspec
 from click.shell_completion import CompletionItem
 
 from clew import app
-from clew.cli import programs, streams, upkeep
+from clew.cli import audit, mcp_command, programs, serving, streams, upkeep
 from clew.cli.exits import exit_code
 from clew.cli.output import print_error, print_json
 from clew.model.errors import ClewError, InvalidInput
@@ -21,9 +21,20 @@ from clew.service.registry import Operation, Parameter, load, one
 # Operations that have a command of their own making.
 BY_HAND = {
     "append", "events", "tail", "show", "erase", "resume", "capture", "capture_find", "materialise", "export",
-    "runtimes", "connect", "disconnect", "views_step", "views_rebuild",
+    "runtimes", "scan", "connect", "disconnect", "views_step", "views_rebuild",
+    "audit_checkpoint", "audit_checkpoints", "audit_key", "audit_new_key", "audit_proof", "audit_log", "audit_export",
+    "audit_verify",
 }  # fmt: skip
-GROUPS = {"retention": "How long conversations are kept.", "lease": "The exclusive right to append to a session."}
+GROUPS = {
+    "retention": "How long conversations are kept.",
+    "lease": "The exclusive right to append to a session.",
+    "principal": "People, agents and services.",
+    "team": "Who belongs together.",
+    "key": "API keys.",
+    "access": "Who may do what, and why.",
+    "agent": "Agents and which sessions are theirs.",
+    "setting": "How projects are kept.",
+}
 
 
 def run() -> int:
@@ -96,6 +107,17 @@ def clew(context: click.Context, store: str | None, home: str | None) -> None:
     context.call_on_close(context.obj.close)
 
 
+def _renderer(name: str) -> Callable[[Any], None]:
+    """What shows the result of an operation to a person."""
+    from clew.cli import people
+
+    if name in people.RENDER:
+        return people.RENDER[name]
+    from clew.cli.render import RENDER
+
+    return RENDER[name]
+
+
 def json_option(function: Callable[..., Any]) -> Callable[..., Any]:
     return click.option("--json", "as_json", is_flag=True, help="One JSON object per line.")(function)
 
@@ -138,9 +160,7 @@ def command(operation: Operation) -> click.Command:
 
             found.RENDER[operation.name](result)
         else:
-            from clew.cli.render import RENDER
-
-            RENDER[operation.name](result)
+            _renderer(operation.name)(result)
         if operation.name == "verify" and any(one.problems for one in result):
             raise click.exceptions.Exit(exit_code("damaged"))
 
@@ -180,7 +200,8 @@ def _parameter(parameter: Parameter) -> click.Parameter:
     if issubclass(kind, enum.Enum):
         choice = click.Choice([str(one) for one in kind])
         return click.Option([flag], type=choice, default=None, multiple=several, help=help)
-    return click.Option([flag], type=kind, default=None, metavar=_LABELS.get(parameter.name), help=help)
+    shown = _LABELS.get(parameter.name)
+    return click.Option([flag], type=kind, default=None, multiple=several, metavar=shown, help=help)
 
 
 def _bare(kind: Any) -> Any:
@@ -195,7 +216,7 @@ def _bare(kind: Any) -> Any:
 _LABELS = {
     "lease": "EPOCH", "at": "SEQ", "project": "NAME", "agent": "NAME", "person": "NAME", "runtime": "NAME",
     "machine": "NAME", "model": "NAME", "tool": "NAME", "file": "PATH", "when": "TIME", "since": "TIME",
-    "until": "TIME", "after": "NEXT", "limit": "N",
+    "until": "TIME", "after": "NEXT", "limit": "N", "evidence": "SEQ", "expect": "SEQ", "fact": "ID", "decision": "ID",
 }  # fmt: skip
 
 
@@ -212,7 +233,8 @@ class JsonObject(click.ParamType[Any]):
 def _description(kind: Any) -> str:
     """What the annotation says a value is for."""
     if typing.get_origin(kind) is typing.Annotated:
-        return next((meta.description or "" for meta in kind.__metadata__ if isinstance(meta, msgspec.Meta)), "")
+        metas = (meta.description for meta in kind.__metadata__ if isinstance(meta, msgspec.Meta))
+        return next((description for description in metas if description), "")
     return next((found for one in typing.get_args(kind) if (found := _description(one))), "")
 
 
@@ -228,6 +250,7 @@ def _plain_type(kind: Any) -> type:
 
 for made in (
     *streams.commands(json_option, complete_id), *programs.commands(json_option, complete_id),
-    *upkeep.commands(json_option),
+    *upkeep.commands(json_option), mcp_command.mcp, *audit.commands(json_option, complete_id),
+    *serving.commands(),
 ):  # fmt: skip
     clew.add_command(made)

@@ -6,7 +6,7 @@ project that an API key is bound to, only ever narrow.
 """
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -176,22 +176,21 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
     agents: frozenset[tuple[str, str]] = frozenset()
     sessions: frozenset[str] = frozenset()
 
-    def parameters(self, keys: dict[str, int]) -> dict[str, Any]:
-        """The reach as parameters of a statement, given the keys of projects by name."""
-
-        def key(project: str) -> str:
-            return str(keys.get(project, -1)) if project else "*"
+    def parameters(self, projects: Mapping[str, int], sessions: Mapping[str, int]) -> dict[str, Any]:
+        """The reach as parameters of a statement, given the keys of projects by name and of sessions by id."""
 
         def text(values: Iterable[Any]) -> str:
             return msgspec.json.encode(sorted(values)).decode()
 
+        # A project that is not there has no sessions, and no key that any could have.
+        agents = (f"{projects.get(project, -1) if project else '*'}/{agent}" for project, agent in self.agents)
         return {
             "me": self.me,
-            "reach_bound": keys.get(self.bound, -1) if self.bound else 0,
+            "reach_bound": projects.get(self.bound, -1) if self.bound else 0,
             "reach_everything": int(self.everything),
-            "reach_projects": text(keys[one] for one in self.projects if one in keys),
-            "reach_agents": text(f"{key(project)}/{agent}" for project, agent in self.agents),
-            "reach_sessions": text(self.sessions),
+            "reach_projects": text(projects[one] for one in self.projects if one in projects),
+            "reach_agents": text(agents),
+            "reach_sessions": text(sessions[one] for one in self.sessions if one in sessions),
         }
 
 

@@ -30,14 +30,17 @@ from clew.runtimes.records import (
     without_halves,
 )
 from clew.service import finding
+from clew.service.agents import agent_for
 from clew.service.client_database import reading_only, row
 from clew.service.finding import Found, open_file, shown, stamp_of
 from clew.service.naming import checked, identify, plain, project_name
 from clew.service.registry import Context, operation, permit
 from clew.service.settling import Shared, is_spoken, root_of, settled, shared_with, sources_of, unwritten
+from clew.service.turns import kept
 from clew.service.windows import all_drafts, edges_at, read_again, read_window, reading_of, window
-from clew.store import originals
+from clew.store import originals, team
 from clew.store.originals import Forking, Opening, Original, Take, edges_of, place_of
+from clew.store.team import Agent
 
 # How much goes into one commit.
 BATCH_BYTES = 8 * 1024 * 1024
@@ -126,6 +129,12 @@ class _Capture:
         self._early: list[Found] = []
         self._is_last_chance = False
         self._projects: dict[str, str] = {}
+        self._known_agents: list[Agent] | None = None
+
+    def _agents(self) -> list[Agent]:
+        if self._known_agents is None:
+            self._known_agents = team.agents(self._store)
+        return self._known_agents
 
     def add(self, found: Found) -> None:
         """Take in one file, or every session of one database."""
@@ -412,7 +421,8 @@ class _Capture:
         reading.blobs.clear()
         return Take(
             machine=self._context.machine, runtime=found.runtime, format=format.name, path=path or shown(found.path),
-            native=reading.native, before=before, into=into, drafts=drafts,
+            native=reading.native, before=before, into=into,
+            drafts=kept(self._context, into.parent.project if isinstance(into, Forking) else into.project, drafts),
             state=msgspec.json.encode(reading.state).decode(), **more,
         )  # fmt: skip
 
@@ -463,7 +473,9 @@ class _Capture:
         attached = [draft.body for draft in drafts if isinstance(draft.body, RuntimeAttached)]
         cwd = next((one.cwd for one in attached if one.cwd), "")
         project = plain(self._project(identity.project) or (project_of(cwd) if cwd else ""))
-        opening = Opening(project=project or "default", agent=identity.agent or found.runtime, metadata=metadata)
+        project = project or "default"
+        own = agent_for(self._agents(), project=project, runtime=found.runtime, path=cwd, name=identity.agent)
+        opening = Opening(project=project, agent=own or identity.agent or found.runtime, metadata=metadata)
         permit(self._context, Right.APPEND, opening.project)
         return opening, "", None
 

@@ -1,9 +1,10 @@
 """One door: parse -> rule -> run -> audit. An operation's signature is its schema, its docstring its help.
 
-A parameter annotated `Session` takes an id or a unique beginning of one and arrives resolved. The right an operation
-needs is ruled on for what it is about: that session, or the project it names. What an operation writes into a session
-carries the actor already; what leaves no event of its own is recorded in the project's control log, and so is every
-refusal.
+A parameter annotated `Session` takes an id or a unique beginning of one and arrives resolved; a session that the caller
+has no right on at all is not found. The right an operation needs is ruled on for what it is about: that session, or the
+project it names. An operation `within` is about all the caller may reach, and narrows its statements by that. What an
+operation writes into a session carries the actor already; what leaves no event of its own is recorded in the project's
+control log, and so is every refusal.
 """
 
 import importlib
@@ -14,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from clew.model.access import Grant, Right, Ruling, Target, rule
+from clew.model.access import Caller, Grant, Reach, Right, Ruling, Target
 from clew.model.errors import Denied, InvalidInput
 from clew.model.events import Draft, OperationCalled
 from clew.model.session import Session
 from clew.store import Store
+from clew.store.contract import Parameters
 from clew.views.contract import Rebuilding
 
 if TYPE_CHECKING:
@@ -29,17 +31,25 @@ MODULES = (
     "turns",
     "forks",
     "leases",
+    "knowledge",
     "care",
     "retention",
     "capture",
     "materialise",
     "exports",
+    "redaction",
     "connecting",
     "briefs",
     "search",
     "usage",
     "files",
     "views",
+    "audit",
+    "principals",
+    "keys",
+    "access",
+    "agents",
+    "settings",
 )
 
 
@@ -49,10 +59,18 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     store: Store
     principal: str
     grants: tuple[Grant, ...]
+    teams: frozenset[str] = frozenset()
+    scopes: frozenset[Right] | None = None
+    """The rights that the caller's key is good for; None is all."""
+    bound: str = ""
+    """The only project that the caller's key is good for."""
     machine: str = ""
     home: str = ""
     """Where a person keeps settings of their own."""
+    outward: bool = False
+    """Whether what is answered leaves this machine."""
     _views: list["Views"] = msgspec.field(default_factory=list)
+    _found: dict[Any, Any] = msgspec.field(default_factory=dict)
 
     @property
     def views(self) -> "Views":
@@ -62,6 +80,37 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
 
             self._views.append(Views(self.store))
         return self._views[0]
+
+    @property
+    def caller(self) -> Caller:
+        if "caller" not in self._found:
+            self._found["caller"] = Caller(
+                self.principal, self.grants, teams=self.teams, scopes=self.scopes, bound=self.bound,
+                now=self.store.database.now(),
+            )  # fmt: skip
+        found: Caller = self._found["caller"]
+        return found
+
+    def reach(self, right: Right | None) -> Parameters:
+        """Where the caller has this right, or any at all, as parameters of a statement; none for everywhere."""
+        if right not in self._found:
+            reach = self.caller.reach(right)
+            self._found[right] = {} if reach is None else self._parameters(reach)
+        found: Parameters = self._found[right]
+        return found
+
+    def _parameters(self, reach: Reach) -> Parameters:
+        projects = {name: key for key, name in self.store.projects().items()}
+        return reach.parameters(projects, self.store.keys_of(reach.sessions) if reach.sessions else {})
+
+    def setting(self, project: str, name: str) -> str:
+        """What is set for a project, or else for all; empty when nothing is."""
+        if "settings" not in self._found:
+            from clew.store.team import settings
+
+            self._found["settings"] = settings(self.store)
+        known: dict[tuple[str, str], str] = self._found["settings"]
+        return known.get((project, name)) or known.get(("", name), "")
 
     def close(self) -> None:
         for views in self._views:
@@ -86,6 +135,9 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     help: str
     right: Right
     audited: bool
+    route: str
+    """The HTTP method and the path; empty for what is only done on the machine itself."""
+    within: bool
     parameters: tuple[Parameter, ...]
     arguments: type[msgspec.Struct]
     run: Callable[..., Any]
@@ -96,8 +148,13 @@ OPERATIONS: dict[str, Operation] = {}
 F = typing.TypeVar("F", bound=Callable[..., Any])
 
 
-def operation(*, right: Right, audited: bool = False, name: str = "") -> Callable[[F], F]:
-    """Register a function `(context, ...)` as an operation."""
+def operation(
+    *, right: Right, route: str = "", audited: bool = False, within: bool = False, name: str = ""
+) -> Callable[[F], F]:
+    """Register a function `(context, ...)` as an operation.
+
+    Without a `route` it is about this machine's own files and programs, and nobody can ask for it from elsewhere.
+    """
 
     def register(function: F) -> F:
         parameters = _parameters(function)
@@ -110,6 +167,8 @@ def operation(*, right: Right, audited: bool = False, name: str = "") -> Callabl
             help=inspect.cleandoc(function.__doc__),
             right=right,
             audited=audited,
+            route=route,
+            within=within,
             parameters=parameters,
             arguments=msgspec.defstruct(known_as, fields, kw_only=True, forbid_unknown_fields=True),
             run=function,
@@ -162,22 +221,36 @@ def call(context: Context, name: str, arguments: Mapping[str, Any]) -> Any:
     found = OPERATIONS.get(name) or one(name)
     parsed = _parse(found, arguments)
     sessions = {
-        parameter.name: context.store.session(text)
+        parameter.name: context.store.session(text, context.reach(None))
         for parameter in found.parameters
         if parameter.is_session and (text := getattr(parsed, parameter.name)) is not None
     }
-    targets = [_target(session) for session in sessions.values()] or [Target(project=getattr(parsed, "project", ""))]
+    targets = [target_of(session) for session in sessions.values()]
+    if not targets and not found.within:
+        targets = [Target(project=getattr(parsed, "project", ""))]
     for target in targets:
         _rule(context, found, target)
+    if found.within and context.scopes is not None and found.right not in context.scopes:
+        raise Denied(
+            f"{found.name} was refused: this key is not good for the right to {found.right}; use one that is",
+            right=str(found.right),
+        )
     values = {parameter.name: getattr(parsed, parameter.name) for parameter in found.parameters}
     try:
         result = found.run(context, **{**values, **sessions})
     except Rebuilding:
         # Only who reads the views meets this, and has done nothing else.
         result = found.run(context, **{**values, **sessions})
+    about = targets[0] if targets else Target(project=getattr(parsed, "project", ""))
     if found.audited:
-        _record(context, found, targets[0], Ruling(True, "done"))
+        _record(context, found, about, Ruling(True, "done"), parsed)
+    elif found.right in CONTENT and context.setting(about.project, "audit_reads") == "on":
+        _record(context, found, about, Ruling(True, "read"))
     return result
+
+
+# Operations with these rights show what was said; whether they are recorded is a project's setting.
+CONTENT = (Right.READ, Right.EXPORT)
 
 
 def _parse(found: Operation, arguments: Mapping[str, Any]) -> msgspec.Struct:
@@ -187,28 +260,58 @@ def _parse(found: Operation, arguments: Mapping[str, Any]) -> msgspec.Struct:
         raise InvalidInput(f"{found.name}: {error}") from error
 
 
-def _target(session: Session) -> Target:
-    return Target(project=session.project, agent=session.agent, session=session.id)
+def target_of(session: Session) -> Target:
+    return Target(
+        project=session.project, agent=session.agent, session=session.id, owner=session.owner, private=session.private
+    )
 
 
-def permit(context: Context, right: Right, about: Session | str) -> None:
+def permit(context: Context, right: Right, about: Session | str | Target) -> None:
     """Rule on what an operation finds only while it runs: a session, or a project by name."""
-    target = Target(project=about) if isinstance(about, str) else _target(about)
-    ruling = rule(context.principal, right, target, context.grants)
+    target = Target(project=about) if isinstance(about, str) else about
+    target = target_of(target) if isinstance(target, Session) else target
+    ruling = context.caller.rule(right, target)
     if not ruling.allowed:
-        raise Denied(
-            f"refused in project {target.project}: {ruling.because}; ask an owner for a grant", right=str(right)
-        )
+        where = f"in project {target.project}" if target.project else "on the store as a whole"
+        raise Denied(f"refused {where}: {ruling.because}; ask an owner for a grant", right=str(right))
 
 
 def _rule(context: Context, found: Operation, target: Target) -> None:
-    ruling = rule(context.principal, found.right, target, context.grants)
+    ruling = context.caller.rule(found.right, target)
     if not ruling.allowed:
         _record(context, found, target, ruling)
         raise Denied(f"{found.name} was refused: {ruling.because}; ask an owner for a grant", right=str(found.right))
 
 
-def _record(context: Context, found: Operation, target: Target, ruling: Ruling) -> None:
-    log = context.store.control_session(target.project or "clew", context.principal)
-    entry = OperationCalled(operation=found.name, target=target.session, allowed=ruling.allowed, because=ruling.because)
-    context.store.append(log, [Draft(body=entry)], actor=context.principal)
+def _record(
+    context: Context, found: Operation, target: Target, ruling: Ruling, parsed: msgspec.Struct | None = None
+) -> None:
+    # Whoever asks need not be able to see the log that their asking is recorded in.
+    store = context.store.whole
+    project = target.project or WHOLE
+    if not ruling.allowed and project not in store.projects().values():
+        # Whoever is refused makes no project by it.
+        project = WHOLE
+    log = store.control_session(project, context.principal)
+    entry = OperationCalled(
+        operation=found.name, target=target.session or target.project, allowed=ruling.allowed, because=ruling.because,
+        arguments=_arguments(parsed),
+    )  # fmt: skip
+    store.append(log, [Draft(body=entry)], actor=context.principal)
+
+
+# The control log of what concerns no project in particular.
+WHOLE = "clew"
+LONGEST_ARGUMENT = 200
+
+
+def _arguments(parsed: msgspec.Struct | None) -> msgspec.Raw:
+    """The arguments that differ from their defaults, as long as they are short."""
+    if parsed is None:
+        return msgspec.Raw(b"{}")
+    given = {
+        name: value
+        for name, value in msgspec.to_builtins(parsed).items()
+        if value not in (None, "", [], False) and len(str(value)) <= LONGEST_ARGUMENT
+    }
+    return msgspec.Raw(msgspec.json.encode(given))

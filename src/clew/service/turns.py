@@ -23,9 +23,17 @@ def append(
     context: Context, session: Session, *, drafts: list[Any], expect: Seq | None = None, lease: int | None = None
 ) -> Appended:
     """Append drafts to a session, all or none; returns once they are durable."""
-    return context.store.append(
-        session, [_draft(value) for value in drafts], actor=context.principal, expect=expect, lease=lease
-    )
+    found = kept(context, session.project, [_draft(value) for value in drafts])
+    return context.store.append(session, found, actor=context.principal, expect=expect, lease=lease)
+
+
+def kept(context: Context, project: str, drafts: list[Draft]) -> list[Draft]:
+    """The drafts as the project wants them kept: with their secrets, or masked."""
+    if context.setting(project, "secrets") != "mask":
+        return drafts
+    from clew.service.redaction import mask_drafts
+
+    return mask_drafts(context, drafts)
 
 
 @operation(right=Right.READ, route="GET /sessions/{session}/events")

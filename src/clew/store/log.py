@@ -68,6 +68,8 @@ class Store:
         self.blobs = blobs
         self._group: Group[Request] = Group(self._commit)
         self._heads = Heads()
+        self.whole = self
+        """The store itself, also where only some of it is to be seen."""
 
     def behind(self, wall: str) -> "Store":
         """The same log for reading on somebody's behalf, behind the database's own wall, if it has one."""
@@ -177,6 +179,12 @@ class Store:
         with self.database.read() as tx:
             return dict(tx.run("projects"))
 
+    def keys_of(self, ids: Iterable[str]) -> dict[str, int]:
+        """The keys of the sessions with these ids, as far as there are any."""
+        wanted = msgspec.json.encode(sorted(ids)).decode()
+        with self.database.read() as tx:
+            return dict(tx.run("keys_of_sessions", sources=wanted))
+
     def session_by_key(self, key: int) -> Session:
         """The session with this key, which there is."""
         with self.database.read() as tx:
@@ -193,17 +201,24 @@ class Store:
 
     def control_session(self, project: str, actor: str) -> Session:
         """The session that keeps a project's own record: who asked for what. Not listed among the others."""
-        with self.database.read() as tx:
-            rows = tx.run("control_session", project=project)
-        if rows:
-            return session_from(rows[0])
+        found = self._control_session(project)
+        if found is not None:
+            return found
         try:
             return self.open_session(
                 project=project, actor=actor, title=f"control log of {project}", control=True
             ).session
         except Conflict:
             # Somebody else was first; there is one of them in a project.
-            return self.control_session(project, actor)
+            found = self._control_session(project)
+            if found is None:
+                raise
+            return found
+
+    def _control_session(self, project: str) -> Session | None:
+        with self.database.read() as tx:
+            rows = tx.run("control_session", project=project)
+        return session_from(rows[0]) if rows else None
 
     def head(self, session: Session) -> Head:
         """Where the session stands now."""

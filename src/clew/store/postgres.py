@@ -74,6 +74,8 @@ class Postgres:
             # Every statement has an index for what it looks up; a plan made while a table is small must not outlive it.
             connection.execute("SET plan_cache_mode = force_generic_plan")
             connection.execute("SET enable_seqscan = off")
+            # A statement here takes a millisecond; compiling it takes a hundred, which that last setting would ask for.
+            connection.execute("SET jit = off")
             # Without this a connection sees no session at all.
             connection.execute("SET clew.reach = '*'")
             [(now,)] = connection.execute(queries("pg")["now"].encode()).fetchall()

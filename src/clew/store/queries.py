@@ -13,31 +13,34 @@ from typing import Any
 
 
 def _reached(columns: dict[str, str], among: Callable[[str, str], str]) -> str:
-    """Whether a session is in a caller's reach (model/access.py), in the columns of a table that knows sessions."""
-    c = columns
+    """Whether a session is in a caller's reach (model/access.py), in the columns of a table that knows sessions.
+
+    What is empty is not looked up, row after row.
+    """
+    project, owner, key, private, agent = (columns[name] for name in ("project", "owner", "key", "private", "agent"))
     agents = among("reach_agents", "TEXT")
-    opened = (
-        f"{c['project']} IN ({among('reach_projects', 'BIGINT')}) "
-        f"OR CAST({c['project']} AS TEXT) || '/' || {c['agent']} IN ({agents}) OR '*/' || {c['agent']} IN ({agents})"
+    by_agent = f"CAST({project} AS TEXT) || '/' || {agent} IN ({agents}) OR '*/' || {agent} IN ({agents})"
+    by_project = f"{project} IN ({among('reach_projects', 'BIGINT')})"
+    by_session = f"{key} IN ({among('reach_sessions', 'BIGINT')})"
+    return (
+        f"((:reach_bound = 0 OR {project} = :reach_bound) AND (:reach_everything = 1 "
+        f"OR (:me <> '' AND {owner} = :me) OR (:reach_sessions <> '[]' AND {by_session}) "
+        f"OR ({private} = 0 AND ((:reach_projects <> '[]' AND {by_project}) "
+        f"OR (:reach_agents <> '[]' AND ({by_agent}))))))"
     )
-    covered = (
-        f":reach_everything = 1 OR (:me <> '' AND {c['owner']} = :me) "
-        f"OR {c['id']} IN ({among('reach_sessions', 'TEXT')}) OR ({c['private']} = 0 AND ({opened}))"
-    )
-    return f"((:reach_bound = 0 OR {c['project']} = :reach_bound) AND ({covered}))"
 
 
 def _among_lite(name: str, type: str) -> str:
-    return f"SELECT value FROM json_each(:{name})"
+    return f"SELECT value FROM json_each(:{name})"  # noqa: S608 - The names are this file's own.
 
 
 def _among_pg(name: str, type: str) -> str:
-    return f"SELECT CAST(value AS {type}) FROM json_array_elements_text(CAST(:{name} AS json))"
+    return f"SELECT CAST(value AS {type}) FROM json_array_elements_text(CAST(:{name} AS json))"  # noqa: S608 - As above.
 
 
 # `s` is a row of the log's sessions, `l` one of the list.
-IN_LOG = {"project": "s.project", "owner": "s.owner", "id": "s.id", "private": "s.private", "agent": "s.agent"}
-IN_LIST = {"project": "l.project", "owner": "l.person", "id": "l.id", "private": "l.private", "agent": "l.agent"}
+IN_LOG = {"project": "s.project", "owner": "s.owner", "key": "s.key", "private": "s.private", "agent": "s.agent"}
+IN_LIST = {"project": "l.project", "owner": "l.person", "key": "l.session", "private": "l.private", "agent": "l.agent"}
 
 SQLITE_WORDS = {
     "key": "INTEGER PRIMARY KEY",

@@ -18,9 +18,14 @@ SELECT key FROM project WHERE name = :name
 -- name: projects
 SELECT key, name FROM project ORDER BY name
 
+-- name: project_reached
+SELECT 1 FROM session s WHERE s.project = :project AND s.control = 0
+--if me AND {reached}
+LIMIT 1
+
 -- name: session_add
-INSERT INTO session (project, id, agent, title, metadata, parent, upto, opened_at, control)
-VALUES (:project, :id, :agent, :title, :metadata, :parent, :upto, :at, :control)
+INSERT INTO session (project, id, agent, title, metadata, parent, upto, opened_at, control, owner, private)
+VALUES (:project, :id, :agent, :title, :metadata, :parent, :upto, :at, :control, :owner, :private)
 RETURNING key
 
 -- name: head_add
@@ -30,30 +35,34 @@ VALUES (:project, :session, :state, :head, :digest, :at, :epoch, NULL, 0,
     :budget_tokens, :budget_cost_micros, 0, 0)
 
 -- name: session_by_prefix
-SELECT s.id, s.key, p.name, s.project, s.agent, s.title, s.metadata, q.id, s.upto, s.opened_at
+SELECT s.id, s.key, p.name, s.project, s.agent, s.title, s.metadata, q.id, s.upto, s.opened_at, s.owner, s.private
 FROM session s JOIN project p ON p.key = s.project LEFT JOIN session q ON q.key = s.parent
 WHERE s.id >= :prefix AND s.id < :beyond AND s.control = 0
+--if me AND {reached}
 ORDER BY s.id LIMIT 6
 
 -- name: session_by_key
-SELECT s.id, s.key, p.name, s.project, s.agent, s.title, s.metadata, q.id, s.upto, s.opened_at
+SELECT s.id, s.key, p.name, s.project, s.agent, s.title, s.metadata, q.id, s.upto, s.opened_at, s.owner, s.private
 FROM session s JOIN project p ON p.key = s.project LEFT JOIN session q ON q.key = s.parent
 WHERE s.key = :key
 
 -- name: sessions_by_key
-SELECT s.id, s.key, p.name, s.project, s.agent, s.title, s.metadata, q.id, s.upto, s.opened_at
+SELECT s.id, s.key, p.name, s.project, s.agent, s.title, s.metadata, q.id, s.upto, s.opened_at, s.owner, s.private
 FROM session s JOIN project p ON p.key = s.project LEFT JOIN session q ON q.key = s.parent
 WHERE s.key IN ({keys})
 
+-- name: keys_of_sessions
+SELECT id, key FROM session WHERE id IN ({sources})
+
 -- name: control_session
-SELECT s.id, s.key, p.name, s.project, s.agent, s.title, s.metadata, NULL, s.upto, s.opened_at
+SELECT s.id, s.key, p.name, s.project, s.agent, s.title, s.metadata, NULL, s.upto, s.opened_at, s.owner, s.private
 FROM session s JOIN project p ON p.key = s.project
 WHERE p.name = :project AND s.control = 1
 ORDER BY s.key LIMIT 1
 
 -- name: session_list
-SELECT s.id, s.key, p.name, s.project, s.agent, s.title, s.metadata, q.id, s.upto, s.opened_at,
-    h.state, h.head, h.digest, h.at, h.epoch, h.holder, h.lease_until,
+SELECT s.id, s.key, p.name, s.project, s.agent, s.title, s.metadata, q.id, s.upto, s.opened_at, s.owner,
+    s.private, h.state, h.head, h.digest, h.at, h.epoch, h.holder, h.lease_until,
     h.budget_tokens, h.budget_cost_micros, h.spent_tokens, h.spent_cost_micros
 FROM session s JOIN project p ON p.key = s.project LEFT JOIN session q ON q.key = s.parent
     JOIN head h ON h.project = s.project AND h.session = s.key
@@ -76,7 +85,9 @@ WITH RECURSIVE line (key, id, parent, upto, depth) AS (
 SELECT key, id, upto FROM line ORDER BY depth
 
 -- name: children
-SELECT key, id, upto FROM session WHERE parent = :key ORDER BY key
+SELECT s.key, s.id, s.upto FROM session s WHERE s.parent = :key
+--if me AND {reached}
+ORDER BY s.key
 
 -- Where sessions stand -------------------------------------------------------------------------------------------------
 
@@ -194,6 +205,7 @@ SELECT e.seq, e.position, e.at, e.said_at, e.actor, e.source, e.digest, e.kind, 
     e.project, e.session, s.id
 FROM event e JOIN session s ON s.key = e.session AND s.project = e.project
 WHERE e.position > :after AND s.control = 0
+--if me AND {reached}
 ORDER BY e.position LIMIT :limit
 
 -- name: tail_project
@@ -202,6 +214,7 @@ SELECT e.seq, e.position, e.at, e.said_at, e.actor, e.source, e.digest, e.kind, 
 FROM event e JOIN session s ON s.key = e.session AND s.project = e.project
 WHERE e.position > :after AND s.control = 0
     AND e.project = (SELECT key FROM project WHERE name = :project)
+--if me AND {reached}
 ORDER BY e.position LIMIT :limit
 
 -- name: last_position
@@ -272,11 +285,14 @@ UPDATE event SET body = NULL, blob = NULL, seal = :seal, kind = 'erased', source
 WHERE project = :project AND session = :session AND seq = :seq
 
 -- name: session_erase
-UPDATE session SET agent = '', title = '', metadata = '' WHERE project = :project AND key = :session
+UPDATE session SET agent = '', title = '', metadata = '', owner = '' WHERE project = :project AND key = :session
 
 -- name: head_erase
 UPDATE head SET holder = NULL, lease_until = 0, epoch = epoch + 1 WHERE project = :project AND session = :session
 RETURNING epoch
+
+-- name: session_privacy
+UPDATE session SET private = :private WHERE project = :project AND key = :session
 
 -- name: session_title
 UPDATE session SET title = :title WHERE project = :project AND key = :session
@@ -340,3 +356,212 @@ SELECT start, length, blob FROM segment WHERE original = :original AND generatio
 
 -- name: segments_drop
 DELETE FROM segment WHERE original = :original AND generation < :before RETURNING blob
+
+-- The team -------------------------------------------------------------------------------------------------------------
+
+-- name: principal_set
+INSERT INTO principal (name, title, login, disabled, at) VALUES (:name, :title, :login, 0, {now})
+ON CONFLICT (name) DO UPDATE SET title = excluded.title, login = excluded.login, disabled = 0
+
+-- name: principal_disable
+UPDATE principal SET disabled = 1 WHERE name = :name RETURNING name
+
+-- name: principal_named
+SELECT name, title, login, disabled, at FROM principal WHERE name = :name
+
+-- name: principal_of_login
+SELECT name, title, login, disabled, at FROM principal WHERE login = :login
+
+-- name: principals
+SELECT name, title, login, disabled, at FROM principal ORDER BY name
+
+-- name: member_add
+INSERT INTO member (team, principal) VALUES (:team, :principal) ON CONFLICT (team, principal) DO NOTHING
+
+-- name: member_remove
+DELETE FROM member WHERE team = :team AND principal = :principal RETURNING team
+
+-- name: members
+SELECT team, principal FROM member ORDER BY team, principal
+
+-- name: teams_of
+SELECT team FROM member WHERE principal = :principal ORDER BY team
+
+-- name: grant_set
+INSERT INTO granted (who, rights, project, agent, session, until, given_by, at)
+VALUES (:who, :rights, :project, :agent, :session, :until, :given_by, {now})
+ON CONFLICT (who, project, agent, session) DO UPDATE SET rights = excluded.rights, until = excluded.until,
+    given_by = excluded.given_by, at = excluded.at
+RETURNING id
+
+-- name: grant_read
+SELECT id, who, rights, project, agent, session, until, given_by, at FROM granted WHERE id = :id
+
+-- name: grant_remove
+DELETE FROM granted WHERE id = :id RETURNING id
+
+-- name: grants
+SELECT id, who, rights, project, agent, session, until, given_by, at FROM granted
+WHERE TRUE
+--if who AND who = :who
+--if project AND project = :project
+--if session AND session = :session
+ORDER BY who, project, agent, session
+
+-- name: grants_of
+-- What counts for a principal: its own grants and those of its teams.
+SELECT id, who, rights, project, agent, session, until, given_by, at FROM granted WHERE who = :principal
+UNION ALL SELECT g.id, g.who, g.rights, g.project, g.agent, g.session, g.until, g.given_by, g.at
+FROM member m JOIN granted g ON g.who = m.team WHERE m.principal = :principal
+
+-- name: grants_erase
+DELETE FROM granted WHERE session = :session
+
+-- name: wall_of
+-- The projects of the sessions that somebody opened, or was given.
+SELECT DISTINCT project FROM session WHERE owner = :me
+UNION SELECT s.project FROM granted g JOIN session s ON s.id = g.session WHERE g.who = :me AND g.session <> ''
+UNION SELECT s.project FROM member m JOIN granted g ON g.who = m.team JOIN session s ON s.id = g.session
+WHERE m.principal = :me AND g.session <> ''
+
+-- name: key_add
+INSERT INTO api_key (id, principal, hash, scopes, project, label, at, until, used_at, given_by)
+VALUES (:id, :principal, :hash, :scopes, :project, :label, {now}, :until, 0, :given_by)
+RETURNING at
+
+-- name: key_read
+SELECT k.id, k.principal, k.hash, k.scopes, k.project, k.label, k.at, k.until, k.used_at, k.given_by,
+    coalesce(p.disabled, 0)
+FROM api_key k LEFT JOIN principal p ON p.name = k.principal WHERE k.id = :id
+
+-- name: key_used
+UPDATE api_key SET used_at = :at WHERE id = :id AND used_at < :at RETURNING id
+
+-- name: key_redeem
+-- Only the first who comes with a key that is good for once.
+UPDATE api_key SET used_at = {now} WHERE id = :id AND used_at = 0 AND scopes = 'login' RETURNING id
+
+-- name: key_end
+UPDATE api_key SET until = :until WHERE id = :id AND (until = 0 OR until > :until) RETURNING id
+
+-- name: keys_of
+SELECT id, principal, hash, scopes, project, label, at, until, used_at, given_by, 0 FROM api_key
+WHERE TRUE
+--if principal AND principal = :principal
+ORDER BY principal, at, id
+
+-- name: agent_set
+INSERT INTO agent (name, project, runtime, model, instructions, tools, owner, place, rules, at)
+VALUES (:name, :project, :runtime, :model, :instructions, :tools, :owner, :place, :rules, {now})
+ON CONFLICT (name) DO UPDATE SET project = excluded.project, runtime = excluded.runtime, model = excluded.model,
+    instructions = excluded.instructions, tools = excluded.tools, owner = excluded.owner, place = excluded.place,
+    rules = excluded.rules, at = excluded.at
+
+-- name: agent_remove
+DELETE FROM agent WHERE name = :name RETURNING name
+
+-- name: agents
+SELECT name, project, runtime, model, instructions, tools, owner, place, rules, at FROM agent ORDER BY name
+
+-- name: setting_set
+INSERT INTO setting (project, name, value) VALUES (:project, :name, :value)
+ON CONFLICT (project, name) DO UPDATE SET value = excluded.value
+
+-- name: settings
+SELECT project, name, value FROM setting ORDER BY project, name
+
+-- name: answer_read
+SELECT request, status, answer FROM answered WHERE principal = :principal AND key = :key
+
+-- name: answer_add
+INSERT INTO answered (principal, key, request, status, answer, at)
+VALUES (:principal, :key, :request, :status, :answer, {now})
+ON CONFLICT (principal, key) DO NOTHING
+
+-- name: answers_forget
+DELETE FROM answered WHERE at < {now} - :age
+
+-- Audit ----------------------------------------------------------------------------------------------------------------
+
+-- name: heads_between
+-- Where each session with an event between two positions stood at the second of them. Nothing is joined but by a whole
+-- primary key: with a join on the project as well PostgreSQL reads all sessions of it for each of them.
+SELECT s.id, (SELECT name FROM project p WHERE p.key = s.project), s.opened_at, s.control, n.seq,
+    (SELECT digest FROM event e WHERE e.project = n.project AND e.session = n.session AND e.seq = n.seq)
+FROM (
+    SELECT project, session, max(seq) AS seq FROM event WHERE position > :after AND position <= :upto
+    GROUP BY project, session
+) n
+JOIN session s ON s.key = n.session
+ORDER BY s.key
+
+-- name: leaf_add
+INSERT INTO leaf (number, session, statement, hashes) VALUES (:number, :session, :statement, :hashes)
+
+-- name: leaf_read
+SELECT statement, hashes FROM leaf WHERE number = :number
+
+-- name: leaf_of
+-- The newest leaf about a session in a tree of this size.
+SELECT number, statement FROM leaf WHERE session = :session AND number < :size ORDER BY number DESC LIMIT 1
+
+-- name: leaves
+SELECT number, session, statement, hashes FROM leaf WHERE number > :after AND number < :size ORDER BY number LIMIT :limit
+
+-- name: event_digest_of
+-- The digest of an event, by the id of the session that wrote it.
+SELECT e.digest FROM session s JOIN event e ON e.project = s.project AND e.session = s.key
+WHERE s.id = :session AND e.seq = :seq
+
+-- name: checkpoint_add
+INSERT INTO checkpoint (number, size, note, signer) VALUES (:number, :size, :note, :signer)
+
+-- name: checkpoint_newest
+SELECT number, size, note, signer FROM checkpoint ORDER BY number DESC LIMIT 1
+
+-- name: tree_extent
+-- In one look, so that a checkpoint that is being made is there whole or not at all.
+SELECT (SELECT max(number) + 1 FROM leaf), (SELECT max(size) FROM checkpoint)
+
+-- name: checkpoint_read
+SELECT number, size, note, signer FROM checkpoint WHERE number = :number
+
+-- name: checkpoints
+SELECT number, size, note, signer FROM checkpoint WHERE number > :after ORDER BY number LIMIT :limit
+
+-- name: checkpoints_before
+SELECT number, size, note, signer FROM checkpoint WHERE number < :before ORDER BY number DESC LIMIT :limit
+
+-- name: standings
+-- Every session with what is stated of it in the tree, also one whose other rows are gone.
+SELECT s.key, s.id, p.name, s.project, s.opened_at, s.control, s.upto, q.id, h.head
+FROM session s LEFT JOIN project p ON p.key = s.project LEFT JOIN session q ON q.key = s.parent
+    LEFT JOIN head h ON h.project = s.project AND h.session = s.key
+WHERE s.key > :after
+--if project AND p.name = :project
+ORDER BY s.key LIMIT :limit
+
+-- name: first_position
+-- The lowest position of the events of a session after one of them.
+SELECT min(position) FROM event WHERE project = :project AND session = :session AND seq > :seq
+
+-- name: strays
+-- Events of no session.
+SELECT e.project, e.session, min(e.seq) FROM event e
+WHERE NOT EXISTS (SELECT 1 FROM session s WHERE s.key = e.session AND s.project = e.project)
+GROUP BY e.project, e.session ORDER BY 1, 2 LIMIT :limit
+
+-- name: control_logs
+SELECT s.key, s.project, p.name, s.id FROM session s JOIN project p ON p.key = s.project
+WHERE s.control = 1
+--if project AND p.name = :project
+ORDER BY s.key
+
+-- name: entries_before
+-- What a control log holds, newest first.
+SELECT seq, position, at, said_at, actor, source, digest, kind, version, body, blob, seal
+FROM event WHERE project = :project AND session = :session AND position < :before
+--if since AND at >= :since
+--if until AND at < :until
+--if principal AND actor = :principal
+ORDER BY seq DESC LIMIT :limit

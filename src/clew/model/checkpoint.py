@@ -1,0 +1,199 @@
+"""Checkpoints: what the tree commits to, and the text that is signed, in the forms of C2SP.
+
+A leaf of the tree is a statement that never changes: where a session stood, or that a checkpoint was made. The last
+leaf of a checkpoint is the latter, so which checkpoints there are, and how far into the log each reaches, is itself in
+the tree. The text of a checkpoint is a signed note (c2sp.org/signed-note) whose body is the head of the tree
+(c2sp.org/tlog-checkpoint), so programs that know nothing of clew read it:
+
+    clew/7b6ehrc1vd0z9k2m4x8q      the origin: which log
+    412                            how many leaves
+    CsUYapGGPo4dkMgIAUqom/Xajj7h2fB2MPA3j2jxq2I=
+
+    — clew/7b6ehrc1vd0z9k2m4x8q Az3grl...
+
+Signing and its check need a library and live in service/signing.py.
+"""
+
+from base64 import b64decode, b64encode
+from binascii import Error
+from hashlib import sha256
+
+import msgspec
+
+from clew.model.errors import InvalidInput
+
+ED25519 = b"\1"
+LONGEST = 64 * 1024
+_DASH = "— "
+_encode = msgspec.json.Encoder().encode
+
+
+# Leaves ---------------------------------------------------------------------------------------------------------------
+
+
+class HeadLeaf(msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag="head", forbid_unknown_fields=True):
+    """A session stood at this seq with this digest. What never changes about a session is stated with it."""
+
+    session: str
+    project: str
+    opened_at: int
+    control: bool
+    seq: int
+    digest: str
+
+
+class CheckpointLeaf(
+    msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag="checkpoint", forbid_unknown_fields=True
+):
+    """A checkpoint was made, the number-th, and every event up to this position is in the tree."""
+
+    number: int
+    position: int
+    at: int
+
+
+Leaf = HeadLeaf | CheckpointLeaf
+_leaf: msgspec.json.Decoder[Leaf] = msgspec.json.Decoder(Leaf)
+
+
+def statement(leaf: Leaf) -> str:
+    """The text of a leaf, which is what its hash is made of."""
+    return _encode(leaf).decode()
+
+
+def leaf_from(text: str) -> Leaf:
+    try:
+        return _leaf.decode(text)
+    except msgspec.DecodeError as error:
+        raise InvalidInput(f"this is no leaf of an audit tree: {error}") from error
+
+
+# Notes ----------------------------------------------------------------------------------------------------------------
+
+
+class Signature(msgspec.Struct, frozen=True):
+    """By whom a note is signed: the name and the short id of the key, and the signature itself."""
+
+    name: str
+    key: bytes
+    signature: bytes
+
+
+class Note(msgspec.Struct, frozen=True):
+    """A text and its signatures. Nothing of it is to be believed before one of them is checked."""
+
+    text: str
+    signatures: tuple[Signature, ...]
+
+    def __str__(self) -> str:
+        lines = (f"{_DASH}{one.name} {b64encode(one.key + one.signature).decode()}\n" for one in self.signatures)
+        return f"{self.text}\n{''.join(lines)}"
+
+
+def note_from(written: str) -> Note:
+    """The note as it was written, or a refusal: there is one way to write each."""
+    if len(written) > LONGEST:
+        raise InvalidInput(f"a signed note of {len(written):,} characters is too long; the limit is {LONGEST:,}")
+    if any(char < " " and char != "\n" for char in written):
+        raise InvalidInput("a signed note has no control characters but line feeds")
+    text, gap, lines = written.rpartition("\n\n")
+    if not text or not gap or not lines.endswith("\n"):
+        raise InvalidInput("a signed note is a text, an empty line and lines of signatures, each ended by a line feed")
+    return Note(text + "\n", tuple(_signature(line) for line in lines[:-1].split("\n")))
+
+
+def _signature(line: str) -> Signature:
+    name, _, encoded = line.removeprefix(_DASH).partition(" ")
+    if not line.startswith(_DASH) or not is_key_name(name):
+        raise InvalidInput(f"{line[:80]!r} is no line of a signature: '— NAME BASE64' was expected")
+    data = _decoded(encoded, "a signature")
+    if len(data) < 5:
+        raise InvalidInput("a signature is four bytes that name the key and then the signature itself")
+    return Signature(name, data[:4], data[4:])
+
+
+# Checkpoints ----------------------------------------------------------------------------------------------------------
+
+
+class Checkpoint(msgspec.Struct, frozen=True):
+    """The head of a tree: which log, how many leaves, and the root."""
+
+    origin: str
+    size: int
+    root: bytes
+
+    def __str__(self) -> str:
+        return f"{self.origin}\n{self.size}\n{b64encode(self.root).decode()}\n"
+
+
+def checkpoint_from(text: str) -> Checkpoint:
+    """The head of a tree from the text of a note; lines that others may have added below it are passed over."""
+    lines = text.split("\n")
+    if len(lines) < 4 or lines.pop() or not all(lines):
+        raise InvalidInput("a checkpoint has at least three lines, none of them empty: origin, size and root")
+    origin, size, root, *_ = lines
+    if not (size.isascii() and size.isdigit()) or len(size) > 18 or str(int(size)) != size:
+        raise InvalidInput(f"{size[:40]!r} is no size of a tree: a number without leading zeros was expected")
+    data = _decoded(root, "the root")
+    if len(data) != 32:
+        raise InvalidInput(f"the root of a checkpoint has 32 bytes, and this has {len(data)}")
+    return Checkpoint(origin, int(size), data)
+
+
+# Keys -----------------------------------------------------------------------------------------------------------------
+
+
+class PublicKey(msgspec.Struct, frozen=True):
+    """An Ed25519 key that signs notes: its name and its 32 bytes. As text it is what C2SP calls a vkey."""
+
+    name: str
+    data: bytes
+
+    @property
+    def id(self) -> bytes:
+        return key_id(self.name, self.data)
+
+    def __str__(self) -> str:
+        return f"{self.name}+{self.id.hex()}+{b64encode(ED25519 + self.data).decode()}"
+
+
+def key_id(name: str, public: bytes) -> bytes:
+    """The four bytes by which a signature names its key."""
+    return sha256(name.encode() + b"\n" + ED25519 + public).digest()[:4]
+
+
+def public_key(text: str) -> PublicKey:
+    """The key that a vkey says: NAME+ID+BASE64."""
+    name, id, data = key_parts(text.strip(), "a public key")
+    found = PublicKey(name, data)
+    if found.id.hex() != id:
+        raise InvalidInput(f"the public key of {name} is damaged: its id should be {found.id.hex()} and is {id[:20]!r}")
+    return found
+
+
+def key_parts(text: str, what: str) -> tuple[str, str, bytes]:
+    """The name, the id and the bytes of a key. What was found is not repeated: it may be a secret."""
+    name, _, rest = text.partition("+")
+    id, _, encoded = rest.partition("+")
+    try:
+        data = b64decode(encoded, validate=True)
+    except (Error, ValueError):
+        data = b""
+    if not is_key_name(name) or data[:1] != ED25519 or len(data) != 33:
+        raise InvalidInput(f"this is not {what} of Ed25519: NAME+ID+BASE64 was expected; `clew audit key` prints one")
+    return name, id, data[1:]
+
+
+def is_key_name(text: str) -> bool:
+    return bool(text) and "+" not in text and not any(char.isspace() or char < " " for char in text)
+
+
+def _decoded(text: str, what: str) -> bytes:
+    """Bytes from base64 that is written in the one canonical way."""
+    try:
+        data = b64decode(text, validate=True)
+    except (Error, ValueError) as error:
+        raise InvalidInput(f"{what} is not base64: {error}") from error
+    if b64encode(data).decode() != text:
+        raise InvalidInput(f"{what} is base64 with stray bits at its end")
+    return data

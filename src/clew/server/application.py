@@ -1,0 +1,92 @@
+"""The application: one door, its operations, streams and pages, and what runs beside them."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from starlette.routing import BaseRoute, Router
+
+from clew.model.errors import ClewError
+from clew.server import replays
+from clew.server.front import Front
+from clew.server.identity import Identity
+from clew.server.journal import Journal
+from clew.server.metrics import Metrics
+from clew.server.mounted import Mounted, OnFirstUse
+from clew.server.operations import Operations
+from clew.server.options import Options
+from clew.server.streams import Streams
+from clew.server.watching import Watcher
+from clew.server.web import Web
+from clew.service.door import Door
+from clew.service.registry import Context
+
+STREAM_THREADS = 8
+FORGET_SECONDS = 3600.0
+
+
+class Application:
+    """Everything that serves one door. `app` is what a server runs; `end_streams` is called before it stops."""
+
+    def __init__(
+        self,
+        door: Door,
+        options: Options | None = None,
+        *,
+        bearer: Callable[[str], Context] | None = None,
+        routes: Sequence[BaseRoute] = (),
+        mcp: Callable[[Callable[..., Context]], Mounted] | None = None,
+        journal: Journal | None = None,
+    ) -> None:
+        """`bearer` takes tokens that are no keys of clew; `routes` come before our own; `mcp` makes what is at /mcp."""
+        options = options or Options()
+        self.door = door
+        self.options = options
+        self.journal = journal or Journal(requests=options.logs_requests)
+        self.metrics = Metrics()
+        self.identity = Identity(door, options, bearer)
+        self._pool = ThreadPoolExecutor(options.threads, thread_name_prefix="clew-operation")
+        self._stream_pool = ThreadPoolExecutor(STREAM_THREADS, thread_name_prefix="clew-stream")
+        self.operations = Operations(self.identity, self._pool)
+        self._watcher = Watcher(door.store, lambda error: self.journal.failure("", error))
+        self.streams = Streams(self.operations, self._watcher, self.metrics, self._stream_pool)
+        self._mcp = OnFirstUse(self.operations, mcp) if mcp else None
+        web = Web(self.operations, self.identity, self.metrics)
+        pages = Router([*routes, *web.routes(self._mcp)], redirect_slashes=False, lifespan=self._lifespan)
+        self.app = Front(self.operations, pages, self.identity, self.journal, self.metrics)
+
+    async def end_streams(self) -> None:
+        await self.streams.stop()
+
+    @asynccontextmanager
+    async def _lifespan(self, _: object) -> AsyncIterator[None]:
+        async with AsyncExitStack() as stack:
+            if self._mcp is not None:
+                stack.push_async_callback(self._mcp.close)
+            tidying = asyncio.get_running_loop().create_task(self._tidy())
+            try:
+                yield
+            finally:
+                tidying.cancel()
+                await self.streams.stop()
+                await self._watcher.stop()
+        # What runs is finished before the store below it goes.
+        await asyncio.to_thread(self._pool.shutdown)
+        await asyncio.to_thread(self._stream_pool.shutdown)
+        await asyncio.to_thread(self.door.close)
+        self.journal.flush()
+
+    async def _tidy(self) -> None:
+        """Forget old answers now and then, and write down what was gathered."""
+        loop = asyncio.get_running_loop()
+        forgotten = 0.0
+        while True:
+            await asyncio.sleep(1.0)
+            self.journal.flush()
+            if loop.time() - forgotten > FORGET_SECONDS:
+                forgotten = loop.time()
+                try:
+                    await loop.run_in_executor(self._pool, replays.forget, self.door.store)
+                except ClewError as error:
+                    self.journal.failure("", error)

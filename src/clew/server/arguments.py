@@ -1,0 +1,141 @@
+"""From a request to an operation's arguments: the path, then the query or a JSON body, and nothing that is not known.
+
+Values of a query are text and become what the parameter is; a body says what it means and is taken literally. Drafts
+stay the bytes they came as, so that nothing is encoded twice.
+"""
+
+import types
+import typing
+from typing import Any
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from clew.model.errors import InvalidInput
+from clew.server.problems import Refused
+from clew.service.registry import Operation, Parameter
+
+JSON, LINES = "application/json", "application/x-ndjson"
+LARGEST = 2**63 - 1
+
+
+class Drafts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The body of an append."""
+
+    drafts: list[msgspec.Raw]
+    expect: int | None = None
+    lease: int | None = None
+
+
+_drafts = msgspec.json.Decoder(Drafts)
+_object = msgspec.json.Decoder(dict[str, Any])
+
+
+def from_query(operation: Operation, query: bytes, *, beside: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The arguments in a query; those in the path (`beside`) are not repeated."""
+    if not query:
+        return {}
+    known = {one.name: one for one in operation.parameters if one.name not in beside}
+    found: dict[str, Any] = {}
+    for name, text in pairs(query):
+        if name not in known:
+            raise InvalidInput(_unknown(operation, {name}, set(known)))
+        if kind_of(known[name]) is list:
+            found.setdefault(name, []).append(text)
+        elif name in found:
+            raise InvalidInput(f"{operation.name}: {name} is given twice; it takes one value")
+        else:
+            found[name] = _value(operation, known[name], text)
+    return found
+
+
+def pairs(query: bytes) -> list[tuple[str, str]]:
+    """The names and values of a query."""
+    if not query:
+        return []
+    try:
+        return parse_qsl(query.decode("ascii"), keep_blank_values=True, strict_parsing=True, errors="strict")
+    except ValueError:
+        raise InvalidInput("the query cannot be taken apart; expected name=value pairs, percent-encoded") from None
+
+
+def from_body(operation: Operation, body: bytes, media_type: str, *, beside: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The arguments in a body."""
+    if not body:
+        return {}
+    if media_type == LINES and operation.name == "append":
+        return {"drafts": [line for line in body.split(b"\n") if line.strip()]}
+    if media_type != JSON:
+        raise Refused(415, "invalid_input", f"a body has to be {JSON}, not {media_type[:100] or 'of no type'}")
+    if not body.isascii():
+        try:
+            body.decode()
+        except UnicodeDecodeError as error:
+            raise InvalidInput(f"the body is not UTF-8: {error.reason} at byte {error.start}") from None
+    if operation.name == "append":
+        return _appended(operation, body)
+    try:
+        found = _object.decode(body)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise InvalidInput(f"{operation.name}: the body has to be one JSON object: {error}") from None
+    unknown = found.keys() - {one.name for one in operation.parameters if one.name not in beside}
+    if unknown:
+        raise InvalidInput(_unknown(operation, unknown, {one.name for one in operation.parameters} - {*beside}))
+    for name, value in found.items():
+        _check_size(operation, name, value)
+    return found
+
+
+def _appended(operation: Operation, body: bytes) -> dict[str, Any]:
+    try:
+        found = _drafts.decode(body)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise InvalidInput(f"{operation.name}: {error}; expected an object with a list of drafts") from None
+    given: dict[str, Any] = {"drafts": [bytes(raw) for raw in found.drafts]}
+    for name, value in (("expect", found.expect), ("lease", found.lease)):
+        if value is not None:
+            _check_size(operation, name, value)
+            given[name] = value
+    return given
+
+
+def _unknown(operation: Operation, names: set[str], known: set[str]) -> str:
+    said = ", ".join(sorted(repr(name[:40]) for name in names)[:5])
+    return f"{operation.name} has no parameter {said}; it has {', '.join(sorted(known)) or 'none here'}"
+
+
+def _value(operation: Operation, parameter: Parameter, text: str) -> Any:
+    kind = kind_of(parameter)
+    if kind is dict:
+        try:
+            return _object.decode(text)
+        except msgspec.DecodeError as error:
+            raise InvalidInput(f"{operation.name}: {parameter.name} has to be a JSON object: {error}") from None
+    if kind not in (int, float, bool):
+        return text
+    try:
+        value = msgspec.convert(text, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise InvalidInput(f"{operation.name}: {error} - at `$.{parameter.name}`") from None
+    _check_size(operation, parameter.name, value)
+    return value
+
+
+def _check_size(operation: Operation, name: str, value: Any) -> None:
+    if isinstance(value, int) and not -LARGEST <= value <= LARGEST:
+        raise InvalidInput(f"{operation.name}: {name} has to fit 64 bits")
+
+
+def kind_of(parameter: Parameter) -> type:
+    """The plain type behind annotations and `| None`."""
+    return _plain(parameter.type)
+
+
+def _plain(kind: Any) -> type:
+    origin = typing.get_origin(kind)
+    if origin is typing.Annotated:
+        return _plain(typing.get_args(kind)[0])
+    if origin in (typing.Union, types.UnionType):
+        return _plain(next(one for one in typing.get_args(kind) if one is not type(None)))
+    found: type = origin or kind
+    return found

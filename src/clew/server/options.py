@@ -1,0 +1,36 @@
+"""How a server is run: on whose behalf, under which names, and within which limits."""
+
+from typing import NamedTuple
+
+MIB = 1024 * 1024
+LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
+
+
+class Options(NamedTuple):
+    """`is_own` is a server for one person on their own machine, who needs no key."""
+
+    is_own: bool = False
+    public_url: str = ""
+    """The address under which others reach it, when a proxy stands before it."""
+    hosts: tuple[str, ...] = ()
+    """The names it answers to, without a port; empty is any."""
+    most_bytes: int = 16 * MIB
+    """The largest body of a request, and what it may unpack to."""
+    body_seconds: float = 60.0
+    """How long a body may take to arrive."""
+    rate: float = 500.0
+    """Requests per second of one key, over time."""
+    burst: float = 1000.0
+    """Requests of one key at once."""
+    threads: int = 40
+    """Operations at once: enough for every caller of a busy round to share its commit."""
+    heartbeat_seconds: float = 15.0
+    recheck_seconds: float = 1.0
+    """How often a listener's rights are looked at again."""
+    logs_requests: bool = True
+    traces: bool = False
+
+    @property
+    def is_secure(self) -> bool:
+        """Whether browsers come over TLS."""
+        return self.public_url.startswith("https://")

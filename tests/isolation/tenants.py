@@ -1,0 +1,140 @@
+"""Two tenants on one store, and every way in which one could ask for what is the other's.
+
+The questions are made from the registry: each operation, with each of its parameters that can name something set to a
+thing of the other tenant's. A parameter that is neither known to name something nor known to be harmless is an error,
+so that a new operation cannot be forgotten here.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from clew.model.access import owner_of_everything
+from clew.service import Context, call
+from clew.service.registry import Operation, load
+from clew.store import Store
+
+ROOT = "person:root"
+
+# Parameters that can name something of another tenant's, by the field of `Tenant` that has it.
+NAMES = {
+    "session": "session", "left": "session", "right": "session", "before": "session", "what": "session",
+    "project": "project", "agent": "agent", "person": "person", "who": "person", "principal": "person",
+    "file": "file", "path": "file", "query": "word", "key": "key", "grant": "grant", "fact": "fact",
+    "decision": "decision", "name": "agent", "owner": "person", "machine": "machine", "model": "model",
+}  # fmt: skip
+# Parameters that name nothing of anybody's. The value is what is asked with when one is required.
+PLAIN: dict[str, Any] = {
+    "drafts": [{"kind": "message_added", "role": "user", "text": "planted"}], "lease": 1, "value": "on",
+    "choice": "x", "text": "x", "done": "x",
+    **dict.fromkeys(
+        "title metadata budget_tokens budget_usd private reason runtime outcome summary expect after upto limit at "
+        "holder seconds keep_days hold with_forks form secrets role tool order flat when since until by written state "
+        "failed label scopes days rights issuer subject instructions tools place match_runtime match_path match_name "
+        "tokens usd unlimited scope evidence why rejected next open operation allowed content checkpoint "
+        "kind rule ruling older newer with_content checkpoints keys".split()
+    ),
+}  # fmt: skip
+
+
+class Tenant(NamedTuple):
+    """One tenant: its own project, and a word of its own in everything it has."""
+
+    canary: str
+    project: str
+    session: str
+    child: str
+    private: str
+    person: str
+    agent: str
+    file: str
+    word: str
+    key: str
+    grant: int
+    fact: str
+    decision: str
+    machine: str
+    model: str
+    secret: str
+
+    def words(self) -> list[str]:
+        """What nobody else may ever be shown; those who do not know its names are shown none of them either."""
+        return [self.hidden, self.session, self.child, self.private, self.key]
+
+    @property
+    def hidden(self) -> str:
+        """In all that the tenant wrote, and in no name that anybody asks with."""
+        return f"{self.canary[::-1]}0hidden"
+
+
+class Question(NamedTuple):
+    operation: str
+    arguments: dict[str, Any]
+
+
+def tenant(store: Store, canary: str) -> Tenant:
+    """Make a tenant: a project with sessions, an administrator with a key, an agent, settings, policies."""
+    hidden = f"{canary[::-1]}0hidden"
+    root = Context(store=store, principal=ROOT, grants=(owner_of_everything(ROOT),))
+    project, person, agent = f"{canary}-project", f"person:{canary}", f"{canary}-agent"
+    call(root, "principal_add", {"principal": person, "title": hidden})
+    grant = call(root, "access_grant", {"who": person, "role": "admin", "project": project})
+    key = call(root, "key_create", {"principal": person, "label": hidden})
+    call(root, "team_add", {"name": f"{canary}-team", "principal": person})
+    call(root, "agent_register", {"name": agent, "project": project, "instructions": hidden})
+    call(root, "retention_set", {"project": project, "keep_days": 30, "agent": agent})
+    call(root, "setting_set", {"project": project, "name": "audit_reads", "value": "on"})
+    me = Context(store=store, principal=person, grants=(owner_of_everything(person),))
+    ids = [
+        call(me, "open", {"project": project, "agent": agent, "title": f"{canary} {hidden} {n}", "private": n == 1}).id
+        for n in range(2)
+    ]
+    file, word, fact, decision = f"src/{canary}.py", f"{canary}word", f"{canary}fact", f"{canary}decision"
+    for id in ids:
+        call(me, "append", {"session": id, "drafts": [
+            {"kind": "message_added", "role": "user", "text": f"please {word} {hidden}"},
+            {"kind": "call_made", "call": "1", "tool": f"{canary}-tool", "input": {"file_path": file}},
+            {"kind": "call_returned", "call": "1", "output": hidden, "failed": True},
+            {"kind": "usage_counted", "usage": {"input": 777_777}, "model": f"{canary}-model", "message": f"{id}-m"},
+            {"kind": "runtime_attached", "runtime": "codex", "machine": f"{canary}-box", "cwd": f"/{canary}"},
+            {"kind": "fact_learned", "fact": fact, "text": f"{word} is {hidden}"},
+            {"kind": "decision_made", "decision": decision, "choice": f"{word} chosen", "why": hidden},
+        ]})  # fmt: skip
+    child = call(me, "fork", {"session": ids[0], "title": hidden}).id
+    return Tenant(
+        canary=canary, project=project, session=ids[0], child=child, private=ids[1], person=person, agent=agent,
+        file=file, word=word, key=key.id, grant=grant.id, fact=fact, decision=decision, machine=f"{canary}-box",
+        model=f"{canary}-model", secret=key.key,
+    )  # fmt: skip
+
+
+def covered(operation: Operation) -> None:
+    """Every parameter is known here, one way or the other."""
+    for parameter in operation.parameters:
+        known = parameter.is_session or parameter.name in NAMES or parameter.name in PLAIN
+        assert known, f"say in tests/isolation/tenants.py what {parameter.name} of {operation.name} can name"
+
+
+def questions(mine: Tenant, other: Tenant) -> Iterator[Question]:
+    """Every operation as it is, and with each thing it can name swapped for the other tenant's."""
+    for operation in load().values():
+        if not operation.route:
+            continue
+        covered(operation)
+        own = {p.name: _value(p.name, mine) for p in operation.parameters if p.required}
+        yield Question(operation.name, own)
+        for parameter in operation.parameters:
+            if parameter.is_session or parameter.name in NAMES:
+                for value in _swapped(parameter.name, other):
+                    yield Question(operation.name, {**own, parameter.name: value})
+
+
+def _value(name: str, whose: Tenant) -> Any:
+    return getattr(whose, NAMES[name]) if name in NAMES else PLAIN[name]
+
+
+def _swapped(name: str, other: Tenant) -> list[Any]:
+    field = NAMES.get(name, "session")
+    if field == "session":
+        found: list[Any] = [other.session, other.session[:9], other.private]
+        return [*found, other.project] if name == "what" else found
+    return [getattr(other, field)]

@@ -1,0 +1,78 @@
+"""What an operator sees: health, counts and a log, without a word of what was asked or stored."""
+
+import re
+from pathlib import Path
+
+import httpx2
+import msgspec
+import pytest
+
+from server.running import Running
+
+SECRET = "do-not-tell-8c1f"
+
+
+def asked(running: Running, client: httpx2.Client) -> str:
+    """Ask in every way that carries something private; returns the key."""
+    id = client.post("/v1/sessions", json={"title": SECRET, "project": SECRET}).json()["id"]
+    draft = {"kind": "message_added", "role": "user", "text": SECRET}
+    client.post(f"/v1/sessions/{id}/events", json={"drafts": [draft]}, headers={"Idempotency-Key": SECRET})
+    client.post(f"/v1/sessions/{id}/events", json={"drafts": [{"kind": SECRET}]})
+    for path in (f"/v1/sessions/{id}", f"/v1/search?query={SECRET}", f"/v1/sessions?project={SECRET}x", f"/sessions/{id}",
+                 f"/{SECRET}", f"/v1/{SECRET}", f"/v1/sessions/{SECRET}", f"/?q={SECRET}"):  # fmt: skip
+        client.get(path)
+    client.get("/v1/sessions", headers={"Authorization": f"Bearer {SECRET}"})
+    return str(id)
+
+
+def test_the_log_tells_of_requests_and_nothing_private(running: Running, client: httpx2.Client) -> None:
+    id = asked(running, client)
+    text = running.log.getvalue() + msgspec.json.encode(running.lines()).decode()
+    assert SECRET not in text
+    assert id not in text
+    assert "clew_person_" not in text
+    lines = [line for line in running.lines() if line["event"] == "request"]
+    for line in lines:
+        assert line.keys() >= {"at", "level", "method", "route", "status", "ms", "principal", "request"}
+    assert {"/v1/sessions/{session}/events", "/v1/search", "/sessions/{session}", ""} <= {line["route"] for line in lines}
+    assert {"person:owner", ""} == {line["principal"] for line in lines}
+
+
+def test_metrics_count_by_route_and_know_no_names(running: Running, client: httpx2.Client) -> None:
+    id = asked(running, client)
+    text = client.get("/metrics").text
+    for private in (SECRET, id, "person:owner", "clew_person_"):
+        assert private not in text
+    assert 'route="/v1/sessions/{session}/events",status="200"' in text
+    labels = {name for found in re.findall(r"clew_\w+{([^}]*}?[^}]*)}", text) for name in re.findall(r"(\w+)=", found)}
+    assert labels == {"method", "route", "status", "le"}
+    assert "clew_listeners" in text
+
+
+def test_health_and_readiness(running: Running) -> None:
+    with running.client() as nobody:
+        assert nobody.get("/healthz").json() == {"healthy": True}
+        assert nobody.get("/readyz").json() == {"ready": True}
+
+
+def test_a_server_without_its_database_is_healthy_but_not_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from clew.model.errors import Unavailable
+
+    with Running(f"sqlite:///{tmp_path / 'clew.db'}", str(tmp_path)) as running, running.client() as client:
+
+        def gone() -> int:
+            raise Unavailable(f"cannot open {tmp_path}")
+
+        monkeypatch.setattr(running.door.store, "last_position", gone)
+        answer = client.get("/readyz")
+        assert (answer.status_code, answer.json()["code"]) == (503, "unavailable")
+        assert answer.headers["retry-after"]
+        assert str(tmp_path) not in answer.text
+        assert client.get("/healthz").status_code == 200
+
+
+def test_a_trace_is_named_in_the_log(running: Running, client: httpx2.Client) -> None:
+    trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+    client.get("/v1/me", headers={"traceparent": f"00-{trace}-00f067aa0ba902b7-01"})
+    client.get("/v1/me", headers={"traceparent": "nonsense"})
+    assert [line["trace"] for line in running.lines() if "trace" in line] == [trace]

@@ -1,0 +1,116 @@
+"""Pages: what is stored stays text, secrets stay home, and nothing comes from elsewhere."""
+
+import re
+from html.parser import HTMLParser
+
+import httpx2
+import pytest
+
+from clew.service import call
+from server.running import Running
+
+EVIL = '"><script>alert(1)</script><img src=x onerror=alert(1)>\' onload=x javascript:alert(1) &amp; \x1b[31m</title>'
+SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+
+
+class Tags(HTMLParser):
+    """Every tag of a page with its attributes."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+
+@pytest.fixture(scope="module")
+def evil(running: Running) -> str:
+    """A session in which every text that can be stored is markup."""
+    owner = running.owner
+    id = str(call(owner, "open", {"title": EVIL, "agent": EVIL, "project": EVIL}).id)
+    drafts = [
+        {"kind": "message_added", "role": EVIL, "text": EVIL},
+        {"kind": "message_added", "role": "assistant", "model": EVIL, "parts": [
+            {"type": "text", "text": EVIL}, {"type": "thinking", "text": EVIL}]},
+        {"kind": "call_made", "call": EVIL, "tool": EVIL, "input": {EVIL: EVIL}},
+        {"kind": "call_returned", "call": EVIL, "output": EVIL, "failed": True},
+        {"kind": "call_made", "call": "open", "tool": "sh"},
+        {"kind": "fact_learned", "fact": "f", "text": EVIL},
+        {"kind": "decision_made", "decision": "d", "choice": EVIL, "why": EVIL},
+        {"kind": "progress_noted", "done": EVIL, "next": EVIL},
+        {"kind": "my.kind", "anything": EVIL},
+        {"kind": "message_added", "role": "user", "text": f"my token is {SECRET}", "said_at": 2**62},
+    ]  # fmt: skip
+    call(owner, "append", {"session": id, "drafts": drafts})
+    call(owner, "fork", {"session": id})
+    return id
+
+
+def test_stored_text_is_never_markup(evil: str, client: httpx2.Client) -> None:
+    for path in ("/", f"/?project={evil}", "/?q=alert", f"/?{httpx2.QueryParams(q=EVIL)}", f"/sessions/{evil}",
+                 f"/sessions/{evil}?{httpx2.QueryParams(after=EVIL)}"):  # fmt: skip
+        page = client.get(path)
+        assert page.headers["content-type"].startswith("text/html")
+        for tag, attributes in Tags(page.text).found:
+            assert tag not in ("img", "iframe", "object", "embed", "base", "svg"), path
+            assert not any(name.startswith("on") or name == "style" for name in attributes), (path, attributes)
+            if tag == "script":
+                assert str(attributes["src"]).startswith("/assets/")
+            for name in ("href", "src", "action"):
+                assert re.match(r"/|\?|#|data:,$", attributes.get(name) or "/"), attributes
+    assert "\x1b" not in client.get(f"/sessions/{evil}").text
+
+
+def test_a_page_shows_what_happened(evil: str, client: httpx2.Client) -> None:
+    assert "alert(1)" in client.get("/").text
+    page = client.get(f"/sessions/{evil}").text
+    for text in ("Thinking", "no result here", "failed", "Decisions (1)", "Facts (1)", "my.kind"):
+        assert text in page
+    assert client.get("/sessions/zzzz").status_code == 404
+    assert "No sessions yet" not in client.get("/").text
+
+
+def test_secrets_are_masked_in_pages_answers_and_streams(evil: str, client: httpx2.Client) -> None:
+    for path in (f"/sessions/{evil}", "/?q=token", f"/v1/sessions/{evil}/events", "/v1/search?query=token&flat=1", "/v1/events",
+                 f"/v1/sessions/{evil}/export?form=jsonl"):  # fmt: skip
+        assert SECRET not in client.get(path).text, path
+    assert "REDACTED" in client.get(f"/v1/sessions/{evil}/events").text
+    with client.stream("GET", f"/v1/sessions/{evil}/stream") as answer:
+        text = ""
+        for line in answer.iter_lines():
+            text += line
+            if '"seq":11,' in line:
+                break
+    assert "my token is" in text
+    assert SECRET not in text
+
+
+def test_a_browser_is_told_to_take_nothing_from_elsewhere(client: httpx2.Client) -> None:
+    for path in ("/", "/login", "/docs", "/errors/denied"):
+        headers = client.get(path).headers
+        policy = headers["content-security-policy"]
+        assert policy.startswith("default-src 'none'")
+        assert "unsafe" not in policy
+        assert "http" not in policy
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["referrer-policy"] == "no-referrer"
+        assert "frame-ancestors 'none'" in policy
+    for name in ("clew.css", "clew.js", "docs.js", "login.js"):
+        text = client.get(f"/assets/{name}").text
+        assert "//" not in re.sub(r"^//.*$", "", text, flags=re.MULTILINE), name
+
+
+def test_long_sessions_are_shown_a_page_at_a_time(running: Running, client: httpx2.Client) -> None:
+    id = call(running.owner, "open", {}).id
+    drafts = [{"kind": "message_added", "role": "user", "text": f"number {n}"} for n in range(700)]
+    call(running.owner, "append", {"session": id, "drafts": drafts})
+    seen: list[str] = []
+    path = f"/sessions/{id}"
+    while path:
+        page = client.get(path).text
+        seen += re.findall(r"number \d+", page)
+        later = re.search(r'href="(\?after=\d+)">Later', page)
+        path = f"/sessions/{id}{later[1]}" if later else ""
+    assert seen == [f"number {n}" for n in range(700)]
