@@ -4,15 +4,16 @@ import getpass
 import os
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 
 from clew.model.access import owner_of_everything
-from clew.model.errors import ClewError, Unavailable
+from clew.model.errors import ClewError, InvalidInput, Unavailable
 
 if TYPE_CHECKING:
     from clew.client import Plane
+    from clew.remote import Remote
     from clew.service.door import Door
     from clew.store import Store
 
@@ -53,10 +54,14 @@ def connect(
 ) -> "Plane":
     """Open the store named by the arguments or the environment and return its sessions."""
     from clew.client import Local, Plane
+
+    chosen = settings(store=store, home=home, principal=principal)
+    if is_remote(chosen.store):
+        # The same face; what only a log of one's own has, it refuses.
+        return Plane(cast(Local, _remote(chosen)))
     from clew.service import Context
     from clew.store import open_store
 
-    chosen = settings(store=store, home=home, principal=principal)
     context = Context(
         store=open_store(chosen.store),
         principal=chosen.principal,
@@ -65,6 +70,19 @@ def connect(
         home=str(chosen.home),
     )
     return Plane(Local(context))
+
+
+def is_remote(store: str) -> bool:
+    """Whether a store is a server's, and so is asked over HTTP."""
+    return store.startswith(("http://", "https://"))
+
+
+def _remote(chosen: Settings) -> "Remote":
+    from clew.remote import Remote, checked_url
+    from clew.sync.remotes import key_for
+
+    url = checked_url(chosen.store)
+    return Remote(url, key_for(chosen.home, url))
 
 
 def door(chosen: Settings) -> "Door":
@@ -79,6 +97,8 @@ def door(chosen: Settings) -> "Door":
 
 def migrate(chosen: Settings) -> list[str]:
     """Bring the store to this program's schema; returns the names of the steps taken."""
+    if is_remote(chosen.store):
+        raise InvalidInput("a server's store is migrated on the server's own machine: run `clew migrate` there")
     from clew.store import migrate as schema
     from clew.store import open_database
 
@@ -96,10 +116,20 @@ def diagnose(chosen: Settings) -> list[Finding]:
     import clew
 
     found = [Finding(what="clew", ok=True, found=f"{clew.__version__} on Python {platform.python_version()}")]
+    if is_remote(chosen.store):
+        return [*found, _server(chosen)]
     if chosen.store.startswith("sqlite:///"):
         home = Path(chosen.store.removeprefix("sqlite:///")).expanduser().absolute().parent
         found += [_home(home), _room(home)]
     return found + _store(chosen)
+
+
+def _server(chosen: Settings) -> Finding:
+    try:
+        remote = _remote(chosen)
+        return Finding(what="server", ok=True, found=f"{remote.url} lets you in as {remote.principal}")
+    except ClewError as error:
+        return Finding(what="server", ok=False, found=str(error), advice=f"error code {error.code}")
 
 
 def _home(home: Path) -> Finding:

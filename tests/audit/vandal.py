@@ -23,7 +23,7 @@ Deed = Callable[["Vandal"], Places]
 # What the chain covers of an event that still has what it was made of, and what is left of it after an erasure.
 EVENT = ("seq", "kind", "version", "at", "said_at", "actor", "source", "digest", "body", "session", "project")
 ERASED = ("seq", "kind", "digest", "seal", "session", "project")
-SESSION = ("id", "project", "parent", "upto", "opened_at", "control", "title", "agent")
+SESSION = ("id", "project", "parent", "upto", "opened_at", "control", "title", "agent", "owner", "private")
 HEAD = ("head", "digest", "state", "epoch", "project", "session")
 SPENT = ("spent_tokens", "spent_cost_micros")
 NOT_ERASED = "s.key NOT IN (SELECT session FROM head WHERE state = 'erased')"

@@ -21,17 +21,19 @@ NAMES = {
     "project": "project", "agent": "agent", "person": "person", "who": "person", "principal": "person",
     "file": "file", "path": "file", "query": "word", "key": "key", "grant": "grant", "fact": "fact",
     "decision": "decision", "name": "agent", "owner": "person", "machine": "machine", "model": "model",
+    "sessions": "session", "parent": "session",
 }  # fmt: skip
 # Parameters that name nothing of anybody's. The value is what is asked with when one is required.
 PLAIN: dict[str, Any] = {
     "drafts": [{"kind": "message_added", "role": "user", "text": "planted"}], "lease": 1, "value": "on",
-    "choice": "x", "text": "x", "done": "x",
+    "choice": "x", "text": "x", "done": "x", "digest": "00" * 32,
     **dict.fromkeys(
         "title metadata budget_tokens budget_usd private reason runtime outcome summary expect after upto limit at "
         "holder seconds keep_days hold with_forks form secrets role tool order flat when since until by written state "
         "failed label scopes days rights issuer subject instructions tools place match_runtime match_path match_name "
         "tokens usd unlimited scope evidence why rejected next open operation allowed content checkpoint "
-        "kind rule ruling older newer with_content checkpoints keys".split()
+        "kind rule ruling older newer with_content checkpoints keys parent_source events blobs "
+        "large data stretches start".split()
     ),
 }  # fmt: skip
 
@@ -136,5 +138,7 @@ def _swapped(name: str, other: Tenant) -> list[Any]:
     field = NAMES.get(name, "session")
     if field == "session":
         found: list[Any] = [other.session, other.session[:9], other.private]
+        if name == "sessions":
+            return [found]
         return [*found, other.project] if name == "what" else found
     return [getattr(other, field)]

@@ -74,7 +74,7 @@ WRITES_OWN = {
     "append", "archive", "close", "pause", "resume", "erase", "fork", "open", "budget", "lease_acquire", "lease_renew",
     "lease_release", "key_create", "key_rotate", "key_revoke", "link", "share", "privacy", "access_grant",
     "access_revoke", "agent_register", "agent_remove", "retention_set", "retention_remove", "setting_set", "remember",
-    "decide", "progress", "retire", "reverse", "note_progress",
+    "decide", "progress", "retire", "reverse", "note_progress", "sync_open",
 }  # fmt: skip
 
 

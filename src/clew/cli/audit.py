@@ -289,6 +289,6 @@ def _audited(found: "Audited") -> None:
         + (f": {count(len(found.problems), 'problem')}" if found.problems else ": everything holds")
     )
     if found.beyond and found.checkpoints:
-        click.echo(f"{count(found.beyond, 'event')} after the newest checkpoint, covered by their chains alone")
+        click.echo(f"{count(found.beyond, 'event')} after the newest checkpoint, covered by the chains alone")
     for note in found.notes:
         click.echo(f"note: {note}", err=True)

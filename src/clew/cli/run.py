@@ -24,6 +24,7 @@ BY_HAND = {
     "runtimes", "scan", "connect", "disconnect", "views_step", "views_rebuild",
     "audit_checkpoint", "audit_checkpoints", "audit_key", "audit_new_key", "audit_proof", "audit_log", "audit_export",
     "audit_verify",
+    "sync_standing", "sync_open", "sync_append", "sync_part", "sync_original", "sync_send", "originals", "blob",
 }  # fmt: skip
 GROUPS = {
     "retention": "How long conversations are kept.",

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 PORT = 8519
 NEXT_PORTS = 20
+LOOK_MS = 500
 
 
 def commands() -> list[click.Command]:
@@ -70,11 +71,19 @@ def up(plane: Any, port: int | None, no_browser: bool, no_capture: bool) -> None
 @click.option("--max-body", type=click.IntRange(1, 1024), default=16, show_default=True, help="MiB a request may hold.")
 @click.option("--rate", type=click.FloatRange(1, 1_000_000), default=500, show_default=True,
               help="Requests a second that one key may make.")  # fmt: skip
+@click.option("--oidc-issuer", default="", metavar="URL", help="The OpenID provider that people log in with.")
+@click.option("--oidc-client-id", default="", metavar="ID", help="What the provider calls this server.")
+@click.option("--oidc-client-secret-file", type=click.Path(dir_okay=False), metavar="FILE",
+              help="A file with the client's secret; CLEW_OIDC_CLIENT_SECRET is the other way to give it.")  # fmt: skip
+@click.option("--oidc-domain", multiple=True, metavar="DOMAIN",
+              help="People with an address of this domain need not be added first. [may be repeated]")  # fmt: skip
+@click.option("--oidc-team-claim", default="", metavar="CLAIM", help="The claim that names teams, such as groups.")
 @click.option("--fd", type=int, hidden=True)
 @click.pass_obj
 def serve(
     plane: Any, host: str, port: int, processes: int, public_url: str, proxies: str, max_body: int, rate: float,
-    fd: int | None,
+    oidc_issuer: str, oidc_client_id: str, oidc_client_secret_file: str | None, oidc_domain: tuple[str, ...],
+    oidc_team_claim: str, fd: int | None,
 ) -> None:  # fmt: skip
     """Serve a team over HTTP: API keys and logins, behind a proxy that speaks TLS.
 
@@ -86,9 +95,15 @@ def serve(
     if public_url and (parts.scheme not in ("http", "https") or not parts.hostname or parts.path not in ("", "/")):
         raise InvalidInput(f"{public_url!r} is no address such as https://clew.example, without a path")
     names = (*_loopback_names(), parts.hostname.lower()) if parts.hostname else ()
+    from clew.server.oidc_options import oidc_options, warning
+
+    oidc = oidc_options(
+        public_url, issuer=oidc_issuer, client_id=oidc_client_id, secret_file=oidc_client_secret_file,
+        domains=oidc_domain, team_claim=oidc_team_claim,
+    )  # fmt: skip
     options = _options(
         public_url=public_url.rstrip("/"), hosts=names, most_bytes=max_body * 1024 * 1024, rate=rate, burst=2 * rate,
-        traces=bool(os.environ.get("CLEW_TRACES")),
+        traces=bool(os.environ.get("CLEW_TRACES")), oidc=oidc,
     )  # fmt: skip
     _check(plane.settings, processes)
     from clew.server.running import Processes, address, listen, server
@@ -100,6 +115,8 @@ def serve(
         return
     made = listen(host, port)
     click.echo(f"clew serves {options.public_url or address(made)}")
+    if oidc is not None and (problem := warning(oidc)):
+        click.echo(f"nobody can log in with the provider yet: {problem}", err=True)
     if processes == 1:
         application = _application(plane.settings, options)
         _show_owner_link(application.door, options.public_url or address(made))
@@ -112,7 +129,10 @@ def serve(
     os.environ["CLEW_STORE"], os.environ["CLEW_HOME"] = plane.settings.store, str(plane.settings.home)
     command = [
         sys.executable, "-m", "clew", "serve", "--public-url", public_url, "--proxies", proxies, "--max-body",
-        str(max_body), "--rate", str(rate), "--fd",
+        str(max_body), "--rate", str(rate), "--oidc-issuer", oidc_issuer, "--oidc-client-id", oidc_client_id,
+        *(["--oidc-client-secret-file", oidc_client_secret_file] if oidc_client_secret_file else []),
+        *(word for domain in oidc_domain for word in ("--oidc-domain", domain)),
+        "--oidc-team-claim", oidc_team_claim, "--fd",
     ]  # fmt: skip
     Processes(command, made, processes, lambda text: click.echo(text, err=True)).run()
 
@@ -137,9 +157,14 @@ def watch(plane: Any) -> None:
     threading.Thread(target=wait, daemon=True).start()
     there = [str(home) for one in runtimes() if one.home and (home := home_of(one, "")).exists()]
     _capture(plane)
-    if there:
-        for _ in changes(*there, debounce=400, step=100, stop_event=ended, raise_interrupt=False):
+    if not there:
+        return
+    is_first = True
+    options: dict[str, Any] = {"debounce": 400, "step": 100, "rust_timeout": LOOK_MS, "yield_on_timeout": True}
+    for changed in changes(*there, **options, stop_event=ended, raise_interrupt=False):
+        if changed or is_first:  # What came before the watch began, nobody tells.
             _capture(plane)
+        is_first = False
 
 
 def _capture(plane: Any) -> None:

@@ -109,6 +109,47 @@ def event_fields(event: Event) -> dict[str, Any]:
     return fields
 
 
+def event_from(text: bytes | msgspec.Raw) -> Event:
+    """The event that was written flat; what this program does not understand of it is kept as it is."""
+    about = _envelope(text)
+    body: Body | Opaque | Removed
+    if about.removed is not None:
+        body = Removed(kind=about.kind, how=about.removed)
+    elif about.opaque is not None:
+        body = Opaque(kind=about.kind, raw=bytes(about.opaque).decode())
+    else:
+        raws = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+        rest = _encode({name: raw for name, raw in raws.items() if name not in _Envelope.__struct_fields__}).decode()
+        body = understood(about.kind, rest)
+    return Event(
+        about.session, about.seq, about.position, about.at, about.said_at, about.actor, about.source, b"", body
+    )
+
+
+def understood(kind: str, text: str, version: int | None = None) -> Body | Opaque:
+    """The body for text that somebody else wrote; one that does not fit its kind becomes a kind that wants nothing."""
+    try:
+        return decode(kind, KINDS[kind].version if version is None and kind in KINDS else version or 1, text)
+    except msgspec.DecodeError:
+        return Opaque(kind=f"clew.{kind}", raw=text)
+
+
+class _Envelope(msgspec.Struct, frozen=True):
+    session: str
+    seq: int
+    kind: str
+    at: int
+    actor: str
+    position: int = 0
+    source: str | None = None
+    said_at: int | None = None
+    removed: str | None = None
+    opaque: msgspec.Raw | None = None
+
+
+_envelope = msgspec.json.Decoder(_Envelope).decode
+
+
 def to_json(value: Any) -> str:
     """Any value of the model as JSON text."""
     return _encode(value).decode()

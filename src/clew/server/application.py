@@ -4,8 +4,10 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING
 
 from starlette.routing import BaseRoute, Router
+from starlette.types import ASGIApp
 
 from clew.model.errors import ClewError
 from clew.server import replays
@@ -21,6 +23,9 @@ from clew.server.watching import Watcher
 from clew.server.web import Web
 from clew.service.door import Door
 from clew.service.registry import Context
+
+if TYPE_CHECKING:
+    from clew.server.oidc import OpenId
 
 STREAM_THREADS = 8
 FORGET_SECONDS = 3600.0
@@ -45,7 +50,8 @@ class Application:
         self.options = options
         self.journal = journal or Journal(requests=options.logs_requests)
         self.metrics = Metrics()
-        self.identity = Identity(door, options, bearer)
+        openid = _openid(door, options, self.journal)
+        self.identity = Identity(door, options, openid.bearer if openid else bearer)
         self._pool = ThreadPoolExecutor(options.threads, thread_name_prefix="clew-operation")
         self._stream_pool = ThreadPoolExecutor(STREAM_THREADS, thread_name_prefix="clew-stream")
         self.operations = Operations(self.identity, self._pool)
@@ -53,8 +59,10 @@ class Application:
         self.streams = Streams(self.operations, self._watcher, self.metrics, self._stream_pool)
         self._mcp = OnFirstUse(self.operations, mcp) if mcp else None
         web = Web(self.operations, self.identity, self.metrics)
-        pages = Router([*routes, *web.routes(self._mcp)], redirect_slashes=False, lifespan=self._lifespan)
-        self.app = Front(self.operations, pages, self.identity, self.journal, self.metrics)
+        before = [*routes, *(openid.routes(self.identity) if openid else ())]
+        pages = Router([*before, *web.routes(self._mcp)], redirect_slashes=False, lifespan=self._lifespan)
+        front = Front(self.operations, pages, self.identity, self.journal, self.metrics)
+        self.app: ASGIApp = openid.challenging(front) if openid else front
 
     async def end_streams(self) -> None:
         await self.streams.stop()
@@ -90,3 +98,12 @@ class Application:
                     await loop.run_in_executor(self._pool, replays.forget, self.door.store)
                 except ClewError as error:
                     self.journal.failure("", error)
+
+
+def _openid(door: Door, options: Options, journal: Journal) -> "OpenId | None":
+    """What the provider brings, if there is one; loaded only then."""
+    if options.oidc is None:
+        return None
+    from clew.server.oidc import OpenId
+
+    return OpenId(door, options.oidc, journal, url=options.public_url)

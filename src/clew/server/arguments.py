@@ -23,8 +23,8 @@ class Drafts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The body of an append."""
 
     drafts: list[msgspec.Raw]
-    expect: int | None = None
-    lease: int | None = None
+    expect: int | float | None = None
+    lease: int | float | None = None
 
 
 _drafts = msgspec.json.Decoder(Drafts)
@@ -41,12 +41,17 @@ def from_query(operation: Operation, query: bytes, *, beside: tuple[str, ...] = 
         if name not in known:
             raise InvalidInput(_unknown(operation, {name}, set(known)))
         if kind_of(known[name]) is list:
-            found.setdefault(name, []).append(text)
+            found.setdefault(name, []).append(_checked(operation, known[name], text))
         elif name in found:
             raise InvalidInput(f"{operation.name}: {name} is given twice; it takes one value")
         else:
             found[name] = _value(operation, known[name], text)
     return found
+
+
+def from_path(operation: Operation, texts: dict[str, str]) -> dict[str, Any]:
+    """The arguments in the path."""
+    return {one.name: _value(operation, one, texts[one.name]) for one in operation.parameters if one.name in texts}
 
 
 def pairs(query: bytes) -> list[tuple[str, str]]:
@@ -81,9 +86,8 @@ def from_body(operation: Operation, body: bytes, media_type: str, *, beside: tup
     unknown = found.keys() - {one.name for one in operation.parameters if one.name not in beside}
     if unknown:
         raise InvalidInput(_unknown(operation, unknown, {one.name for one in operation.parameters} - {*beside}))
-    for name, value in found.items():
-        _check_size(operation, name, value)
-    return found
+    known = {one.name: one for one in operation.parameters}
+    return {name: _checked(operation, known[name], value) for name, value in found.items()}
 
 
 def _appended(operation: Operation, body: bytes) -> dict[str, Any]:
@@ -94,8 +98,8 @@ def _appended(operation: Operation, body: bytes) -> dict[str, Any]:
     given: dict[str, Any] = {"drafts": [bytes(raw) for raw in found.drafts]}
     for name, value in (("expect", found.expect), ("lease", found.lease)):
         if value is not None:
-            _check_size(operation, name, value)
-            given[name] = value
+            [parameter] = (one for one in operation.parameters if one.name == name)
+            given[name] = _checked(operation, parameter, value)
     return given
 
 
@@ -111,31 +115,46 @@ def _value(operation: Operation, parameter: Parameter, text: str) -> Any:
             return _object.decode(text)
         except msgspec.DecodeError as error:
             raise InvalidInput(f"{operation.name}: {parameter.name} has to be a JSON object: {error}") from None
-    if kind not in (int, float, bool):
-        return text
-    try:
-        value = msgspec.convert(text, kind, strict=False)
-    except msgspec.ValidationError as error:
-        raise InvalidInput(f"{operation.name}: {error} - at `$.{parameter.name}`") from None
-    _check_size(operation, parameter.name, value)
+    value: Any = text
+    if kind in (int, float, bool):
+        try:
+            value = msgspec.convert(text, kind, strict=False)
+        except msgspec.ValidationError as error:
+            raise InvalidInput(f"{operation.name}: {error} - at `$.{parameter.name}`") from None
+    return _checked(operation, parameter, value)
+
+
+def _checked(operation: Operation, parameter: Parameter, value: Any) -> Any:
+    """A value that every database can hold; 3.0 is the integer 3, as JSON Schema has it."""
+    if isinstance(value, list):
+        return [_checked(operation, parameter, one) for one in value]
+    if isinstance(value, float) and value.is_integer() and item_of(parameter) is int:
+        value = int(value)
+    if isinstance(value, int | float) and not -LARGEST <= value <= LARGEST:
+        raise InvalidInput(f"{operation.name}: {parameter.name} has to fit 64 bits")
+    if isinstance(value, str) and "\0" in value:
+        raise InvalidInput(f"{operation.name}: {parameter.name} contains a NUL character; remove it")
     return value
-
-
-def _check_size(operation: Operation, name: str, value: Any) -> None:
-    if isinstance(value, int) and not -LARGEST <= value <= LARGEST:
-        raise InvalidInput(f"{operation.name}: {name} has to fit 64 bits")
 
 
 def kind_of(parameter: Parameter) -> type:
     """The plain type behind annotations and `| None`."""
-    return _plain(parameter.type)
+    bare = _bare(parameter.type)
+    found: type = typing.get_origin(bare) or bare
+    return found
 
 
-def _plain(kind: Any) -> type:
+def item_of(parameter: Parameter) -> type:
+    """The plain type of a value, or of each when there are several."""
+    bare = _bare(parameter.type)
+    found: type = _bare(typing.get_args(bare)[0]) if typing.get_origin(bare) is list else bare
+    return found
+
+
+def _bare(kind: Any) -> Any:
     origin = typing.get_origin(kind)
     if origin is typing.Annotated:
-        return _plain(typing.get_args(kind)[0])
+        return _bare(typing.get_args(kind)[0])
     if origin in (typing.Union, types.UnionType):
-        return _plain(next(one for one in typing.get_args(kind) if one is not type(None)))
-    found: type = origin or kind
-    return found
+        return _bare(next(one for one in typing.get_args(kind) if one is not type(None)))
+    return kind

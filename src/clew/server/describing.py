@@ -13,6 +13,7 @@ from clew.model.ids import ALPHABET, LENGTH
 from clew.server.arguments import LARGEST, kind_of
 from clew.server.operations import Endpoint
 from clew.server.problems import STATUS, Refusal
+from clew.server.streams import FARTHEST
 from clew.service.registry import Parameter
 
 REF = "#/components/schemas/{name}"
@@ -143,8 +144,9 @@ def _operation(one: Endpoint, results: dict[str, Any]) -> dict[str, Any]:
 
 
 def _header(name: str, text: str) -> dict[str, Any]:
-    pattern = {"Idempotency-Key": r"^[!-~]{1,200}$"}.get(name, r'^"[0-9]{1,18}"$')
-    return {"name": name, "in": "header", "description": text, "schema": {"type": "string", "pattern": pattern}}
+    forms = {"Idempotency-Key": r"^[!-~]{1,200}$", "If-Match": r'^"[0-9]{1,18}(\.[0-9a-f]{1,8})?"$'}
+    schema = {"type": "string", "pattern": forms[name]} if name in forms else {"type": "string"}
+    return {"name": name, "in": "header", "description": text, "schema": schema}
 
 
 def _in_path(parameter: Parameter) -> dict[str, Any]:
@@ -166,7 +168,7 @@ def _in_query(parameter: Parameter) -> dict[str, Any]:
 
 
 def _body(one: Endpoint, parameters: list[Parameter]) -> dict[str, Any]:
-    properties = {parameter.name: _schema(parameter) for parameter in parameters}
+    properties = {parameter.name: _or_null(parameter, _schema(parameter)) for parameter in parameters}
     if one.operation.name == "append":
         properties["drafts"] = {"type": "array", "items": {"$ref": REF.format(name="Draft")}}
     schema = {
@@ -190,13 +192,23 @@ def _schema(parameter: Parameter) -> dict[str, Any]:
         schema = {**options[0], **schema}
     elif options:
         schema["anyOf"] = options
-    if schema.get("type") == "integer":
+    if schema.get("type") in ("integer", "number"):
         schema = {"minimum": -LARGEST, "maximum": LARGEST, **schema}
+    for text in (schema, schema.get("items", {})):
+        if text.get("type") == "string" and "enum" not in text:
+            text.setdefault("pattern", r"^[^\x00]*$")
     if parameter.name in FORMATS:
         schema["format"] = FORMATS[parameter.name]
     if not parameter.required and parameter.default not in (None, ""):
         schema["default"] = msgspec.to_builtins(parameter.default)
     return schema
+
+
+def _or_null(parameter: Parameter, schema: dict[str, Any]) -> dict[str, Any]:
+    """In a body, `null` says the same as leaving it out, where there is nothing else that it could mean."""
+    if parameter.default is not None or parameter.required:
+        return schema
+    return {"anyOf": [schema, {"type": "null"}], "description": schema.pop("description", "")}
 
 
 def _inlined(schema: dict[str, Any], components: dict[str, Any]) -> dict[str, Any]:
@@ -259,7 +271,7 @@ def _result(one: Endpoint, results: dict[str, Any]) -> dict[str, Any]:
 def _stream(name: str, summary: str, place: dict[str, Any]) -> dict[str, Any]:
     after = {
         "name": "after", "in": "query", "description": "Go on after the event with this id.",
-        "schema": {"type": "integer", "minimum": 0, "maximum": 10**17},
+        "schema": {"type": "integer", "minimum": 0, "maximum": FARTHEST},
     }  # fmt: skip
     return {
         "operationId": name,

@@ -19,7 +19,7 @@ from starlette.types import Receive, Send
 from clew.model.errors import ClewError, InvalidInput, StaleHead
 from clew.model.ids import LENGTH
 from clew.server import bodies, replays
-from clew.server.arguments import from_body, from_query
+from clew.server.arguments import from_body, from_path, from_query
 from clew.server.exchange import Answer, Exchange
 from clew.server.identity import SAFE, Credential, Identity
 from clew.server.packing import packed
@@ -38,6 +38,10 @@ PREFIX = "/v1"
 JSON = (b"content-type", b"application/json")
 # Answers that hold a secret: it is shown once, and never kept for a second request.
 SECRET = frozenset({"key_create", "key_rotate", "link"})
+# Hashes and signatures, which look like secrets and are good for nothing once they are masked.
+PROOFS = frozenset(
+    {"audit_checkpoint", "audit_checkpoints", "audit_key", "audit_proof", "audit_export", "audit_verify"}
+)  # fmt: skip
 SHOWN_ONCE = Refused(409, "conflict", "this was done, and the secret in its answer was shown once; make a new one")
 UNKNOWN = Refused(
     409, "conflict", "the first request with this Idempotency-Key broke off and what it did is unknown; look first"
@@ -70,7 +74,7 @@ def _endpoint(operation: Operation) -> Endpoint:
     result = typing.get_type_hints(inspect.unwrap(operation.run), include_extras=True)["return"]
     return Endpoint(
         operation=operation, method=method, template=PREFIX + path, names=tuple(re.findall(r"\{(\w+)\}", path)),
-        result=result, is_masked=_holds_text(result) and operation.name not in SECRET,
+        result=result, is_masked=_holds_text(result) and operation.name not in SECRET | PROOFS,
     )  # fmt: skip
 
 
@@ -245,7 +249,7 @@ class _Work:
             media_type = self._exchange.headers.get(b"content-type", b"").split(b";")[0].strip().lower()
             found = from_body(operation, self._body, media_type.decode("latin-1"), beside=names)
             found |= from_query(operation, query, beside=(*names, *found))
-        return found | dict(zip(names, self._values, strict=True))
+        return found | from_path(operation, dict(zip(names, self._values, strict=True)))
 
     def _answer(self, result: Any, arguments: Mapping[str, Any], body: bytes) -> Answer:
         operation, exchange = self._endpoint.operation, self._exchange

@@ -8,13 +8,14 @@ that its process died; what it did is then unknown, and is said to be.
 
 import hashlib
 import os
+import re
 from typing import NamedTuple
 
 from clew.model.errors import Conflict, InvalidInput
 from clew.server.problems import Refused
 from clew.store import Store
 
-LONGEST_KEY = 200
+KEY = re.compile(r"[!-~]{1,200}")
 DAY_US = 86_400_000_000
 # After this long a claim without an end is one whose process died.
 DEAD_US = 120_000_000
@@ -58,8 +59,8 @@ def digest(method: str, path: str, query: bytes, body: bytes) -> bytes:
 
 
 def check_key(key: str) -> str:
-    if not key or len(key) > LONGEST_KEY or not key.isascii() or not key.isprintable():
-        raise InvalidInput(f"an Idempotency-Key is 1 to {LONGEST_KEY} printable ASCII characters")
+    if not KEY.fullmatch(key):
+        raise InvalidInput("an Idempotency-Key is 1 to 200 printable ASCII characters without spaces")
     return key
 
 

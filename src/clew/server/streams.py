@@ -34,6 +34,7 @@ PAGE = 200
 # How long a listener may take to make room for the next page.
 SEND_SECONDS = 60.0
 MOST_LISTENERS = 20_000
+FARTHEST = 10**18 - 1
 RETRY = b"retry: 1000\n"
 BEAT = b": still here\n\n"
 
@@ -122,7 +123,9 @@ class Streams:
         receive: Receive, send: Send,
     ) -> None:  # fmt: skip
         told = after
-        while not self._stopping:
+        loop = asyncio.get_running_loop()
+        end = loop.time() + self._options.stream_seconds
+        while not self._stopping and loop.time() < end:
             woken.clear()
             try:
                 page = await self._in_thread(self._page, credential, place, after)
@@ -138,7 +141,7 @@ class Streams:
             after = page.after
             if page.is_full or self._stopping:
                 continue
-            if not await _woken(woken, self._options.heartbeat_seconds):
+            if not await _woken(woken, min(self._options.heartbeat_seconds, max(0.0, end - loop.time()))):
                 if await _is_gone(receive):
                     return
                 # The id alone moves the place to come back to on, past what was not for this listener.
@@ -247,7 +250,7 @@ def _given(exchange: Exchange, *, is_session: bool) -> _Given:
         raise InvalidInput(f"a stream takes {' and '.join(sorted(known))}, each once")
     values = dict(query)
     text = exchange.headers.get(b"last-event-id", b"").decode("latin-1") or values.get("after", "")
-    if text and not (text.isascii() and text.isdigit() and len(text) < 19):
+    if text and not (text.isascii() and text.isdigit() and len(text) < 20 and int(text) <= FARTHEST):
         raise InvalidInput(f"{text[:40]!r} is no place to go on from; use the id of the last event that came")
     return _Given(int(text) if text else None, values.get("project", ""))
 

@@ -65,7 +65,7 @@ class Web:
             self._route("/metrics", self._counts),
         ]
         if mcp is not None:
-            found.append(Mount("/mcp", app=mcp))
+            found += [Route("/mcp", mcp), Mount("/mcp", app=mcp)]  # A mount alone is what is below it.
         return found
 
     def _route(self, path: str, endpoint: Endpoint, method: str = "GET") -> Route:

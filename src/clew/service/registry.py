@@ -50,6 +50,7 @@ MODULES = (
     "access",
     "agents",
     "settings",
+    "sync",
 )
 
 

@@ -17,6 +17,7 @@ from clew.model.events import (
     LeaseReleased,
     LeaseTaken,
     Opaque,
+    PrivacySet,
     SessionErased,
     SessionForked,
     SessionOpened,
@@ -79,6 +80,7 @@ class _Check:
         self._problems: list[Problem] = []
         self._emptied: dict[str, list[int]] = {"pruned": [], "erased": []}
         self._removals: dict[str, list[tuple[int, int]]] = {"pruned": [], "erased": []}
+        self._opener: str | None = None
         self._replay: _Replay | None = _Replay(session)
 
     def run(self) -> Verified:
@@ -149,6 +151,12 @@ class _Check:
             return
         seq, _, at, said_at, actor, source, digest, kind, version, body, blob_digest, seal = row
         header = chain.header_hash(self._session.id, seq, kind, version, at, said_at, actor, source)
+        if sum(value is not None for value in (body, blob_digest, seal)) > 1:
+            self._report(seq, "it has more than one of a body, a blob and a seal")
+        if kind == "erased" and (actor, source, said_at) != ("", None, None):
+            self._report(seq, "it was erased, and yet it says who, from where or when")
+        if seq == self._session.upto + 1 and kind != "erased":
+            self._opener = actor
         if body is not None:
             hashed = chain.body_hash(body.encode())
             self._removal(seq, kind, body)
@@ -171,6 +179,8 @@ class _Check:
         for what, found, expected in self._replay.expectations(self._session, head, parent):
             if found != expected:
                 self._report(head.head, f"its {what} is {found!r}, but its events say {expected!r}")
+        if self._opener is not None and self._session.owner != self._opener:
+            self._report(head.head, f"its owner is {self._session.owner!r}, but {self._opener!r} opened it")
 
     def _removal(self, seq: int, kind: str, body: str) -> None:
         if kind == BodiesPruned.kind:
@@ -224,6 +234,7 @@ class _Replay:
     def __init__(self, session: Session) -> None:
         self._first: SessionOpened | SessionForked | None = None
         self._title = ""
+        self._private = False
         self._head: Head | None = Head(state=State.OPENED, head=session.upto, digest=b"")
         self._epoch = 0
         self._epoch_known = True
@@ -242,7 +253,9 @@ class _Replay:
         try:
             body = _EMPTY if text is None else codec.decode(kind, version, text)
             if isinstance(body, SessionOpened | SessionForked):
-                self._first, self._title = body, body.title
+                self._first, self._title, self._private = body, body.title, body.private
+            if isinstance(body, PrivacySet):
+                self._private = body.private
             if isinstance(body, SessionTitled):
                 self._title = body.title
             if isinstance(body, LeaseTaken):
@@ -250,8 +263,8 @@ class _Replay:
             elif isinstance(body, LeaseReleased | SessionErased):
                 self._epoch += 1
             self._head = apply(self._head, body, "")
-        except (msgspec.DecodeError, ClewError):
-            self._head = None
+        except (msgspec.DecodeError, ClewError, LookupError):
+            self._head = None  # LookupError: a version that there never was.
         return self._head is not None
 
     def expectations(
@@ -266,8 +279,11 @@ class _Replay:
         if self._spent_known:
             yield "count of tokens", head.spent_tokens, self._head.spent_tokens
             yield "cost", head.spent_cost_micros, self._head.spent_cost_micros
+        if self._first is not None:
+            yield "privacy", session.private, self._private
         if isinstance(self._first, SessionOpened):
             yield "title", session.title, self._title
+            yield "budget", head.budget, self._head.budget
             yield "agent", session.agent, self._first.agent
             yield "metadata", session.metadata, bytes(self._first.metadata).decode()
             yield "project", session.project, self._first.project
@@ -275,6 +291,7 @@ class _Replay:
             yield "title", session.title, self._title
             if parent is not None and parent.agent:
                 yield "agent", session.agent, parent.agent
+                yield "metadata", session.metadata, parent.metadata
 
 
 _SPENDING = {"erased", *(body.kind for body in SPENDING)}

@@ -30,7 +30,8 @@ CREATE TABLE listing (
     last_at BIGINT NOT NULL,
     private BIGINT NOT NULL
 );
-CREATE INDEX listing_last ON listing (last_at, session, began_at);
+-- What a caller may reach is told from this index alone.
+CREATE INDEX listing_last ON listing (last_at, session, began_at, project, private, person, agent);
 CREATE INDEX listing_project ON listing (project, last_at, session);
 CREATE INDEX listing_agent ON listing (agent, last_at, session);
 CREATE INDEX listing_person ON listing (person, last_at, session);

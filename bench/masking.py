@@ -1,4 +1,4 @@
-"""How fast secrets are looked for: `find` and `mask` against a bare RE2 pass. `python bench/secrets.py [PATH...]`.
+"""How fast secrets are looked for: `find` and `mask` against a bare RE2 pass. `python bench/masking.py [PATH...]`.
 
 The texts are transcripts of the files or folders named, or made up ones, in JSON lines. The bare pass runs the one
 expression of all keywords over the same bytes: what reading the text costs, before anything is known about it. Small is

@@ -1,0 +1,392 @@
+"""Operations on a log that a server keeps: the same face as `client.Local`, over HTTP.
+
+An operation's route makes the request, its return type the result, and a problem the same error that a log of one's own
+would raise. What changes something carries an Idempotency-Key, so that it can be sent again when the answer was lost.
+"""
+
+import time
+import typing
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode, urlsplit
+
+import msgspec
+
+from clew.model import codec
+from clew.model.errors import ClewError, InvalidInput, Unavailable
+from clew.model.events import Draft, Event
+from clew.model.ids import check_prefix, new_id
+from clew.service.registry import Operation, one
+
+if TYPE_CHECKING:
+    import httpx2
+
+PREFIX = "/v1"
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+# How long something is tried again that failed for a reason which may pass.
+PATIENCE_SECONDS = 5.0
+CONNECT_SECONDS = 5.0
+ANSWER_SECONDS = 120.0
+# A stream says at least so often that it is still there.
+SILENCE_SECONDS = 45.0
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
+PACKED_FROM = 1024
+NO_ROUTE = "there is nothing at this address"
+# What stands in a refusal beside the details of the error.
+TOLD = {"type", "title", "status", "detail", "code", "request"}
+# Recognised by their sources when they come twice: what a server died over need not be looked into by a person.
+REPEATABLE = "sync_"
+
+
+class Remote:
+    """A server, asked on behalf of whoever holds the key."""
+
+    def __init__(self, url: str, key: str = "", *, patience: float = PATIENCE_SECONDS) -> None:
+        self.url = checked_url(url)
+        self._key = key
+        self._patience = patience
+        self._pool: httpx2.Client | None = None
+        self._principal = ""
+
+    def __repr__(self) -> str:
+        return f"<remote {self.url}>"
+
+    @property
+    def principal(self) -> str:
+        if not self._principal:
+            self._principal = str(self.call("whoami").principal)
+        return self._principal
+
+    @property
+    def context(self) -> typing.NoReturn:
+        """What only a log of one's own has."""
+        raise InvalidInput(_here(self.url))
+
+    def call(self, name: str, /, **arguments: Any) -> Any:
+        """Carry out an operation on the server."""
+        if name == "views_step":
+            return _no_views()
+        operation = one(name)
+        if not operation.route:
+            raise InvalidInput(f"{name} is done on the machine itself. {_here(self.url)}")
+        _check(operation, arguments)
+        method, path, body = _request(operation, arguments)
+        headers = {} if method == "GET" or name.startswith(REPEATABLE) else {"Idempotency-Key": new_id()}
+        answer = self._answered(name, method, path, body, headers)
+        try:
+            return result_from(_result_type(operation), answer)
+        except (msgspec.DecodeError, TypeError, UnicodeDecodeError) as error:
+            raise Unavailable(
+                f"the server at {self.url} answered {name} in words this clew does not know ({error}); it is of another "
+                "version: upgrade the older of the two"
+            ) from None
+
+    # Following --------------------------------------------------------------------------------------------------------
+
+    def wait(self, *, after: int, timeout: float) -> bool:
+        """Whether the log has an event after this position, waiting until the time is over."""
+        import httpx2
+
+        end = time.monotonic() + timeout
+        try:
+            with self._stream(f"{PREFIX}/stream", after, silence=timeout) as messages:
+                for _, data in messages:
+                    if data:
+                        return True
+                    if time.monotonic() >= end:
+                        return False
+        except httpx2.TransportError:
+            pass
+        # A stream that broke off says nothing; whoever waits looks again.
+        time.sleep(max(0.0, min(FIRST_PAUSE, end - time.monotonic())))
+        return False
+
+    def last_position(self) -> int:
+        """The position of the newest event."""
+        import httpx2
+
+        try:
+            with self._stream(f"{PREFIX}/stream", None, silence=ANSWER_SECONDS) as messages:
+                return next(messages)[0]
+        except (httpx2.TransportError, StopIteration) as error:
+            raise self._lost(error) from None
+
+    def follow(self, *, after: int, session: str = "", project: str = "") -> Iterator[Event]:
+        """The events of a session, a project or everything, as they come; for ever, whatever becomes of the line."""
+        import httpx2
+
+        place = f"/sessions/{quote(check_prefix(session))}/stream" if session else "/stream"
+        query = f"?{urlencode({'project': project})}" if project else ""
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                with self._stream(f"{PREFIX}{place}{query}", after, silence=SILENCE_SECONDS) as messages:
+                    for after, data in messages:
+                        pause = FIRST_PAUSE
+                        if data:
+                            yield codec.event_from(data)
+            except httpx2.TransportError:
+                pass
+            except ClewError as error:
+                if error.code not in ("unavailable", "busy", "too_many_requests"):
+                    raise
+            time.sleep(pause)  # Nothing tells when a server is back.
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+    @contextmanager
+    def _stream(self, path: str, after: int | None, *, silence: float) -> Iterator[Iterator[tuple[int, bytes]]]:
+        """The messages of a stream: the id of each, and what it says, if anything."""
+        headers = {"Accept": "text/event-stream"}
+        if after is not None:
+            headers["Last-Event-ID"] = str(after)
+        with self._http.stream("GET", self.url + path, headers=headers, timeout=self._timeout(silence)) as response:
+            if response.status_code != 200:
+                raise self._refusal(response.status_code, response.read(), "stream")
+            yield _messages(response.iter_bytes())
+
+    # Requests ---------------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        if self._pool is not None:
+            self._pool.close()
+            self._pool = None
+
+    @property
+    def _http(self) -> "httpx2.Client":
+        if self._pool is None:
+            try:
+                import httpx2
+            except ModuleNotFoundError:
+                raise InvalidInput("httpx2 is not installed; install clew with its server: clew[server]") from None
+            import clew
+
+            headers = {"User-Agent": f"clew/{clew.__version__}", "Accept": "application/json"}
+            if self._key:
+                headers["Authorization"] = f"Bearer {self._key}"
+            # A key goes to the server it is for: to no proxy on the way to this machine, and wherever a redirect says.
+            is_own = urlsplit(self.url).hostname in LOOPBACK
+            self._pool = httpx2.Client(
+                headers=headers, timeout=self._timeout(ANSWER_SECONDS), follow_redirects=False, trust_env=not is_own
+            )
+        return self._pool
+
+    def _timeout(self, seconds: float) -> "httpx2.Timeout":
+        import httpx2
+
+        return httpx2.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS, read=max(0.05, seconds))
+
+    def _answered(self, name: str, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> bytes:
+        """The answer to a request, which is sent again while there is hope."""
+        import httpx2
+
+        content, more = _packed(body)
+        end = time.monotonic() + self._patience
+        pause = FIRST_PAUSE
+        while True:
+            error: ClewError
+            try:
+                response = self._http.request(
+                    method, self.url + PREFIX + path, content=content, headers={**headers, **more}
+                )
+                if response.status_code == 200:
+                    return response.content
+                error = self._refusal(response.status_code, response.content, name)
+                hope = response.status_code in (429, 502, 503, 504) or "retry-after" in response.headers
+            except httpx2.TransportError as lost:
+                error, hope = self._lost(lost), True
+            if not hope or time.monotonic() + pause > end:
+                raise error
+            time.sleep(pause)  # Nothing tells when a server is back; asking again is the only way to know.
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+    def _refusal(self, status: int, body: bytes, name: str) -> ClewError:
+        """The error that a server told, as it was there."""
+        try:
+            fields = msgspec.json.decode(body, type=dict[str, Any])
+            code, detail = str(fields["code"]), str(fields["detail"])
+        except (msgspec.DecodeError, UnicodeDecodeError, KeyError):
+            return Unavailable(
+                f"what answers at {self.url} is no clew server (status {status}); check the address", status=status
+            )
+        if code == "not_found" and detail.startswith(NO_ROUTE):
+            return Unavailable(
+                f"the server at {self.url} has no {name}: it is of another version than this clew; upgrade the older of "
+                "the two"
+            )
+        details = {key: value for key, value in fields.items() if key not in TOLD}
+        return errors().get(code, ClewError)(detail, **details)
+
+    def _lost(self, error: Exception) -> Unavailable:
+        told = str(error) or type(error).__name__
+        return Unavailable(f"cannot reach the clew server at {self.url} ({told}); check the address and that it runs")
+
+
+def checked_url(url: str) -> str:
+    """The address of a server, without anything that is no address."""
+    try:
+        parts = urlsplit(url)
+        port = f":{parts.port}" if parts.port else ""
+    except ValueError:
+        raise InvalidInput("that is no address of a server; expected https://host or https://host:port") from None
+    if parts.username is not None or parts.password is not None or "@" in parts.netloc:
+        # Not repeated: a part of it is a secret.
+        raise InvalidInput("an address with a name or a password in it is refused; the key is kept apart (CLEW_KEY)")
+    host = parts.hostname or ""
+    if (
+        parts.scheme not in ("http", "https")
+        or not host
+        or parts.path not in ("", "/")
+        or parts.query
+        or parts.fragment
+    ):
+        raise InvalidInput(f"{url[:200]!r} is no address of a server; expected https://host or https://host:port")
+    if parts.scheme == "http" and host not in LOOPBACK:
+        raise InvalidInput(f"http://{host} would send your key and what is said in the clear; use https")
+    return f"{parts.scheme}://{f'[{host}]' if ':' in host else host}{port}"
+
+
+def errors() -> dict[str, type[ClewError]]:
+    """Every error by its code."""
+
+    def below(root: type[ClewError]) -> Iterator[type[ClewError]]:
+        yield root
+        for kind in root.__subclasses__():
+            yield from below(kind)
+
+    return {kind.code: kind for kind in below(ClewError)}
+
+
+# Arguments ------------------------------------------------------------------------------------------------------------
+
+
+def _check(operation: Operation, arguments: Mapping[str, Any]) -> None:
+    """Refuse here what the server would refuse, in the same words."""
+    try:
+        msgspec.convert(dict(arguments), operation.arguments)
+    except msgspec.ValidationError as error:
+        raise InvalidInput(f"{operation.name}: {error}") from error
+    for parameter in operation.parameters:
+        if parameter.is_session and arguments.get(parameter.name) is not None:
+            check_prefix(arguments[parameter.name])
+
+
+def _request(operation: Operation, arguments: Mapping[str, Any]) -> tuple[str, str, bytes | None]:
+    """The method, the path with its query, and the body."""
+    method, _, path = operation.route.partition(" ")
+    left = {name: value for name, value in arguments.items() if value is not None}
+    for parameter in operation.parameters:
+        if f"{{{parameter.name}}}" in path:
+            path = path.replace(f"{{{parameter.name}}}", quote(str(left.pop(parameter.name)), safe=""))
+    if method in ("GET", "DELETE"):
+        pairs = [pair for name, value in left.items() for pair in _pairs(name, value)]
+        return method, f"{path}?{urlencode(pairs)}" if pairs else path, None
+    if operation.name == "append":
+        left["drafts"] = [_draft(value) for value in left["drafts"]]
+    return method, path, msgspec.json.encode(left)
+
+
+def _pairs(name: str, value: Any) -> list[tuple[str, str]]:
+    if isinstance(value, list | tuple | set | frozenset):
+        return [pair for item in value for pair in _pairs(name, item)]
+    if isinstance(value, bool):
+        return [(name, "true" if value else "false")]
+    if isinstance(value, dict):
+        return [(name, msgspec.json.encode(value).decode())]
+    return [(name, str(value.value if isinstance(value, Enum) else value))]
+
+
+def _draft(value: Any) -> Any:
+    """A draft as it is sent; one that is none is refused before it leaves."""
+    if not isinstance(value, Draft):
+        if not isinstance(value, str | bytes | Mapping):
+            raise InvalidInput(f"a draft is a JSON object, not {type(value).__name__}")
+        codec.draft(value)
+        return (
+            value if isinstance(value, Mapping) else msgspec.Raw(value if isinstance(value, bytes) else value.encode())
+        )
+    fields: dict[str, Any] = {"kind": value.body.kind}
+    fields |= {} if value.source is None else {"source": value.source}
+    fields |= {} if value.said_at is None else {"said_at": value.said_at}
+    try:
+        return fields | msgspec.json.decode(codec.encode(value.body), type=dict[str, msgspec.Raw])
+    except msgspec.ValidationError:
+        raise InvalidInput(f"{value.body.kind}: only a JSON object can be appended to a server's log") from None
+
+
+def _packed(body: bytes | None) -> tuple[bytes | None, dict[str, str]]:
+    if body is None:
+        return None, {}
+    headers = {"Content-Type": "application/json"}
+    if len(body) < PACKED_FROM:
+        return body, headers
+    import zstandard
+
+    return zstandard.compress(body), {**headers, "Content-Encoding": "zstd"}
+
+
+# Results --------------------------------------------------------------------------------------------------------------
+
+
+def _result_type(operation: Operation) -> Any:
+    return typing.get_type_hints(operation.run, include_extras=True)["return"]
+
+
+def result_from(kind: Any, text: bytes | msgspec.Raw) -> Any:
+    """A result of this type from JSON; events, wherever they are, from their flat form."""
+    if not _holds_events(kind):
+        return None if kind is type(None) else msgspec.json.decode(text, type=kind)
+    if kind is Event:
+        return codec.event_from(text)
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        fields = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+        return kind(**{name: result_from(hint, fields[name]) for name, hint in _hints(kind).items() if name in fields})
+    return [result_from(typing.get_args(kind)[0], item) for item in msgspec.json.decode(text, type=list[msgspec.Raw])]
+
+
+def _holds_events(kind: Any) -> bool:
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        return kind is Event or any(map(_holds_events, _hints(kind).values()))
+    return any(map(_holds_events, typing.get_args(kind)))
+
+
+def _hints(kind: Any) -> dict[str, Any]:
+    hints = typing.get_type_hints(kind, include_extras=True)
+    return {name: hints[name] for name in kind.__struct_fields__}
+
+
+def _messages(chunks: Iterator[bytes]) -> Iterator[tuple[int, bytes]]:
+    """The id and the data of each message; a problem is raised. A line ends with a line feed and nothing else."""
+    rest, id, name, data = b"", 0, b"", b""
+    for chunk in chunks:
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            field, _, value = line.partition(b": ")
+            if field == b"id":
+                id = int(value)
+            elif field == b"event":
+                name = value
+            elif field == b"data":
+                data = value
+            elif not line:
+                if name == b"problem":
+                    fields = msgspec.json.decode(data, type=dict[str, Any])
+                    details = {key: told for key, told in fields.items() if key not in TOLD}
+                    raise errors().get(fields["code"], ClewError)(fields["detail"], **details)
+                yield id, data
+                name = data = b""
+
+
+def _no_views() -> Any:
+    """A server keeps its views up to date by itself."""
+    from clew.views.upkeep import Step
+
+    return Step(done=0, left=0)
+
+
+def _here(url: str) -> str:
+    return (
+        f"CLEW_STORE or --store names the server {url}: run this on the server's own machine, or leave the server out "
+        "for the log of this machine"
+    )

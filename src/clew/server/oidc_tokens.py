@@ -1,0 +1,128 @@
+"""Tokens of an OpenID provider: signed by a key of it, with an algorithm that it names, for us, now. No other counts.
+
+A token chooses none of what it is checked with. The algorithm has to be on the list and to have two keys: with one that
+has only one, whoever knows the provider's public key could sign.
+"""
+
+import base64
+import binascii
+import hmac
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+from joserfc import jwt
+from joserfc.errors import JoseError
+from joserfc.jwk import JWKRegistry, KeySet
+from joserfc.jws import JWSRegistry
+
+from clew.model.access import Right
+
+# Two keys each: one signs, the other, which everybody may know, only checks.
+ALGORITHMS = frozenset("RS256 RS384 RS512 PS256 PS384 PS512 ES256 ES384 ES512 EdDSA Ed25519".split())
+# How far the clocks of two machines may be apart.
+LEEWAY_SECONDS = 60
+LONGEST_SUBJECT = 255
+LONGEST_HEADER = 4096
+# The characters of an RSA modulus of 2048 bits.
+SHORTEST_MODULUS = 342
+SCOPE_PREFIX = "clew:"
+
+Claims = dict[str, Any]
+
+
+class Untrusted(Exception):
+    """What came is not to be believed; the text says why, and holds nothing of a token."""
+
+
+class Header(msgspec.Struct, frozen=True):
+    """What a token says about how it is signed."""
+
+    alg: str
+    kid: str | None = None
+    typ: str = ""
+
+
+def header_of(token: str) -> Header:
+    """The header of a token, of which nothing is believed yet."""
+    parts = token.split(".")
+    if len(parts) != 3 or not token.isascii() or len(parts[0]) > LONGEST_HEADER:
+        raise Untrusted("it is no signed token (JWT)")
+    try:
+        return msgspec.json.decode(base64.urlsafe_b64decode(parts[0] + "=="), type=Header)
+    except (msgspec.DecodeError, binascii.Error, RecursionError, UnicodeError):
+        raise Untrusted("it is no signed token (JWT)") from None
+
+
+def key_set(keys: Iterable[Mapping[str, Any]]) -> KeySet:
+    """The keys that can check a signature; whatever else a provider publishes is left out."""
+    found = []
+    for key in keys:
+        is_weak = key.get("kty") == "RSA" and len(str(key.get("n", ""))) < SHORTEST_MODULUS
+        if key.get("kty") == "oct" or key.get("use", "sig") != "sig" or is_weak:
+            continue
+        try:
+            found.append(JWKRegistry.import_key(dict(key)))
+        except (JoseError, ValueError, TypeError, KeyError):
+            continue  # One that we do not understand is no reason to refuse the others.
+    return KeySet(found)
+
+
+def signed_claims(token: str, keys: KeySet, algorithms: Iterable[str]) -> Claims:
+    """What a token says, if one of the keys has signed it."""
+    allowed = ALGORITHMS.intersection(algorithms)
+    header = header_of(token)
+    if header.alg not in allowed:
+        raise Untrusted(f"its algorithm is not one of {', '.join(sorted(allowed)) or 'ours'}")
+    registry = JWSRegistry(algorithms=sorted(allowed), strict_check_header=False)
+    registry.max_header_length = LONGEST_HEADER
+    try:
+        return jwt.decode(token, keys, registry=registry).claims
+    except (JoseError, ValueError, TypeError, RecursionError):
+        raise Untrusted("its signature is not that of a key of the provider") from None
+
+
+def check_claims(claims: Claims, *, issuer: str, audience: Iterable[str]) -> str:
+    """Refuse what is not from the issuer, for one of the audience and for now; the subject otherwise."""
+    wanted = jwt.JWTClaimsRegistry(
+        leeway=LEEWAY_SECONDS,
+        iss={"essential": True, "value": issuer},
+        aud={"essential": True, "values": list(audience)},
+        sub={"essential": True},
+        exp={"essential": True},
+    )
+    try:
+        wanted.validate(claims)
+    except JoseError as error:
+        # It names the claim and what is wrong with it, never its value.
+        raise Untrusted(error.description or f"wrong claim {error.error}") from None
+    subject = str(claims["sub"])
+    if len(subject) > LONGEST_SUBJECT or not subject.isprintable():
+        raise Untrusted("its subject (sub) is too long, or no text")
+    return subject
+
+
+def check_id_token(claims: Claims, *, issuer: str, client_id: str, nonce: str) -> None:
+    """Refuse an ID token that is not the answer to our own question."""
+    check_claims(claims, issuer=issuer, audience=[client_id])
+    if not hmac.compare_digest(str(claims.get("nonce", "")).encode(), nonce.encode()):
+        raise Untrusted("it answers another login (nonce)")
+    several = isinstance(claims["aud"], list) and len(claims["aud"]) > 1
+    if claims.get("azp", None if several else client_id) != client_id:
+        raise Untrusted("it was made for another program (azp)")
+
+
+def check_access_token(token: str, claims: Claims, *, issuer: str, audience: Iterable[str]) -> str:
+    """Refuse a token that is not for this server; the subject otherwise."""
+    if header_of(token).typ.lower() not in ("", "jwt", "at+jwt", "application/at+jwt"):
+        raise Untrusted("it is a token for something else (typ)")
+    if "cnf" in claims:
+        raise Untrusted("it is bound to a key of its holder (cnf), which is not checked here; use a bearer token")
+    return check_claims(claims, issuer=issuer, audience=audience)
+
+
+def scopes_of(claims: Claims) -> frozenset[Right]:
+    """The rights that an access token is good for."""
+    given = claims.get("scope", claims.get("scp", ""))
+    words = given.split() if isinstance(given, str) else given if isinstance(given, list) else []
+    return frozenset(right for right in Right if f"{SCOPE_PREFIX}{right}" in words)

@@ -1,0 +1,92 @@
+"""Who a provider's word lets in, on both databases: nobody becomes somebody else by what they are called."""
+
+import threading
+from typing import Any
+
+import pytest
+
+from clew.model.access import ROLES, Grant
+from clew.server.oidc_people import ShutOut, Stranger, person_of
+from clew.server.options import Oidc
+from clew.store import Store, open_store, team
+
+ISSUER = "https://login.example"
+OPEN = Oidc(issuer=ISSUER, client_id="clew", domains=frozenset({"team.example"}))
+TEAMS = OPEN._replace(team_claim="groups")
+
+
+def claims(subject: str, **others: Any) -> dict[str, Any]:
+    return {"sub": subject, "email": f"{subject}@team.example", "email_verified": True, **others}
+
+
+def test_a_name_stands_for_one_login(store: Store) -> None:
+    assert person_of(store, OPEN, claims("1", preferred_username="ada")) == "person:ada"
+    assert person_of(store, OPEN, claims("2", preferred_username="ada")) == "person:ada-2"
+    assert person_of(store, OPEN, claims("1", preferred_username="renamed")) == "person:ada"
+
+
+def test_a_name_that_stands_for_anybody_is_not_given_away(store: Store) -> None:
+    team.give(store, Grant(principal="person:granted", rights=ROLES["admin"]), given_by="person:owner")
+    team.join(store, "team:core", "person:member")
+    store.open_session(project="garden", actor="person:author")
+    for name in ("granted", "member", "author", "owner"):
+        assert person_of(store, OPEN, claims(f"new {name}", preferred_username=name)) == f"person:{name}-2"
+
+
+@pytest.mark.parametrize(
+    ("called", "name"),
+    [
+        ({"preferred_username": "Ada@team.example"}, "person:ada"),
+        ({"preferred_username": "аda"}, "person:da"),  # noqa: RUF001
+        ({"preferred_username": "../a da:\n"}, "person:a-da"),
+        ({"preferred_username": 7, "email": "grace.h@team.example"}, "person:grace.h"),
+        ({"preferred_username": "名前"}, "person:somebody"),
+        ({"preferred_username": "x" * 500}, f"person:{'x' * 60}"),
+    ],
+)
+def test_names_are_plain(tmp_path: Any, called: dict[str, Any], name: str) -> None:
+    with open_store(f"sqlite:///{tmp_path / 'clew.db'}") as store:
+        assert person_of(store, OPEN, claims("1", **called)) == name
+
+
+def test_newcomers_at_the_same_moment_do_not_share_a_name(store_url: str) -> None:
+    """Each on a connection of its own, as in several processes."""
+    count = 4
+    gate = threading.Barrier(count)
+    found: list[str] = []
+
+    def come(number: int) -> None:
+        with open_store(store_url) as store:
+            gate.wait()
+            found.append(person_of(store, OPEN, claims(str(number // 2), preferred_username="ada")))
+
+    threads = [threading.Thread(target=come, args=(number,)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(found) == ["person:ada", "person:ada", "person:ada-2", "person:ada-2"]
+
+
+def test_teams_are_those_the_provider_names_at_login(store: Store) -> None:
+    team.join(store, "team:by-hand", "person:ada")
+    team.set_principal(store, team.Principal(name="person:ada", login=f"{ISSUER} 1"))
+    person_of(store, OPEN, claims("1"))
+    assert team.teams_of(store, "person:ada") == ["team:by-hand"], "without the option owners decide"
+    person_of(store, TEAMS, claims("1", groups=["core", "/ops/night", "with blank", 7, ""]))
+    assert team.teams_of(store, "person:ada") == ["team:/ops/night", "team:core"]
+    person_of(store, TEAMS, claims("1", groups="core"))
+    assert team.teams_of(store, "person:ada") == ["team:core"]
+    person_of(store, TEAMS, claims("1"))
+    assert team.teams_of(store, "person:ada") == []
+
+
+def test_the_login_of_a_shut_out_person_makes_no_other(store: Store) -> None:
+    team.set_principal(store, team.Principal(name="person:gone", login=f"{ISSUER} 1"))
+    team.disable(store, "person:gone")
+    with pytest.raises(ShutOut):
+        person_of(store, TEAMS, claims("1", groups=["core"]))
+    assert team.teams_of(store, "person:gone") == []
+    with pytest.raises(Stranger):
+        person_of(store, OPEN._replace(domains=frozenset()), claims("2"))
+    assert [one.name for one in team.principals(store)] == ["person:gone"]

@@ -1,0 +1,45 @@
+"""What schemathesis has to know to talk to a server of ours: values with a form of their own, and a key that stays good.
+
+Some of what it tries ends keys or shuts people out, the one it uses among them; so every second it gets a new one.
+"""
+
+import os
+import re
+from typing import Any
+
+import schemathesis
+from hypothesis import strategies as st
+from schemathesis import GenerationMode
+
+from clew.model.access import owner_of_everything
+from clew.service.door import OWNER, Door
+from clew.store import open_store, team
+
+# What our parser says of arguments that do not fit; words of an operation itself begin otherwise.
+NOT_AS_DESCRIBED = re.compile(r"^\w+: (Expected|Object|Invalid|the body|.* (has no parameter|has to be|contains a NUL))")
+
+schemathesis.openapi.format("session", st.sampled_from(os.environ["CLEW_TEST_SESSIONS"].split()))
+schemathesis.openapi.format("moment", st.sampled_from(["today", "3d", "2026-10", "last week", "tuesday"]))
+
+
+@schemathesis.check
+def fits_what_is_described(context: Any, response: Any, case: Any) -> None:
+    """What fits the description is refused for what it means, never for its form. (Drafts have forms of their own.)"""
+    is_meant = case.meta is not None and case.meta.generation.mode is GenerationMode.POSITIVE
+    if is_meant and response.status_code == 400 and case.operation.definition.raw["operationId"] != "append":
+        detail = response.json()["detail"]
+        assert not NOT_AS_DESCRIBED.match(detail), f"the description allows what was refused: {detail}"
+
+
+@schemathesis.auth(refresh_interval=1)
+class Key:
+    def __init__(self) -> None:
+        self._door = Door(open_store(os.environ["CLEW_TEST_STORE"]))
+
+    def get(self, case: Any, context: Any) -> str:
+        team.set_principal(self._door.store, team.Principal(name=OWNER))
+        team.give(self._door.store, owner_of_everything(OWNER), given_by="test")
+        return self._door.browser_key(OWNER)
+
+    def set(self, case: Any, data: str, context: Any) -> None:
+        case.headers = {**(case.headers or {}), "Authorization": f"Bearer {data}"}

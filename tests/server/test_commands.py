@@ -1,0 +1,136 @@
+"""`clew up` and `clew serve`, as a person starts them."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx2
+
+from support.postgres import Server
+
+CLAUDE = '{"type":"user","uuid":"u1","sessionId":"%s","timestamp":"2026-10-05T10:00:00Z","cwd":"/w","message":{"role":"user","content":"hello there"}}\n'  # noqa: E501
+
+
+@contextmanager
+def command(home: Path, *arguments: str, store: str = "") -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
+    """A running command, and the lines it prints."""
+    environment = {"PATH": os.environ["PATH"], "HOME": str(home), "CLEW_HOME": str(home / "clew"), "CLEW_STORE": store}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "clew", *arguments], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    lines: list[str] = []
+    assert process.stdout is not None
+    reading = threading.Thread(target=lambda: lines.extend(process.stdout or ()), daemon=True)
+    reading.start()
+    try:
+        yield process, lines
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+        assert process.wait(60) in (0, -signal.SIGTERM), lines
+        reading.join()
+        process.stdout.close()
+
+
+def until(found: object, lines: list[str], pattern: str) -> re.Match[str]:
+    """The first line that fits."""
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        for line in list(lines):
+            if match := re.search(pattern, line):
+                return match
+        time.sleep(0.02)
+    raise AssertionError(f"no line with {pattern}: {lines}")
+
+
+def answered(client: httpx2.Client, path: str, text: str) -> str:
+    """What a page says, as soon as it says this."""
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        try:
+            answer = client.get(path)
+            if text in answer.text:
+                return answer.text
+        except httpx2.TransportError:
+            pass
+        time.sleep(0.05)
+    raise AssertionError(f"{path} never said {text}")
+
+
+def test_clew_up_shows_what_is_captured_meanwhile(tmp_path: Path) -> None:
+    folder = tmp_path / ".claude" / "projects" / "w"
+    folder.mkdir(parents=True)
+    (folder / "11111111-1111-4111-8111-111111111111.jsonl").write_text(CLAUDE % "11111111-1111-4111-8111-111111111111")
+    with socket.create_server(("127.0.0.1", 0)), command(tmp_path, "up", "--no-browser") as (process, lines):
+        place = until(process, lines, r"clew is up at (http://127\.0\.0\.1:\d+)")[1]
+        with httpx2.Client(base_url=place) as client:
+            answered(client, "/", "hello there")
+            new = "22222222-2222-4222-8222-222222222222"
+            (folder / f"{new}.jsonl").write_text((CLAUDE % new).replace("hello there", "and another"))
+            answered(client, "/", "and another")
+            page = answered(client, "/docs", "API")
+            assert "clew" in page
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0
+    assert not any("Traceback" in line for line in lines), lines
+
+
+def test_a_taken_port_is_said_or_the_next_is_used(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        done = subprocess.run(
+            [sys.executable, "-m", "clew", "up", "--port", port, "--no-browser"],
+            env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)}, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+    assert done.returncode == 6
+    assert f"port {port}" in done.stderr
+
+
+def test_several_processes_serve_one_team(tmp_path: Path, postgres: Server) -> None:
+    """One of them is killed: another takes its place, and the others answer meanwhile."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    options = ("serve", "--port", str(port), "--processes", "2")
+    with command(tmp_path, *options, store=postgres.new_database()) as (process, lines):
+        link = until(process, lines, r"/login#(clew_link_\S+)")[1]
+        with httpx2.Client(base_url=f"http://127.0.0.1:{port}", timeout=30) as browser:
+            answered(browser, "/healthz", "healthy")
+            assert browser.post("/login", json={"token": link}).status_code == 200
+            origin = {"Origin": f"http://127.0.0.1:{port}"}
+            key = browser.post("/v1/keys", json={"label": "mine"}, headers=origin).json()["key"]
+            assert browser.post("/login", json={"token": link}).status_code == 401
+        workers = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        assert len(workers) == 2
+        with httpx2.Client(base_url=f"http://127.0.0.1:{port}", headers={"Authorization": f"Bearer {key}"}) as client:
+            id = client.post("/v1/sessions", json={}).json()["id"]
+            os.kill(int(workers[0]), signal.SIGKILL)
+            sent = 0
+            draft = {"kind": "message_added", "role": "user", "text": "hi"}
+            while sent < 40 or not any("takes its place" in line for line in lines):
+                try:
+                    drafts = [{**draft, "source": str(sent)}]
+                    client.post(f"/v1/sessions/{id}/events", json={"drafts": drafts}).raise_for_status()
+                    sent += 1
+                except httpx2.TransportError:
+                    pass  # The one that was killed held this connection.
+            assert len(client.get(f"/v1/sessions/{id}/events").json()) == sent + 1
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+    assert not any(key in line for line in lines)
+
+
+def test_sqlite_serves_one_process(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "clew", "serve", "--processes", "2"], env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "PostgreSQL" in done.stderr
