@@ -79,8 +79,8 @@ class Remote:
             return result_from(_result_type(operation), answer)
         except (msgspec.DecodeError, TypeError, UnicodeDecodeError) as error:
             raise Unavailable(
-                f"the server at {self.url} answered {name} in words this clew does not know ({error}); it is of another "
-                "version: upgrade the older of the two"
+                f"the server at {self.url} answered {name} in words this clew does not know ({error}); it is of "
+                "another version: upgrade the older of the two"
             ) from None
 
     # Following --------------------------------------------------------------------------------------------------------
@@ -123,7 +123,7 @@ class Remote:
         while True:
             try:
                 with self._stream(f"{PREFIX}{place}{query}", after, silence=SILENCE_SECONDS) as messages:
-                    for after, data in messages:
+                    for after, data in messages:  # noqa: B007  # Where the next stream goes on.
                         pause = FIRST_PAUSE
                         if data:
                             yield codec.event_from(data)
@@ -212,8 +212,8 @@ class Remote:
             )
         if code == "not_found" and detail.startswith(NO_ROUTE):
             return Unavailable(
-                f"the server at {self.url} has no {name}: it is of another version than this clew; upgrade the older of "
-                "the two"
+                f"the server at {self.url} has no {name}: it is of another version than this clew; upgrade the older "
+                "of the two"
             )
         details = {key: value for key, value in fields.items() if key not in TOLD}
         return errors().get(code, ClewError)(detail, **details)

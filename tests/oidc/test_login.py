@@ -1,5 +1,7 @@
 """People log in with a provider; nobody comes in by an answer that is not for them, here and now."""
 
+import base64
+import hashlib
 import json
 import secrets
 import time
@@ -12,6 +14,7 @@ import httpx2
 import pytest
 from joserfc.jwk import ECKey, RSAKey
 
+from clew.server.oidc import Attempt
 from clew.server.oidc_options import warning
 from clew.store import team
 from oidc.conftest import URL, Site, trusted
@@ -258,13 +261,27 @@ def test_a_code_of_another_login_is_worth_nothing(site: Site, provider: Provider
     assert code not in provider.codes
 
 
+def test_an_answer_to_a_login_that_was_never_begun_opens_nothing(site: Site, provider: Provider) -> None:
+    """Without a cookie there is no secret, and what is made of none everybody knows."""
+    nothing = Attempt("")
+    with site.browser() as eve, site.browser() as ada:
+        start = urlsplit(eve.get("/login/start", follow_redirects=False).headers["location"])
+        asked = {name: values[0] for name, values in parse_qs(start.query).items()}
+        asked |= {"state": nothing.state, "nonce": nothing.nonce, "code_challenge": nothing.challenge}
+        link = eve.get(f"{provider.issuer}/authorize", params=asked, follow_redirects=False).headers["location"]
+        assert ada.get(link).status_code == 400
+        assert not is_in(ada)
+
+
 def test_what_a_browser_sees_says_nothing_about_the_verifier(site: Site) -> None:
     with site.browser() as browser:
         there = parse_qs(urlsplit(browser.get("/login/start", follow_redirects=False).headers["location"]).query)
     assert there["tenant"] == ["one"], "an address with a query keeps it"
-    assert there["code_challenge_method"] == ["S256"]
-    assert len({*there["state"], *there["nonce"], *there["code_challenge"]}) == 3
-    assert there["redirect_uri"] == [f"{URL}/login/callback"]
+    [state], [nonce], [challenge] = there["state"], there["nonce"], there["code_challenge"]
+    assert state != nonce
+    for seen in (state, nonce, challenge):
+        made = hashlib.sha256(seen.encode()).digest()
+        assert base64.urlsafe_b64encode(made).rstrip(b"=").decode() != challenge
 
 
 @pytest.mark.parametrize(

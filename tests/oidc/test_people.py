@@ -3,12 +3,15 @@
 import threading
 from typing import Any
 
+import psycopg
 import pytest
 
 from clew.model.access import ROLES, Grant
 from clew.server.oidc_people import ShutOut, Stranger, person_of
 from clew.server.options import Oidc
+from clew.service.registry import WHOLE
 from clew.store import Store, open_store, team
+from support.postgres import Server
 
 ISSUER = "https://login.example"
 OPEN = Oidc(issuer=ISSUER, client_id="clew", domains=frozenset({"team.example"}))
@@ -49,23 +52,26 @@ def test_names_are_plain(tmp_path: Any, called: dict[str, Any], name: str) -> No
         assert person_of(store, OPEN, claims("1", **called)) == name
 
 
-def test_newcomers_at_the_same_moment_do_not_share_a_name(store_url: str) -> None:
-    """Each on a connection of its own, as in several processes."""
-    count = 4
-    gate = threading.Barrier(count)
+def test_newcomers_at_the_same_moment_do_not_share_a_name(postgres: Server) -> None:
+    """On PostgreSQL, where several processes write: one is in the middle of adding an ada when another ada comes."""
+    url = postgres.new_database()
     found: list[str] = []
-
-    def come(number: int) -> None:
-        with open_store(store_url) as store:
-            gate.wait()
-            found.append(person_of(store, OPEN, claims(str(number // 2), preferred_username="ada")))
-
-    threads = [threading.Thread(target=come, args=(number,)) for number in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(found) == ["person:ada", "person:ada", "person:ada-2", "person:ada-2"]
+    with open_store(url) as store, open_store(url) as other, psycopg.connect(url, autocommit=True) as watching:
+        log = store.control_session(WHOLE, "clew")
+        comes = threading.Thread(
+            target=lambda: found.append(person_of(other, OPEN, claims("2", preferred_username="ada")))
+        )
+        with store.database.write() as tx:
+            tx.run("head_lock", project=log.project_key, session=log.key)
+            tx.run("principal_set", name="person:ada", title="", login=f"{ISSUER} 1")
+            comes.start()
+            while watching.execute("SELECT FROM pg_locks WHERE NOT granted").rowcount == 0:
+                assert comes.is_alive(), "it did not wait"
+        comes.join()
+        assert found == ["person:ada-2"]
+        there = team.principal(store, "person:ada")
+        assert there is not None
+        assert there.login == f"{ISSUER} 1"
 
 
 def test_teams_are_those_the_provider_names_at_login(store: Store) -> None:

@@ -133,16 +133,13 @@ def test_clocks_may_be_a_minute_apart(known: Site, provider: Provider) -> None:
     assert asked(known, provider.access_token(URL, USUAL, nbf=int(time.time()) + 60)).status_code == 200
 
 
-def test_keys_may_change_and_the_provider_may_be_away(tmp_path: Path) -> None:
+def test_what_is_known_of_the_provider_serves_on_while_it_is_away(tmp_path: Path) -> None:
     with Provider(f"{URL}/login/callback") as provider, Site(tmp_path, trusted(provider)) as site:
         site.add("person:ada", issuer=provider.issuer, subject=ADA["sub"])
         assert asked(site, provider.access_token(URL, USUAL)).status_code == 200
-        provider.rotate()
-        token = provider.access_token(URL, USUAL)
-        assert asked(site, token).status_code == 200
         provider.stop()
-        assert asked(site, provider.access_token(URL, USUAL)).status_code == 200, "what is known of it serves on"
         assert asked(site, provider.sign(claims(provider), UNKNOWN)).status_code == 401
+        assert asked(site, provider.access_token(URL, USUAL, jti="another")).status_code == 200
 
 
 def test_clients_learn_where_tokens_come_from(known: Site, provider: Provider) -> None:

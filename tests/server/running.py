@@ -16,6 +16,7 @@ from clew.server.application import Application
 from clew.server.journal import Journal
 from clew.server.options import Options
 from clew.server.running import Server, address, listen, server
+from clew.server.tracing import Traces
 from clew.service import Context, call
 from clew.service.door import Door
 from clew.store import open_store, team
@@ -31,6 +32,7 @@ class Running:
         self.log = io.StringIO()
         self._home = home
         self._options = Options(**options)
+        self.traces: Traces | None = None
         self._port = port
         self._server: Server | None = None
         self._thread: threading.Thread | None = None
@@ -40,7 +42,7 @@ class Running:
         self.address = address(made)
         self._port = made.getsockname()[1]
         self.door = Door(open_store(self.url), home=self._home)
-        self.application = Application(self.door, self._options, journal=Journal(self.log))
+        self.application = Application(self.door, self._options, journal=Journal(self.log), traces=self.traces)
         self._server = server(self.application)
         self._thread = threading.Thread(target=self._server.run, args=([made],), name="server")
         self._thread.start()

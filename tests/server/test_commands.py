@@ -16,7 +16,7 @@ import httpx2
 
 from support.postgres import Server
 
-CLAUDE = '{"type":"user","uuid":"u1","sessionId":"%s","timestamp":"2026-10-05T10:00:00Z","cwd":"/w","message":{"role":"user","content":"hello there"}}\n'  # noqa: E501
+CLAUDE = '{"type":"user","uuid":"%s","sessionId":"%s","timestamp":"2026-10-05T10:00:00Z","cwd":"/w","message":{"role":"user","content":"hello there"}}\n'  # noqa: E501
 
 
 @contextmanager
@@ -68,13 +68,13 @@ def answered(client: httpx2.Client, path: str, text: str) -> str:
 def test_clew_up_shows_what_is_captured_meanwhile(tmp_path: Path) -> None:
     folder = tmp_path / ".claude" / "projects" / "w"
     folder.mkdir(parents=True)
-    (folder / "11111111-1111-4111-8111-111111111111.jsonl").write_text(CLAUDE % "11111111-1111-4111-8111-111111111111")
+    (folder / "11111111-1111-4111-8111-111111111111.jsonl").write_text(CLAUDE % ("u1", "11111111-1111-4111-8111-111111111111"))
     with socket.create_server(("127.0.0.1", 0)), command(tmp_path, "up", "--no-browser") as (process, lines):
         place = until(process, lines, r"clew is up at (http://127\.0\.0\.1:\d+)")[1]
         with httpx2.Client(base_url=place) as client:
             answered(client, "/", "hello there")
             new = "22222222-2222-4222-8222-222222222222"
-            (folder / f"{new}.jsonl").write_text((CLAUDE % new).replace("hello there", "and another"))
+            (folder / f"{new}.jsonl").write_text((CLAUDE % ("u2", new)).replace("hello there", "and another"))
             answered(client, "/", "and another")
             page = answered(client, "/docs", "API")
             assert "clew" in page

@@ -6,7 +6,9 @@ from pathlib import Path
 import httpx2
 import msgspec
 import pytest
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from clew.server.tracing import Traces
 from server.running import Running
 
 SECRET = "do-not-tell-8c1f"
@@ -69,6 +71,20 @@ def test_a_server_without_its_database_is_healthy_but_not_ready(tmp_path: Path, 
         assert answer.headers["retry-after"]
         assert str(tmp_path) not in answer.text
         assert client.get("/healthz").status_code == 200
+
+
+def test_a_request_is_a_span_below_that_of_its_caller(tmp_path: Path) -> None:
+    exporter = InMemorySpanExporter()
+    running = Running(f"sqlite:///{tmp_path / 'clew.db'}", str(tmp_path))
+    running.traces = Traces(exporter)
+    trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+    with running, running.client(running.key()) as client:
+        client.get(f"/v1/search?query={SECRET}", headers={"traceparent": f"00-{trace}-00f067aa0ba902b7-01"})
+    [span] = [one for one in exporter.get_finished_spans() if one.name == "GET /v1/search"]
+    assert format(span.context.trace_id, "032x") == trace
+    assert span.attributes is not None
+    assert span.attributes["http.response.status_code"] == 200
+    assert SECRET not in str(span.attributes)
 
 
 def test_a_trace_is_named_in_the_log(running: Running, client: httpx2.Client) -> None:

@@ -26,7 +26,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-CLIENT, SECRET = "clew", "a secret with a : and a %"
+CLIENT, SECRET = "clew", "100%25 secret: +"
 ADA = {
     "sub": "248289761001",
     "preferred_username": "ada",

@@ -12,7 +12,7 @@ import click
 from clew.cli import upkeep
 from clew.cli.follower import following, is_worth_it
 from clew.cli.output import print_json, table
-from clew.model.errors import Conflict, InvalidInput
+from clew.model.errors import Conflict, InvalidInput, NotFound
 from clew.model.plain import plain
 
 FORMS = ["native", "jsonl", "markdown", "html", "atif", "copilot"]
@@ -48,7 +48,10 @@ def commands(json_option: Callable[..., Any], complete_id: Callable[..., Any]) -
             return
         _capture(plane, list(paths), runtime, home, as_json=as_json)
         if watch:
-            _watch(plane, list(paths), runtime, home, as_json=as_json)
+            from clew.cli.remotes import flowing
+
+            with flowing(plane):
+                _watch(plane, list(paths), runtime, home, as_json=as_json)
 
     @click.command(name="import")
     @click.argument("paths", nargs=-1, required=True, metavar="FILE...", type=click.Path())
@@ -86,9 +89,14 @@ def commands(json_option: Callable[..., Any], complete_id: Callable[..., Any]) -
             result = plane.call("resume", session=session, reason=reason, lease=lease)
             _print(result, "resume", as_json=as_json)
             return
-        made = plane.call(
-            "materialise", session=session, runtime=runtime, cwd=cwd, at=at, strict=strict, flatten=flatten
-        )
+        wanted = {"runtime": runtime, "cwd": cwd, "at": at, "strict": strict, "flatten": flatten}
+        try:
+            made = plane.call("materialise", session=session, **wanted)
+        except NotFound as error:
+            from clew.cli.remotes import bring
+
+            bring(plane, session, error)
+            made = plane.call("materialise", session=session, **wanted)
         if as_json:
             print_json(made)
         else:

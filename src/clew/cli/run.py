@@ -12,7 +12,7 @@ import msgspec
 from click.shell_completion import CompletionItem
 
 from clew import app
-from clew.cli import audit, mcp_command, programs, serving, streams, upkeep
+from clew.cli import audit, mcp_command, programs, remotes, serving, streams, upkeep
 from clew.cli.exits import exit_code
 from clew.cli.output import print_error, print_json
 from clew.model.errors import ClewError, InvalidInput
@@ -99,7 +99,7 @@ class Commands(click.Group):
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="clew", prog_name="clew", message="%(prog)s %(version)s")
-@click.option("--store", metavar="URL", help="sqlite:///path or postgresql://... [default: CLEW_STORE]")
+@click.option("--store", metavar="URL", help="sqlite:///path, postgresql://... or https://server [default: CLEW_STORE]")
 @click.option("--home", metavar="DIR", help="Where the embedded store lives. [default: CLEW_HOME or ~/.clew]")
 @click.pass_context
 def clew(context: click.Context, store: str | None, home: str | None) -> None:
@@ -125,6 +125,8 @@ def json_option(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def complete_id(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Session ids for the shell."""
+    if app.is_remote(app.settings().store):
+        return []  # Nor to wait for a server.
     try:
         plane = app.connect()
     except ClewError:
@@ -252,6 +254,6 @@ def _plain_type(kind: Any) -> type:
 for made in (
     *streams.commands(json_option, complete_id), *programs.commands(json_option, complete_id),
     *upkeep.commands(json_option), mcp_command.mcp, *audit.commands(json_option, complete_id),
-    *serving.commands(),
+    *serving.commands(), *remotes.commands(json_option, complete_id),
 ):  # fmt: skip
     clew.add_command(made)

@@ -220,7 +220,7 @@ def _mcp(contexts: Any, options: "Options") -> Any:
     from clew.mcp.server import http_app
 
     origins = [options.public_url] if options.public_url else []
-    return http_app(contexts, hosts=options.hosts or ("*",), origins=origins)
+    return http_app(contexts, hosts=options.hosts or _loopback_names(), origins=origins)
 
 
 def _check(chosen: app.Settings, processes: int) -> None:

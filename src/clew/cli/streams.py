@@ -10,7 +10,7 @@ import click
 from clew import app, client
 from clew.cli.output import print_json
 from clew.model import codec
-from clew.model.errors import BudgetExceeded, InvalidInput
+from clew.model.errors import BudgetExceeded, InvalidInput, NotFound
 from clew.model.events import Draft, Event
 
 CHUNK = 256 * 1024
@@ -118,13 +118,18 @@ def commands(json_option: Callable[..., Any], complete_id: Callable[..., Any]) -
             raise InvalidInput("--after and --upto belong to --events; --at SEQ shows the place around an event")
         if at is not None and last is not None:
             raise InvalidInput("--at and --last are two ways to show a part; use one of them")
-        if as_json:
-            print_json(plane.call("show", session=session))
-            return
-        from clew.cli import showing
+        try:
+            if as_json:
+                print_json(plane.call("show", session=session))
+                return
+            from clew.cli import showing
 
-        wanted = showing.Wanted(full=full, thinking=thinking, at=at, last=last)
-        showing.show(plane, session, wanted, paged=not no_pager)
+            wanted = showing.Wanted(full=full, thinking=thinking, at=at, last=last)
+            showing.show(plane, session, wanted, paged=not no_pager)
+        except NotFound as error:
+            from clew.cli.remotes import hinted
+
+            raise hinted(plane, session, error) from None
 
     @click.command()
     @session
@@ -238,6 +243,11 @@ def _acknowledge(seqs: list[int], repeated: list[int]) -> None:
     print_json([{"seq": seq, "deduplicated": True} if seq in repeated else {"seq": seq} for seq in seqs])
 
 
+def _streamed(remote: Any, after: int, *, session: str, project: str) -> Iterator[list[Event]]:
+    for event in remote.follow(after=after, session=session, project=project):
+        yield [event]
+
+
 def pages(
     plane: Plane, session: str | None, after: int, newest: int, *, project: str, follow: bool
 ) -> Iterator[list[Event]]:
@@ -253,6 +263,9 @@ def pages(
             after = found[-1].seq if session else found[-1].position
         elif not follow:
             return
+        elif app.is_remote(plane.settings.store):
+            # A server tells by itself, and goes on after a break.
+            yield from _streamed(plane.client, after, session=session or "", project=project)
         else:
             # Look again whenever the log as a whole has grown, whoever grew it.
             while not plane.client.wait(after=newest, timeout=FOLLOW_SECONDS):

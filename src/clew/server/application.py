@@ -19,6 +19,7 @@ from clew.server.mounted import Mounted, OnFirstUse
 from clew.server.operations import Operations
 from clew.server.options import Options
 from clew.server.streams import Streams
+from clew.server.tracing import Traces
 from clew.server.watching import Watcher
 from clew.server.web import Web
 from clew.service.door import Door
@@ -43,6 +44,7 @@ class Application:
         routes: Sequence[BaseRoute] = (),
         mcp: Callable[[Callable[..., Context]], Mounted] | None = None,
         journal: Journal | None = None,
+        traces: Traces | None = None,
     ) -> None:
         """`bearer` takes tokens that are no keys of clew; `routes` come before our own; `mcp` makes what is at /mcp."""
         options = options or Options()
@@ -61,7 +63,10 @@ class Application:
         web = Web(self.operations, self.identity, self.metrics)
         before = [*routes, *(openid.routes(self.identity) if openid else ())]
         pages = Router([*before, *web.routes(self._mcp)], redirect_slashes=False, lifespan=self._lifespan)
-        front = Front(self.operations, pages, self.identity, self.journal, self.metrics)
+        self._traces = traces or (Traces() if options.traces else None)
+        front = Front(
+            self.operations, pages, self.identity, journal=self.journal, metrics=self.metrics, traces=self._traces
+        )  # fmt: skip
         self.app: ASGIApp = openid.challenging(front) if openid else front
 
     async def end_streams(self) -> None:
@@ -83,6 +88,8 @@ class Application:
         await asyncio.to_thread(self._pool.shutdown)
         await asyncio.to_thread(self._stream_pool.shutdown)
         await asyncio.to_thread(self.door.close)
+        if self._traces is not None:
+            await asyncio.to_thread(self._traces.close)
         self.journal.flush()
 
     async def _tidy(self) -> None:

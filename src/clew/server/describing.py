@@ -25,6 +25,7 @@ SESSION_ID = {
 }
 # Texts with a form that a schema cannot tell; the description does.
 FORMATS = {"when": "moment", "since": "moment", "until": "moment"}
+BASE64 = "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
 EVENT = {
     "title": "Event",
     "type": "object",
@@ -59,6 +60,7 @@ def openapi(endpoints: list[Endpoint], *, url: str = "") -> dict[str, Any]:
     paths: dict[str, dict[str, Any]] = {}
     for one in endpoints:
         paths.setdefault(one.template, {})[one.method.lower()] = _operation(one, told)
+    _say_base64([paths, components])
     session = {"name": "session", "in": "path", "required": True, "schema": {"$ref": REF.format(name="SessionId")}}
     paths["/v1/sessions/{session}/stream"] = {"get": _stream("stream_session", "Follow a session.", session)}
     project = {"name": "project", "in": "query", "schema": {"type": "string"}, "description": "Only this project."}
@@ -109,6 +111,15 @@ def _as_drafted(kind: type[Body]) -> Any:
         for field in msgspec.structs.fields(kind)
     ]
     return msgspec.defstruct(kind.__name__, fields, namespace={"__doc__": kind.__doc__}, kw_only=True)
+
+
+def _say_base64(schemas: Any) -> None:
+    """Say in full what bytes look like, wherever there are any."""
+    if isinstance(schemas, dict) and schemas.get("contentEncoding") == "base64":
+        schemas["pattern"] = BASE64
+    inside = schemas.values() if isinstance(schemas, dict) else schemas if isinstance(schemas, list) else ()
+    for one in inside:
+        _say_base64(one)
 
 
 def _drafted() -> list[type[Body]]:

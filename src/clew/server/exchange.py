@@ -1,5 +1,6 @@
 """One request and its answer, as logs and metrics know them: never a body, a query, a name or an id of a path."""
 
+import itertools
 import re
 import time
 from collections.abc import Mapping
@@ -14,6 +15,9 @@ from clew.service.registry import Context
 
 _OURS = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _TRACE = re.compile(rb"00-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
+# Random once and counted from there: asking for randomness each time costs as much as a small statement.
+_PROCESS = new_id()[:10]
+_NUMBERS = itertools.count(1)
 # What every answer says: it is for this caller alone, and is what it says it is.
 ALWAYS = [(b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff")]
 
@@ -36,7 +40,7 @@ class Exchange:
         self.method: str = scope["method"]
         self.headers: Mapping[bytes, bytes] = dict(scope["headers"])
         given = self.headers.get(b"x-request-id")
-        self.id = given.decode() if given is not None and _OURS.fullmatch(given) else new_id()
+        self.id = given.decode() if given is not None and _OURS.fullmatch(given) else f"{_PROCESS}-{next(_NUMBERS):x}"
         self.began = time.perf_counter()
         self.route = ""
         self.context: Context | None = None

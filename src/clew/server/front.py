@@ -13,6 +13,7 @@ from clew.server.journal import Journal
 from clew.server.metrics import Metrics
 from clew.server.operations import PREFIX, masked, no_route
 from clew.server.problems import problem
+from clew.server.tracing import Traces
 
 CLIENT_WENT_AWAY = 499
 Served = Callable[[Exchange, Receive, Send], Awaitable[None]]
@@ -21,12 +22,22 @@ Served = Callable[[Exchange, Receive, Send], Awaitable[None]]
 class Front:
     """The application: operations and streams below /v1, everything else by `pages`."""
 
-    def __init__(self, operations: Served, pages: ASGIApp, identity: Identity, journal: Journal, metrics: Metrics):
+    def __init__(
+        self,
+        operations: Served,
+        pages: ASGIApp,
+        identity: Identity,
+        *,
+        journal: Journal,
+        metrics: Metrics,
+        traces: Traces | None = None,
+    ) -> None:
         self._operations = operations
         self._pages = pages
         self._identity = identity
         self._journal = journal
         self._metrics = metrics
+        self._traces = traces
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -54,6 +65,8 @@ class Front:
         finally:
             self._metrics.count(exchange.method, exchange.route, exchange.status, exchange.seconds)
             self._journal.request(exchange)
+            if self._traces is not None:
+                self._traces.request(exchange)
 
     async def _refuse(self, exchange: Exchange, error: Exception, send: Send) -> None:
         status, body, headers = problem(error, exchange.id, challenge=self._identity.challenge)

@@ -315,16 +315,19 @@ def sync_original(
     stretches: list[SentStretch] | None = None,
     after: Annotated[int, msgspec.Meta(ge=0, le=2**62, description="What is settled of it here already.")] = 0,
 ) -> copies.Standing:
-    """Keep a copy of a native file, or of what is new in it."""
+    """Keep a copy of a native file, or of what is new in it; without stretches, say how far the copy goes."""
     if file is None:
         raise InvalidInput("sync_original: which file is it? `file` says so")
     for text, what in ((file.path, "a path"), (file.native, "a native id"), (file.machine, "a machine"),
                        (file.runtime, "a runtime"), (file.format, "a format")):  # fmt: skip
         check_name(text, what, longest=4000)
     check_name(file.root, "a root", longest=files.LONGEST_SOURCE)
+    if not stretches:
+        there = files.original(context.store, copies.place_of_copy(session, file))
+        return copies.standing(there) if there else copies.Standing()
     found = [
         Stretch(data=_assembled(context, one.parts) if one.parts else one.data, upto=one.upto, settled=one.settled)
-        for one in stretches or []
+        for one in stretches
     ]
     return copies.keep(context.store, session, file, found, after=after)
 

@@ -290,8 +290,8 @@ class _Replay:
         elif isinstance(self._first, SessionForked):
             yield "title", session.title, self._title
             if parent is not None and parent.agent:
+                # A fork that was captured has metadata of its own, which no event tells.
                 yield "agent", session.agent, parent.agent
-                yield "metadata", session.metadata, parent.metadata
 
 
 _SPENDING = {"erased", *(body.kind for body in SPENDING)}

@@ -1,0 +1,419 @@
+"""Commands about servers: set one, share projects with it, push, and pull a session from it."""
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from clew import app
+from clew.cli.output import one_line, print_json, table
+from clew.cli.times import ago
+from clew.model.errors import ClewError, Conflict, InvalidInput, NotFound
+from clew.model.plain import plain
+
+if TYPE_CHECKING:
+    from clew.remote import Remote
+    from clew.sync.flow import Flow
+    from clew.sync.push import Pushed
+    from clew.sync.remotes import Setting
+
+MOST_COUNTED = 1000
+
+
+def commands(json_option: Callable[..., Any], complete_id: Callable[..., Any]) -> list[click.Command]:
+    """All of them."""
+    which = click.option("--to", "name", default="", metavar="NAME", help="Which remote. [default: the only one]")
+
+    @click.group(name="remote")
+    def group() -> None:
+        """Servers that sessions are shared with."""
+
+    @group.command()
+    @click.argument("url")
+    @click.option("--name", default="team", show_default=True, metavar="NAME", help="What to call it.")
+    @json_option
+    @click.pass_obj
+    def add(plane: Any, url: str, name: str, as_json: bool) -> None:
+        """Set a server, and keep the key to it. Nothing is shared with it yet.
+
+        The key is asked for, or read from standard input or CLEW_KEY; never put it into the command or the address.
+        """
+        made = _add(plane, url, name)
+        if as_json:
+            print_json(_told(made, 0, 0))
+            return
+        click.echo(f"{made.name} is {made.url}, where you are {plain(made.who)}")
+        if not made.projects:
+            click.echo("nothing is shared with it yet; `clew remote share PROJECT` shares a project", err=True)
+
+    @group.command(name="list")
+    @json_option
+    @click.pass_obj
+    def list_(plane: Any, as_json: bool) -> None:
+        """List the servers: who you are there, what is shared, how far behind it is, and the last push."""
+        _list(plane, as_json=as_json)
+
+    @group.command()
+    @click.argument("name")
+    @click.pass_obj
+    def remove(plane: Any, name: str) -> None:
+        """Forget a server and its key. What was pushed stays there."""
+        from clew.sync import remotes
+
+        remotes.remove(plane.settings.home, remotes.named(plane.settings.home, name).name)
+        click.echo(f"{name} is forgotten, and so is its key; what was pushed stays there")
+
+    @group.command()
+    @click.argument("project")
+    @which
+    @click.pass_obj
+    def share(plane: Any, project: str, name: str) -> None:
+        """Share a project: its sessions are pushed from now on, but for private ones."""
+        _share(plane, project, name)
+
+    @group.command()
+    @click.argument("project")
+    @which
+    @click.pass_obj
+    def unshare(plane: Any, project: str, name: str) -> None:
+        """Push nothing more of a project, or of one session by its id. What was pushed stays there."""
+        _unshare(plane, project, name)
+
+    @click.command()
+    @click.argument("sessions", nargs=-1, metavar="[ID]...", shell_complete=complete_id)
+    @which
+    @click.option("--watch", is_flag=True, help="Go on pushing what comes.")
+    @click.option("--again", is_flag=True, help="Send everything once more; what is there already is stored once.")
+    @json_option
+    @click.pass_obj
+    def push(plane: Any, sessions: tuple[str, ...], name: str, watch: bool, again: bool, as_json: bool) -> None:
+        """Send what is new of the shared projects to the server, its secrets masked.
+
+        With IDs, these sessions, from now on and whatever is shared; a private one stays private there.
+        """
+        if watch and (sessions or again):
+            raise InvalidInput("--watch goes on with what is shared; push these first, without it")
+        if watch:
+            _watch(plane, name, as_json=as_json)
+        else:
+            _push(plane, list(sessions), name, again=again, as_json=as_json)
+
+    @click.command()
+    @click.argument("session", metavar="ID")
+    @click.option("--from", "name", default="", metavar="NAME", help="Which remote. [default: the only one]")
+    @json_option
+    @click.pass_obj
+    def pull(plane: Any, session: str, name: str, as_json: bool) -> None:
+        """Bring a session from the server, with its history, its blobs and its native files."""
+        done = _pull(plane, session, name)
+        if as_json:
+            print_json(done)
+        else:
+            _pulled(done)
+
+    return [group, push, pull]
+
+
+# Remotes --------------------------------------------------------------------------------------------------------------
+
+
+def _add(plane: Any, url: str, name: str) -> "Setting":
+    from clew.remote import Remote, checked_url
+    from clew.sync import remotes
+
+    home: Path = plane.settings.home
+    address = checked_url(url)
+    known = {one.name: one for one in remotes.all_of(home)}
+    made = known.get(remotes.checked_name(name), remotes.Setting(name=name, url=address))
+    if made.url != address:
+        raise Conflict(f"{name} is {made.url} already; take another --name, or `clew remote remove {name}` first")
+    key = _key(address)
+    remote = Remote(address, key)
+    try:
+        made.who = remote.principal
+        made.server = remote.call("sync_standing").store
+    finally:
+        remote.close()
+    remotes.save_key(home, name, key)
+    remotes.save(home, made)
+    return made
+
+
+def _key(url: str) -> str:
+    if given := os.environ.get("CLEW_KEY", "").strip():
+        return given
+    if sys.stdin.isatty():
+        given = str(click.prompt(f"API key for {url}", hide_input=True, err=True)).strip()
+    else:
+        given = sys.stdin.readline().strip()
+    if not given:
+        raise InvalidInput("a server wants an API key; ask its owner for one (`clew key create`), and give it here")
+    return given
+
+
+def _list(plane: Any, *, as_json: bool) -> None:
+    from clew.sync import remotes
+    from clew.sync.push import behind
+
+    found = remotes.all_of(plane.settings.home)
+    if not found and not as_json:
+        click.echo("no remote is set; `clew remote add URL` sets one", err=True)
+        return
+    context = plane.client.context
+    told = [
+        _told(one, behind(context, one, most=MOST_COUNTED), context.store.cursor(f"pushed:{one.server}"))
+        for one in found
+    ]
+    if as_json:
+        print_json(told)
+        return
+    rows = [
+        (one["name"], one["url"], one["who"], _shared(one), _behind(one),
+         ago(one["pushed_at"]) if one["pushed_at"] else "never")
+        for one in told
+    ]  # fmt: skip
+    table(("name", "url", "you are", "shared", "behind", "last push"), rows)
+    for one in found:
+        _refusals(one.name, {id: refused.why for id, refused in one.refused.items()})
+
+
+def _told(one: "Setting", behind: int, pushed_at: int) -> dict[str, Any]:
+    return {
+        "name": one.name, "url": one.url, "who": one.who, "projects": one.projects, "sessions": one.sessions,
+        "behind": behind, "pushed_at": pushed_at, "refused": {id: why.why for id, why in one.refused.items()},
+    }  # fmt: skip
+
+
+def _shared(one: dict[str, Any]) -> str:
+    count = len(one["sessions"])
+    alone = [f"{count} session{'s' if count != 1 else ''}"] if count else []
+    return ", ".join([*one["projects"], *alone]) or "nothing"
+
+
+def _behind(one: dict[str, Any]) -> str:
+    count: int = one["behind"]
+    if not one["projects"]:
+        return ""
+    return (
+        f"{count:,}{'+' if count >= MOST_COUNTED else ''} event{'s' if count != 1 else ''}" if count else "up to date"
+    )
+
+
+def _refusals(name: str, refused: dict[str, str]) -> None:
+    for id, why in refused.items():
+        click.echo(f"{name} refused {plain(id)}: {plain(why)}", err=True)
+
+
+def _share(plane: Any, project: str, name: str) -> None:
+    from clew.sync import remotes
+
+    known = set(plane.client.context.store.projects().values())
+    if project not in known:
+        some = ", ".join(sorted(known)[:10]) or "none yet"
+        raise NotFound(f"no project {project!r} here; there are: {some}", project=project)
+    home: Path = plane.settings.home
+    with remotes.changing(home, remotes.named(home, name).name) as setting:
+        setting.projects = sorted({*setting.projects, project})
+    click.echo(f"{plain(project)} is shared with {setting.name}; private sessions of it stay here")
+    click.echo("`clew push` sends it now, `clew capture --watch` from then on", err=True)
+
+
+def _unshare(plane: Any, project: str, name: str) -> None:
+    from clew.sync import remotes
+
+    home: Path = plane.settings.home
+    with remotes.changing(home, remotes.named(home, name).name) as setting:
+        gone = [id for id in setting.sessions if id.startswith(project)]
+        if project not in setting.projects and not gone:
+            shared = ", ".join([*setting.projects, *setting.sessions]) or "nothing"
+            raise NotFound(f"{project!r} is not shared with {setting.name}; that is: {shared}", project=project)
+        setting.projects = [one for one in setting.projects if one != project]
+        setting.sessions = [id for id in setting.sessions if id not in gone]
+    click.echo(f"nothing more of {plain(project)} goes to {setting.name}; what was pushed stays there")
+
+
+# Push -----------------------------------------------------------------------------------------------------------------
+
+
+def _push(plane: Any, ids: list[str], name: str, *, again: bool, as_json: bool) -> None:
+    from clew.sync import remotes
+
+    home: Path = plane.settings.home
+    context = plane.client.context
+    chosen = [remotes.named(home, name)] if name or ids else remotes.all_of(home) or [remotes.named(home)]
+    if ids:
+        whole = [context.store.session(id).id for id in ids]
+        with remotes.changing(home, chosen[0].name) as setting:
+            setting.sessions = sorted({*setting.sessions, *whole})
+        chosen = [setting]
+    done = []
+    for setting in chosen:
+        if not setting.projects and not setting.sessions:
+            click.echo(f"nothing is shared with {setting.name} yet; `clew remote share PROJECT` shares one", err=True)
+            continue
+        done.append(_pushed_to(context, home, setting, whole if ids else [], again=again, progress=not as_json))
+    if as_json:
+        print_json(done)
+    elif done:
+        _summary(done)
+    if any(one.refused for one in done):
+        raise click.exceptions.Exit(4)
+
+
+def _pushed_to(
+    context: Any, home: Path, setting: "Setting", ids: list[str], *, again: bool, progress: bool
+) -> "Pushed":
+    from clew.sync import remotes
+    from clew.sync.push import Push
+
+    remote = remotes.connect(home, setting)
+    try:
+        with _bar(f"pushing to {setting.name}", shown=progress) as told:
+            push = Push(context, home, setting, remote, told)
+            return push.only(ids) if ids else push.run(again=again)
+    finally:
+        remote.close()
+
+
+@contextmanager
+def _bar(text: str, *, shown: bool) -> Iterator[Callable[[int, int], None] | None]:
+    """A bar on a terminal; nothing anywhere else."""
+    if not shown or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn(text), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("push", total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)
+
+
+def _summary(done: "list[Pushed]") -> None:
+    names = ("sessions", "events", "blobs", "files", "erased")
+    rows = [
+        (one.remote, *(f"{getattr(one, name):,}" for name in names), f"{sum(one.masked.values()):,}") for one in done
+    ]
+    table(("remote", *names, "masked"), rows)
+    for one in done:
+        _refusals(one.remote, one.refused)
+
+
+def _watch(plane: Any, name: str, *, as_json: bool) -> None:
+    """Push whenever the log has grown, until interrupted."""
+    from clew.sync import remotes
+
+    home: Path = plane.settings.home
+    wanted = [remotes.named(home, name)] if name else remotes.all_of(home) or [remotes.named(home)]
+    if not any(one.projects or one.sessions for one in wanted):
+        raise InvalidInput("nothing is shared yet; `clew remote share PROJECT` shares a project")
+    flow = _flow(plane, name, as_json=as_json)
+    click.echo(f"pushing to {', '.join(one.name for one in wanted)} whatever comes; stop with Ctrl-C", err=True)
+    try:
+        flow.run()
+    except KeyboardInterrupt:
+        return
+
+
+def _flow(plane: Any, name: str, *, as_json: bool) -> "Flow":
+    from clew.sync.flow import Flow
+
+    refused: set[str] = set()
+
+    def pushed(done: "Pushed") -> None:
+        if as_json and (done.events or done.erased or done.files):
+            print_json(done)
+        elif done.events or done.erased:
+            click.echo(f"pushed to {done.remote}: {done.sessions:,} sessions, {done.events:,} events", err=True)
+        _refusals(done.remote, {id: why for id, why in done.refused.items() if id not in refused})
+        refused.update(done.refused)
+
+    return Flow(
+        plane.client.context, plane.settings.home, name=name, pushed=pushed,
+        told=lambda text: click.echo(plain(text), err=True),
+    )  # fmt: skip
+
+
+@contextmanager
+def flowing(plane: Any) -> Iterator[None]:
+    """Have what is captured pushed meanwhile, if anything is shared; capturing never waits for it."""
+    if app.is_remote(plane.settings.store) or not (plane.settings.home / "remotes").is_dir():
+        yield
+        return
+    from clew.sync.flow import is_wanted
+
+    if not is_wanted(plane.settings.home):
+        yield
+        return
+    flow = _flow(plane, "", as_json=False).start()
+    try:
+        yield
+    finally:
+        flow.stop()
+
+
+# Pull -----------------------------------------------------------------------------------------------------------------
+
+
+def _pull(plane: Any, session: str, name: str) -> Any:
+    from clew.sync import remotes
+    from clew.sync.pull import pull
+
+    home: Path = plane.settings.home
+    setting = remotes.named(home, name)
+    remote: Remote = remotes.connect(home, setting)
+    try:
+        return pull(plane.client.context, home, setting, remote, session)
+    finally:
+        remote.close()
+
+
+def _pulled(done: Any) -> None:
+    what = f"{done.events:,} event{'s' if done.events != 1 else ''}"
+    what += f", {done.blobs:,} blob{'s' if done.blobs != 1 else ''}" if done.blobs else ""
+    what += f", {done.files:,} native file{'s' if done.files != 1 else ''}" if done.files else ""
+    click.echo(f"{done.session} {one_line(done.title, 60)}".rstrip())
+    click.echo(f"{what} from {done.remote}" if done.events or done.is_new else "nothing new", err=True)
+    if done.flat:
+        click.echo("note: what it was forked from is not yours to read; its history came along as its own", err=True)
+    if done.masked:
+        click.echo(
+            "note: secrets in its native files were masked before they came, so those are not byte for byte what was "
+            "captured",
+            err=True,
+        )
+
+
+def bring(plane: Any, session: str, error: NotFound) -> None:
+    """Pull a session that is not here, if there is one server to ask; else say what may bring it."""
+    found = _others(plane, error)
+    if len(found) != 1:
+        raise hinted(plane, session, error)
+    click.echo(f"{plain(session)} is not here; asking {found[0].name} for it", err=True)
+    try:
+        _pulled(_pull(plane, session, found[0].name))
+    except ClewError as other:
+        told = f"{error} (and {found[0].name} says: {other})"
+        raise NotFound(told, **error.details) from None
+
+
+def hinted(plane: Any, session: str, error: NotFound) -> NotFound:
+    """The same refusal, with what may help."""
+    if not _others(plane, error):
+        return error
+    return NotFound(f"{error}; `clew pull {session}` may bring it from a server", **error.details)
+
+
+def _others(plane: Any, error: NotFound) -> "list[Setting]":
+    if error.code != "not_found" or app.is_remote(plane.settings.store) or "session" not in error.details:
+        return []
+    if not (plane.settings.home / "remotes").is_dir():
+        return []
+    from clew.sync import remotes
+
+    return remotes.all_of(plane.settings.home)

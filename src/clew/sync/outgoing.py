@@ -1,0 +1,147 @@
+"""What leaves this machine: events, titles, blobs and native files, each without its secrets.
+
+A blob that was masked has another name, and the events that leave say that one. Bytes that are no text cannot be
+masked; if there is a secret in them they stay here, and a word about it goes in their place.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from clew.model.errors import ClewError
+from clew.model.events import (
+    AnyBody,
+    ArtifactSaved,
+    Event,
+    FilePart,
+    ImagePart,
+    WorkspaceSnapshotted,
+    blobs_of,
+)
+from clew.model.session import Session
+from clew.runtimes import runtime
+from clew.service.redaction import mask_events, masker_of
+from clew.service.registry import Context
+from clew.service.sync import Parcel, Sent, parcel, sent
+from clew.store import arrivals, originals
+from clew.store.blobs import address
+from clew.store.copies import Copy, Standing, Stretch
+from clew.store.originals import Original
+
+# A file of lines is settled in stretches of at least this.
+STRETCH_BYTES = 256 * 1024
+BINARY_SIGN_WITHIN = 1024
+
+
+class Outgoing:
+    """Makes what leaves, and counts the secrets that do not."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._masker = masker_of(context)
+        self._own = arrivals.store_id(context.store)
+        self.masked = Counter[str]()
+
+    def about(self, session: Session) -> Parcel:
+        """Who a session is."""
+        found = parcel(self._context, session)
+        return msgspec.structs.replace(
+            found, agent=self.text(found.agent), title=self.text(found.title), metadata=self.text(found.metadata),
+            parent_source=self.text(found.parent_source),
+        )  # fmt: skip
+
+    def event(self, event: Event) -> tuple[list[Sent], dict[str, bytes]]:
+        """An event and the blobs it names; nothing for the first of a session."""
+        [masked], counts = mask_events(self._masker, [event])
+        self.masked += counts
+        blobs = {name: self._blob(name) for name in blobs_of(masked.body)}
+        names = {name: address(data).hex() for name, data in blobs.items()}
+        leaving = msgspec.structs.replace(masked, body=renamed(masked.body, names))
+        found = [msgspec.structs.replace(one, source=self.text(one.source)) for one in sent(leaving, self._own)]
+        return found, {names[name]: data for name, data in blobs.items()} if found else {}
+
+    def text(self, text: str) -> str:
+        masked, counts = self._masker.mask(text)
+        self.masked += counts
+        return masked
+
+    def _blob(self, name: str) -> bytes:
+        try:
+            return self._bytes(self._context.store.load_blob(name))
+        except ClewError:
+            return b"[a file that is lost in the store it was captured into]\n"
+
+    def _bytes(self, data: bytes) -> bytes:
+        masked, counts = self._masker.mask(data)
+        if not counts:
+            return data
+        self.masked += counts
+        if b"\0" in data[:BINARY_SIGN_WITHIN]:
+            return f"[a file that stays where it is: it holds {', '.join(sorted(counts))}]\n".encode()
+        return masked
+
+    # Native files -----------------------------------------------------------------------------------------------------
+
+    def file(self, one: Original) -> Copy:
+        return Copy(
+            runtime=one.runtime, format=one.format, path=self.text(one.path), native=self.text(one.native),
+            machine=self.text(one.machine), root=self.text(one.root), told=one.told, opaque=one.opaque,
+            quarantined=one.quarantined, generation=one.generation,
+        )  # fmt: skip
+
+    def stretches(self, one: Original, there: Standing) -> tuple[int, Iterator[Stretch]]:
+        """What of a native file is not there yet, and after which byte of it that begins."""
+        is_same = there.generation == one.generation
+        if not _is_lines(one):
+            return 0, iter(() if is_same and there.upto == one.kept else self._whole(one))
+        start = there.settled if is_same else 0
+        data = originals.load(self._context.store, one, first=start)
+        data = data[: _whole_lines(data)]
+        if is_same and there.upto == start + len(data):
+            return start, iter(())
+        return start, self._lines(data, start)
+
+    def _whole(self, one: Original) -> Iterator[Stretch]:
+        yield Stretch(data=self._bytes(originals.load(self._context.store, one)), upto=one.kept)
+
+    def _lines(self, data: bytes, start: int) -> Iterator[Stretch]:
+        at = 0
+        while at < len(data):
+            end = data.find(b"\n", at + STRETCH_BYTES - 1) + 1
+            settled = bool(end)
+            end = end or len(data)
+            yield Stretch(data=self._bytes(data[at:end]), upto=start + end, settled=settled)
+            at = end
+
+
+def renamed(body: AnyBody, names: Mapping[str, str]) -> AnyBody:
+    """A body whose blobs have other names."""
+    if all(name == new for name, new in names.items()):
+        return body
+    if isinstance(body, ArtifactSaved | WorkspaceSnapshotted):
+        return msgspec.structs.replace(body, blob=names.get(body.blob, body.blob))
+    parts = tuple(
+        msgspec.structs.replace(part, blob=names[part.blob]) if isinstance(part, ImagePart | FilePart) else part
+        for part in getattr(body, "parts", ())
+    )
+    return msgspec.structs.replace(body, parts=parts)
+
+
+def _is_lines(one: Original) -> bool:
+    """Whether a file only ever grows, line by line."""
+    try:
+        formats = runtime(one.runtime).formats
+    except ClewError:
+        return False  # An adapter that is not installed here any more.
+    return any(format.name == one.format and format.split is None and format.rows is None for format in formats)
+
+
+def _whole_lines(data: bytes) -> int:
+    """Up to where the lines are whole: the last one is when it ends, or when it is JSON already."""
+    end = data.rfind(b"\n") + 1
+    try:
+        msgspec.json.decode(data[end:], type=msgspec.Raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return end
+    return len(data)

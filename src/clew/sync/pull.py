@@ -1,0 +1,187 @@
+"""Pull: bring a session from a server, with its history, its blobs and its native files, under the id it has there.
+
+A fork comes as a fork if what it forked from can be read too; else with the history it shares, as its own. A second
+pull brings what is new.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import zstandard
+
+from clew.model.errors import Conflict, Damaged, Denied, NotFound, WrongState
+from clew.model.events import Body, Opaque, blobs_of
+from clew.model.ids import LENGTH
+from clew.model.session import Session, State
+from clew.remote import Remote
+from clew.service.registry import Context
+from clew.service.sync import NativeFile, Parcel, Piece, Sent, received
+from clew.store import arrivals, copies, originals
+from clew.store.arrivals import Arrival
+from clew.store.blobs import address
+from clew.store.copies import Copy, Stretch
+from clew.sync.outgoing import renamed
+from clew.sync.push import meet
+from clew.sync.remotes import Setting
+
+# Beyond every event: who it is, and nothing of what was said.
+ONLY_ABOUT = 2**62
+MARKED = b"[REDACTED:"
+HELD_BACK = b"[a file that stays on the server: it is no text, and holds a secret]\n"
+
+
+class Pulled(msgspec.Struct, kw_only=True):
+    """What a pull brought."""
+
+    session: str
+    title: str = ""
+    remote: str = ""
+    head: int = 0
+    events: int = 0
+    blobs: int = 0
+    files: int = 0
+    masked: int = 0
+    """Native files in which secrets were masked before they came: they are not byte for byte what was captured."""
+    is_new: bool = False
+    flat: bool = False
+    """Whether it brought the history of ancestors along as its own, because those cannot be read."""
+
+
+def pull(context: Context, home: Path, setting: Setting, remote: Remote, id: str) -> Pulled:
+    """Bring a session, or what is new of it."""
+    cursors = meet(context, home, setting, remote)
+    return _Pull(context, setting, remote, cursors).run(id)
+
+
+class _Pull:
+    def __init__(self, context: Context, setting: Setting, remote: Remote, cursors: str) -> None:
+        self._context = context
+        self._store = context.store
+        self._remote = remote
+        self._setting = setting
+        self._cursors = cursors
+        self._own = arrivals.store_id(context.store)
+        self._blobs = 0
+        self._masked = 0
+
+    def run(self, id: str) -> Pulled:
+        self._blobs = self._masked = 0
+        parcel: Parcel = self._remote.call("sync_send", session=id, after=ONLY_ABOUT)
+        if parcel.state == State.ERASED:
+            raise WrongState(f"session {parcel.id} was erased on {self._setting.name}; nothing of it is left there")
+        session = self._there(parcel.id)
+        done = Pulled(session=parcel.id, title=parcel.title, remote=self._setting.name, is_new=session is None)
+        is_new = session is None
+        if session is None:
+            session = self._opened(parcel)
+        done.flat = bool(parcel.parent) and session.parent is None
+        done.events = self._events(session, parcel, flat=done.flat, is_new=is_new)
+        done.files = sum(self._file(session, one) for one in self._remote.call("originals", session=parcel.id))
+        done.blobs, done.masked = self._blobs, self._masked
+        done.head = self._store.head(session).head
+        return done
+
+    def _there(self, id: str) -> Session | None:
+        try:
+            found = self._store.session(id)
+        except NotFound:
+            return None
+        return found if len(id) == LENGTH else None
+
+    def _opened(self, parcel: Parcel) -> Session:
+        owner = parcel.owner or self._context.principal
+        if parcel.parent:
+            try:
+                _Pull(self._context, self._setting, self._remote, self._cursors).run(parcel.parent)
+                parent = self._store.session(parcel.parent)
+                source = parcel.parent_source
+                at = arrivals.find(self._store, parent, source, self._own) if source else 1
+                if at is not None:
+                    return arrivals.fork(
+                        self._store, parent, id=parcel.id, at=at, actor=owner, title=parcel.title,
+                        metadata=parcel.metadata, private=parcel.private,
+                    )  # fmt: skip
+            except (NotFound, Denied):
+                pass
+        return self._store.open_session(
+            id=parcel.id, project=parcel.project, actor=owner, agent=parcel.agent, title=parcel.title,
+            metadata=parcel.metadata, private=parcel.private,
+        ).session  # fmt: skip
+
+    def _events(self, session: Session, parcel: Parcel, *, flat: bool, is_new: bool) -> int:
+        name = f"pull:{self._setting.server}:{session.id}"
+        after = 0 if is_new else self._store.cursor(name)
+        # Beyond its head: the server was set back to an older copy of itself.
+        after = after if after <= parcel.head else 0
+        stored = 0
+        head = self._store.head(session).head
+        # As long as nobody else writes meanwhile, what comes from there need not be pushed back.
+        pushed = f"push:{self._cursors}:{session.id}"
+        is_level = is_new or self._store.cursor(pushed) == head
+        while True:
+            page: Parcel = self._remote.call("sync_send", session=session.id, after=after, flat=flat)
+            came = [self._arrival(session, one) for one in page.events]
+            arrived = arrivals.receive(self._store, session, came, own=self._own, may_administer=True)
+            is_level = is_level and arrived.head == head + arrived.stored
+            head, stored = arrived.head, stored + arrived.stored
+            if is_level:
+                self._store.move_cursor(pushed, head)
+            after = page.next or page.head
+            self._store.move_cursor(name, after)
+            if page.next is None:
+                break
+        return stored
+
+    def _arrival(self, session: Session, one: Sent) -> Arrival:
+        body = received(one, one.body)
+        names = {name: self._fetched(session, name, at=one.seq) for name in blobs_of(body)}
+        changed: Any = renamed(body, {name: self._store.save_blob(data) for name, data in names.items()})
+        return Arrival(body=_known(changed), source=one.source, actor=one.actor, said_at=one.said_at)
+
+    def _fetched(self, session: Session, digest: str, *, at: int = 0) -> bytes:
+        """The bytes of a blob, checked against its name unless the server masked something in them."""
+        found, start = list[bytes](), 0
+        self._blobs += 1
+        try:
+            while True:
+                piece: Piece = self._remote.call("blob", session=session.id, digest=digest, at=at, start=start)
+                found.append(zstandard.decompress(bytes.fromhex(piece.packed)) if piece.size else b"")
+                if piece.next is None:
+                    break
+                start = piece.next
+        except Conflict:
+            return HELD_BACK
+        data = b"".join(found)
+        if not piece.masked and address(data).hex() != digest:
+            raise Damaged(f"blob {digest} came from {self._setting.name} with other bytes than its name says")
+        return data
+
+    def _file(self, session: Session, one: NativeFile) -> bool:
+        """Keep a copy of a native file, unless the file itself was captured here."""
+        copy = Copy(
+            runtime=one.runtime, format=one.format, path=one.path, native=one.native, machine=one.machine,
+            root=one.root, told=one.told, opaque=one.opaque, quarantined=one.quarantined, generation=one.generation,
+        )  # fmt: skip
+        for own in originals.originals(self._store, session):
+            is_same = (own.machine, own.runtime, own.native) == (one.machine, one.runtime, one.native)
+            if is_same and not copies.is_copy(own):
+                return False
+        there = originals.original(self._store, copies.place_of_copy(session, copy))
+        if there is not None and copies.standing(there).generation == one.generation:
+            return False
+        data = [self._fetched(session, digest) for digest in one.segments]
+        self._masked += any(MARKED in piece or piece == HELD_BACK for piece in data)
+        upto = 0
+        stretches = []
+        for piece in data:
+            upto += len(piece)
+            stretches.append(Stretch(data=piece, upto=upto))
+        copies.keep(self._store, session, copy, stretches, after=0)
+        return True
+
+
+def _known(body: Any) -> Body | Opaque:
+    if isinstance(body, Body | Opaque):
+        return body
+    raise AssertionError("what was received is a body")

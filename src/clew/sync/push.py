@@ -1,0 +1,357 @@
+"""Push: send a server what it does not have yet of the projects that are shared with it.
+
+The log is the outbox. A cursor for each session says up to which event the server has acknowledged it, one for each
+project which sessions have been looked at; they are moved after the server's answer and never before, so a crash
+anywhere costs a repetition, which the server recognises. Cursors are named after the server's store: another one at the
+same address begins anew, and so does one that was set back to an older copy of itself.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from clew.model.errors import (
+    Busy,
+    ClewError,
+    DiskFull,
+    NotFound,
+    TooLarge,
+    TooManyRequests,
+    Unauthenticated,
+    Unavailable,
+)
+from clew.model.session import Session, State
+from clew.remote import Remote
+from clew.service.registry import Context
+from clew.service.sync import Sent, SentStretch
+from clew.store import copies, originals
+from clew.store.copies import Copy, Standing, Stretch
+from clew.sync import remotes
+from clew.sync.outgoing import Outgoing
+from clew.sync.remotes import Refused, Setting
+
+# How much goes into one request, as long as the server does not say that this is too much.
+ROOM_BYTES = 2 * 1024 * 1024
+PAGE = 500
+READ = 200
+TRIES = 3
+# What stops a push: nothing else can be sent either.
+STOPPING = (Unavailable, Busy, DiskFull, TooManyRequests, Unauthenticated)
+ERASED = "erased where it came from"
+
+
+class Pushed(msgspec.Struct, kw_only=True):
+    """What a push came to."""
+
+    remote: str
+    sessions: int = 0
+    events: int = 0
+    blobs: int = 0
+    files: int = 0
+    erased: int = 0
+    masked: dict[str, int] = {}
+    refused: dict[str, str] = {}
+
+
+class Push:
+    """One push to one server."""
+
+    def __init__(
+        self, context: Context, home: Path, setting: Setting, remote: Remote,
+        told: Callable[[int, int], None] | None = None,
+    ) -> None:  # fmt: skip
+        """`told` hears how far the log has been looked through, and how far it goes."""
+        self._context = context
+        self._store = context.store
+        self._home = home
+        self._setting = setting
+        self._remote = remote
+        self._told = told or (lambda done, total: None)
+        self._outgoing = Outgoing(context)
+        self._room = ROOM_BYTES
+        self._refused = dict(setting.refused)
+        self._others: list[str] = []
+        self._cursors = ""
+        self.done = Pushed(remote=setting.name)
+
+    def run(self, *, again: bool = False) -> Pushed:
+        """Send everything that is shared and new; with `again`, also what was sent before."""
+        self._meet(again=again)
+        try:
+            for id in [*self._setting.refused, *self._setting.sessions]:
+                self._try(id)
+            for project in self._setting.projects:
+                self._project(project)
+        finally:
+            self._keep_refused()
+        self._store.move_cursor(f"pushed:{self._setting.server}", self._store.database.now())
+        self.done.masked = dict(self._outgoing.masked)
+        self.done.refused = {id: one.why for id, one in self._refused.items()}
+        return self.done
+
+    def only(self, ids: list[str]) -> Pushed:
+        """Send these sessions, whatever is shared."""
+        self._meet()
+        try:
+            for id in ids:
+                self._try(id)
+        finally:
+            self._keep_refused()
+        self.done.masked = dict(self._outgoing.masked)
+        self.done.refused = {id: self._refused[id].why for id in ids if id in self._refused}
+        return self.done
+
+    def _meet(self, *, again: bool = False) -> None:
+        """Find out which store this is, and whether it still has what it acknowledged."""
+        met = meet(self._context, self._home, self._setting, self._remote, again=again)
+        self._cursors = f"push:{met}"
+        self._others = [one.server for one in remotes.all_of(self._home) if one.server != self._setting.server]
+
+    def _keep_refused(self) -> None:
+        if self._refused != self._setting.refused:
+            with remotes.changing(self._home, self._setting.name) as setting:
+                setting.refused = self._refused
+
+    # Which sessions ---------------------------------------------------------------------------------------------------
+
+    def _project(self, project: str) -> None:
+        name = f"{self._cursors}:project:{project}"
+        cursor, end = self._store.cursor(name), self._store.last_position()
+        while page := self._store.tail(after=cursor, project=project, limit=PAGE):
+            newest: dict[str, int] = {}
+            for event in page:
+                newest[event.session] = event.seq
+            for id, seq in newest.items():
+                if self._sent(id) < seq:
+                    self._try(id)
+                self._told(page[0].position, end)
+            cursor = page[-1].position
+            self._store.move_cursor(name, cursor)
+            self._told(cursor, end)
+
+    def _sent(self, id: str) -> int:
+        return self._store.cursor(f"{self._cursors}:{id}")
+
+    def _acknowledged(self, id: str, seq: int) -> None:
+        self._store.move_cursor(f"{self._cursors}:{id}", seq)
+
+    def _try(self, id: str) -> None:
+        """Send a session; what is refused of it is remembered and tried again the next time."""
+        try:
+            session = self._store.session(id)
+            if self._is_shared(session):
+                self._session(session)
+            self._refused.pop(id, None)
+        except STOPPING:
+            raise
+        except ClewError as error:
+            self._refused[id] = Refused(why=str(error), code=error.code)
+
+    def _is_shared(self, session: Session) -> bool:
+        if session.id in self._setting.sessions:
+            return True
+        if session.project not in self._setting.projects:
+            return False
+        if self._store.head(session).state == State.ERASED:
+            return True  # Of one that was never sent there is nothing to be passed on.
+        # What was pulled from one team is not passed on to another.
+        is_others = any(self._store.cursor(f"pull:{server}:{session.id}") for server in self._others)
+        return not session.private and not is_others
+
+    # One session ------------------------------------------------------------------------------------------------------
+
+    def _session(self, session: Session) -> None:
+        head = self._store.head(session)
+        before = self._sent(session.id)
+        if head.state == State.ERASED:
+            if before < head.head and (before or self._is_there(session)):
+                self._erase(session, head.head)
+            return
+        try:
+            self._send(session, before or self._open(session))
+        except NotFound:
+            # Opened before, and not there any more: all of it once again.
+            self._send(session, self._open(session))
+        for one in originals.originals(self._store, session):
+            if not one.erased and not copies.is_copy(one):
+                self._file(session, one)
+        self.done.sessions += self._sent(session.id) > before
+
+    def _is_there(self, session: Session) -> bool:
+        """Whether a server that was set back has again what was erased since; of a private one it is not asked."""
+        if self._cursors.endswith(".0") or session.private:
+            return False
+        return session.id in self._remote.call("sync_standing", sessions=[session.id]).sessions
+
+    def _erase(self, session: Session, head: int) -> None:
+        with suppress(NotFound):
+            self._remote.call("erase", session=session.id, reason=ERASED)
+        self._acknowledged(session.id, head)
+        self.done.erased += 1
+
+    def _open(self, session: Session) -> int:
+        """Open the session there; returns after which event it is sent: a fork shares the others with its parent."""
+        about = self._outgoing.about(session)
+        opening = {
+            "session": about.id, "project": about.project, "agent": about.agent, "title": about.title,
+            "metadata": about.metadata, "private": about.private,
+        }  # fmt: skip
+        if about.parent:
+            try:
+                opened = self._remote.call(
+                    "sync_open", parent=about.parent, parent_source=about.parent_source, **opening
+                )
+                return session.upto if opened.parent else 0
+            except NotFound:
+                pass  # Its parent is not for everybody, or not there: it comes with all it shares.
+        self._remote.call("sync_open", **opening)
+        return 0
+
+    def _send(self, session: Session, after: int) -> None:
+        batch = Batch()
+        while events := self._store.read(session, after=after, limit=READ):
+            for event in events:
+                found, blobs = self._outgoing.event(event)
+                more = Batch(events=found, blobs=blobs, upto=event.seq)
+                if batch.size and batch.size + more.size > self._room:
+                    self._flush(session, batch)
+                    batch = Batch()
+                batch.add(more)
+            after = events[-1].seq
+        if batch.upto:
+            self._flush(session, batch)
+        else:
+            self._acknowledged(session.id, self._store.head(session).head)
+
+    def _flush(self, session: Session, batch: "Batch") -> None:
+        """Send a batch, and note that it was acknowledged."""
+        for number in range(TRIES):
+            try:
+                arrived = self._remote.call("sync_append", session=session.id, **self._packed(session, batch))
+                break
+            except TooLarge as error:
+                self._narrow(error)
+            except NotFound as error:
+                if "part" not in error.details or number == TRIES - 1:
+                    raise
+        else:
+            raise TooLarge(f"the server takes nothing as small as event {batch.upto} of session {session.id}")
+        self.done.events += arrived.stored
+        self.done.blobs += len(batch.blobs)
+        self._acknowledged(session.id, batch.upto)
+
+    def _narrow(self, error: TooLarge) -> None:
+        limit = int(error.details.get("limit", self._room))
+        self._room = max(1, min(self._room, limit) // 4)
+
+    def _packed(self, session: Session, batch: "Batch") -> "dict[str, object]":
+        """A batch as arguments; what is too large for one request goes ahead in parts."""
+        large = {name: data for name, data in batch.blobs.items() if len(data) > self._room // 2}
+        return {
+            "events": [self._packed_event(session, one) for one in batch.events],
+            "blobs": {name: data for name, data in batch.blobs.items() if name not in large} or None,
+            "large": {name: self._parts(session, data) for name, data in large.items()} or None,
+        }
+
+    def _packed_event(self, session: Session, one: Sent) -> Sent:
+        # Who said it and where is the server's to say.
+        one = msgspec.structs.replace(one, actor="", seq=0)
+        if len(one.body) <= self._room:
+            return one
+        return msgspec.structs.replace(one, body="", parts=self._parts(session, one.body.encode()))
+
+    def _parts(self, session: Session, data: bytes) -> list[str]:
+        step = max(1, self._room // 2)
+        return [
+            self._remote.call("sync_part", session=session.id, data=data[at : at + step]).part
+            for at in range(0, len(data), step)
+        ]
+
+    # Native files -----------------------------------------------------------------------------------------------------
+
+    def _file(self, session: Session, one: originals.Original) -> None:
+        copy = self._outgoing.file(one)
+        there: Standing = self._remote.call("sync_original", session=session.id, file=copy)
+        after, stretches = self._outgoing.stretches(one, there)
+        any_sent = False
+        for portion in _portions(stretches, self._room):
+            after = self._stretches(session, copy, portion, after)
+            any_sent = True
+        self.done.files += any_sent
+
+    def _stretches(self, session: Session, copy: Copy, portion: list[Stretch], after: int) -> int:
+        """Send stretches of a file; returns what is settled of it then."""
+        for number in range(TRIES):
+            ready = [
+                SentStretch(upto=one.upto, settled=one.settled, data=one.data)
+                if len(one.data) <= self._room // 2
+                else SentStretch(upto=one.upto, settled=one.settled, parts=self._parts(session, one.data))
+                for one in portion
+            ]
+            try:
+                there = self._remote.call(
+                    "sync_original", session=session.id, file=copy, stretches=ready, after=after
+                )  # fmt: skip
+                return int(there.settled)
+            except TooLarge as error:
+                self._narrow(error)
+            except NotFound as error:
+                if "part" not in error.details or number == TRIES - 1:
+                    raise
+        raise TooLarge(f"the server takes nothing as small as a part of {copy.path}")
+
+
+class Batch:
+    """Events for one request, with the blobs they name."""
+
+    def __init__(self, events: list[Sent] | None = None, blobs: dict[str, bytes] | None = None, upto: int = 0) -> None:
+        self.events = events or []
+        self.blobs = blobs or {}
+        self.upto = upto
+        self.size = sum(len(one.body) + 200 for one in self.events) + sum(map(len, self.blobs.values()))
+
+    def add(self, more: "Batch") -> None:
+        self.events += more.events
+        self.blobs |= more.blobs
+        self.upto = more.upto
+        self.size += more.size
+
+
+def _portions(stretches: Iterator[Stretch], room: int) -> Iterator[list[Stretch]]:
+    portion, size = list[Stretch](), 0
+    for one in stretches:
+        if portion and size + len(one.data) > room // 2:
+            yield portion
+            portion, size = [], 0
+        portion.append(one)
+        size += len(one.data)
+    if portion:
+        yield portion
+
+
+def meet(context: Context, home: Path, setting: Setting, remote: Remote, *, again: bool = False) -> str:
+    """What the cursors of a server are named after: its store, and how often it had to begin anew."""
+    standing = remote.call("sync_standing")
+    if standing.store != setting.server:
+        with remotes.changing(home, setting.name) as changed:
+            changed.server = setting.server = standing.store
+    store = context.store
+    seen, anew = f"seen:{standing.store}", f"anew:{standing.store}"
+    if again or standing.position < store.cursor(seen):
+        # It was set back to an older copy of itself: what it acknowledged since is not there any more.
+        store.move_cursor(anew, store.cursor(anew) + 1)
+    store.move_cursor(seen, standing.position)
+    return f"{standing.store}.{store.cursor(anew)}"
+
+
+def behind(context: Context, setting: Setting, *, most: int = 1000) -> int:
+    """How many events of the shared projects have not been looked at yet; at most so many are counted."""
+    store = context.store
+    cursors = f"push:{setting.server}.{store.cursor(f'anew:{setting.server}')}"
+    left = 0
+    for project in setting.projects:
+        after = store.cursor(f"{cursors}:project:{project}")
+        left += len(store.tail(after=after, project=project, limit=most - left)) if left < most else 0
+    return left
