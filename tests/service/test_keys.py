@@ -97,6 +97,18 @@ def test_whoever_is_shut_out_stays_out(owner: Context, door: Door) -> None:
         door.enter(key.key)
     with pytest.raises(Unauthenticated):
         door.acting("person:ann")
+    call(owner, "principal_add", {"principal": "ann", "title": "Ann"})
+    with pytest.raises(Unauthenticated):
+        door.enter(key.key)
+    call(owner, "principal_enable", {"principal": "ann"})
+    assert door.enter(key.key).principal == "person:ann"
+
+
+def test_changing_a_title_keeps_the_login(owner: Context) -> None:
+    call(owner, "principal_add", {"principal": "ann", "issuer": "https://id.example/", "subject": "7"})
+    assert call(owner, "principal_add", {"principal": "ann", "title": "Ann"}).login == "https://id.example 7"
+    with pytest.raises(InvalidInput, match="one login is one person"):
+        call(owner, "principal_add", {"principal": "bob", "issuer": "https://id.example", "subject": "7"})
 
 
 def test_a_key_is_good_for_its_scopes_and_its_project_only(owner: Context, door: Door) -> None:

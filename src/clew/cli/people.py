@@ -111,6 +111,7 @@ def _ends(at: int) -> str:
 RENDER: dict[str, Callable[[Any], None]] = {
     "principal_add": lambda one: click.echo(f"added {one.name}"),
     "principal_disable": lambda _: click.echo("shut out"),
+    "principal_enable": lambda _: click.echo("let in again"),
     "principal_list": principals,
     "team_add": lambda one: teams([one]),
     "team_remove": lambda one: teams([one]),

@@ -55,7 +55,7 @@ def principal_add(
     issuer: Annotated[str, msgspec.Meta(max_length=500, description="The OpenID provider they log in with.")] = "",
     subject: Annotated[str, msgspec.Meta(max_length=500, description="What that provider calls them (sub).")] = "",
 ) -> Principal:
-    """Add a person, an agent or a service, or change what is known of it."""
+    """Add a person, an agent or a service, or change its title or its login; what is left out stays."""
     if bool(issuer) != bool(subject):
         raise InvalidInput("a login is an --issuer and a --subject together")
     login = login_of(issuer, subject) if issuer else ""
@@ -77,6 +77,14 @@ def principal_disable(context: Context, principal: Who) -> None:
     """Shut a principal out: its keys and logins are no longer good."""
     name = principal_named(principal)
     if not team.disable(context.store, name):
+        raise NotFound(f"no principal {name}; `clew principal list` shows all")
+
+
+@operation(right=Right.ADMINISTER, route="POST /principals/enable", audited=True)
+def principal_enable(context: Context, principal: Who) -> None:
+    """Let a principal in again that was shut out."""
+    name = principal_named(principal)
+    if not team.disable(context.store, name, disabled=False):
         raise NotFound(f"no principal {name}; `clew principal list` shows all")
 
 

@@ -361,10 +361,12 @@ DELETE FROM segment WHERE original = :original AND generation < :before RETURNIN
 
 -- name: principal_set
 INSERT INTO principal (name, title, login, disabled, at) VALUES (:name, :title, :login, 0, {now})
-ON CONFLICT (name) DO UPDATE SET title = excluded.title, login = excluded.login, disabled = 0
+ON CONFLICT (name) DO UPDATE SET
+    title = CASE WHEN excluded.title = '' THEN principal.title ELSE excluded.title END,
+    login = CASE WHEN excluded.login = '' THEN principal.login ELSE excluded.login END
 
 -- name: principal_disable
-UPDATE principal SET disabled = 1 WHERE name = :name RETURNING name
+UPDATE principal SET disabled = :disabled WHERE name = :name RETURNING name
 
 -- name: principal_named
 SELECT name, title, login, disabled, at FROM principal WHERE name = :name

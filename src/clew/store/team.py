@@ -70,13 +70,14 @@ class AgentRule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def set_principal(store: Store, principal: Principal) -> None:
+    """Add a principal, or change its title or its login; what is empty stays as it was."""
     with store.database.write() as tx:
         tx.run("principal_set", name=principal.name, title=principal.title, login=principal.login)
 
 
-def disable(store: Store, name: str) -> bool:
+def disable(store: Store, name: str, *, disabled: bool = True) -> bool:
     with store.database.write() as tx:
-        return bool(tx.run("principal_disable", name=name))
+        return bool(tx.run("principal_disable", name=name, disabled=int(disabled)))
 
 
 def principals(store: Store) -> list[Principal]:
