@@ -113,7 +113,7 @@ def serve_clew(work: Path, made: socket.socket) -> None:
 
     door = Door(open_store(f"sqlite:///{work / 'clew.db'}"), home=str(work))
     with open(work / "log", "a") as log:
-        options = Options(rate=1_000_000, burst=1_000_000, threads=int(os.environ.get("T","40")))
+        options = Options(rate=1_000_000, burst=1_000_000, threads=int(os.environ.get("T", "40")))
         server(Application(door, options, journal=Journal(log))).run(sockets=[made])
 
 

@@ -16,7 +16,9 @@ from clew.service.door import OWNER, Door
 from clew.store import open_store, team
 
 # What our parser says of arguments that do not fit; words of an operation itself begin otherwise.
-NOT_AS_DESCRIBED = re.compile(r"^\w+: (Expected|Object|Invalid|the body|.* (has no parameter|has to be|contains a NUL))")
+NOT_AS_DESCRIBED = re.compile(
+    r"^\w+: (Expected|Object|Invalid|the body|.* (has no parameter|has to be|contains a NUL))"
+)
 
 schemathesis.openapi.format("session", st.sampled_from(os.environ["CLEW_TEST_SESSIONS"].split()))
 schemathesis.openapi.format("moment", st.sampled_from(["today", "3d", "2026-10", "last week", "tuesday"]))

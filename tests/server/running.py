@@ -64,7 +64,9 @@ class Running:
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.stop()
 
     # Who asks ---------------------------------------------------------------------------------------------------------
@@ -120,7 +122,10 @@ class Listener:
         while not self._ended.is_set():
             headers = {"Last-Event-ID": self._last} if self._last else {}
             try:
-                with self._running.client(self._key) as client, client.stream("GET", self._path, headers=headers) as got:
+                with (
+                    self._running.client(self._key) as client,
+                    client.stream("GET", self._path, headers=headers) as got,
+                ):
                     assert got.status_code == 200, got.read()
                     self._read(got.iter_lines())
             except httpx2.TransportError:
@@ -160,7 +165,9 @@ class Listener:
     def wait(self, count: int, seconds: float = 20.0) -> list[dict[str, Any]]:
         """The events, as soon as there are so many."""
         with self._grown:
-            assert self._grown.wait_for(lambda: len(self.events) >= count, seconds), f"{len(self.events)} of {count} came"
+            assert self._grown.wait_for(lambda: len(self.events) >= count, seconds), (
+                f"{len(self.events)} of {count} came"
+            )
         return self.events
 
     def wait_for_problem(self, seconds: float = 20.0) -> dict[str, Any]:

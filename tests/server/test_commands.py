@@ -24,7 +24,11 @@ def command(home: Path, *arguments: str, store: str = "") -> Iterator[tuple[subp
     """A running command, and the lines it prints."""
     environment = {"PATH": os.environ["PATH"], "HOME": str(home), "CLEW_HOME": str(home / "clew"), "CLEW_STORE": store}
     process = subprocess.Popen(
-        [sys.executable, "-m", "clew", *arguments], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        [sys.executable, "-m", "clew", *arguments],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
     )
     lines: list[str] = []
     assert process.stdout is not None
@@ -68,7 +72,9 @@ def answered(client: httpx2.Client, path: str, text: str) -> str:
 def test_clew_up_shows_what_is_captured_meanwhile(tmp_path: Path) -> None:
     folder = tmp_path / ".claude" / "projects" / "w"
     folder.mkdir(parents=True)
-    (folder / "11111111-1111-4111-8111-111111111111.jsonl").write_text(CLAUDE % ("u1", "11111111-1111-4111-8111-111111111111"))
+    (folder / "11111111-1111-4111-8111-111111111111.jsonl").write_text(
+        CLAUDE % ("u1", "11111111-1111-4111-8111-111111111111")
+    )
     with socket.create_server(("127.0.0.1", 0)), command(tmp_path, "up", "--no-browser") as (process, lines):
         place = until(process, lines, r"clew is up at (http://127\.0\.0\.1:\d+)")[1]
         with httpx2.Client(base_url=place) as client:

@@ -133,7 +133,9 @@ def test_a_cookie_changes_nothing_for_a_page_of_another_site(running: Running) -
         ):  # fmt: skip
             answer = browser.post("/v1/sessions", json={"title": "forged"}, headers=headers)
             assert code(answer) == (403, "denied"), headers
-        assert browser.post("/v1/sessions", json={"title": "mine"}, headers={"Origin": running.address}).status_code == 200
+        assert (
+            browser.post("/v1/sessions", json={"title": "mine"}, headers={"Origin": running.address}).status_code == 200
+        )
         assert browser.post("/logout", headers={"Origin": "https://evil.example"}).status_code == 403
         out = browser.post("/logout", headers={"Origin": running.address})
         assert (out.status_code, "Max-Age=0" in out.headers["set-cookie"]) == (303, True)

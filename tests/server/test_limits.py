@@ -59,7 +59,9 @@ def test_a_body_beyond_the_limit_is_refused_however_it_is_sent(serve: Serve) -> 
             assert (answer.status_code, answer.json()["code"]) == (413, "too_large"), headers
             assert answer.json()["limit"] == 10_000
         assert client.get("/v1/sessions").json() == []
-    claimed = b"POST /v1/sessions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %b\r\nContent-Length: 99999999999\r\n\r\n"
+    claimed = (
+        b"POST /v1/sessions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %b\r\nContent-Length: 99999999999\r\n\r\n"
+    )
     assert b" 413 " in spoken(running, claimed % key.encode())
     # Whoever has no key is not even read.
     assert b" 401 " in spoken(running, claimed.replace(b"Authorization", b"X") % b"", until=b"}")
@@ -149,4 +151,3 @@ def test_the_end_of_a_server_loses_nothing(serve: Serve) -> None:
         assert {event.seq for event in events} >= set(acknowledged)
         assert len(set(acknowledged)) == len(acknowledged)
         call(running.owner, "append", {"session": id, "drafts": [SAID]})
-

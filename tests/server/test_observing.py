@@ -36,7 +36,9 @@ def test_the_log_tells_of_requests_and_nothing_private(running: Running, client:
     lines = [line for line in running.lines() if line["event"] == "request"]
     for line in lines:
         assert line.keys() >= {"at", "level", "method", "route", "status", "ms", "principal", "request"}
-    assert {"/v1/sessions/{session}/events", "/v1/search", "/sessions/{session}", ""} <= {line["route"] for line in lines}
+    assert {"/v1/sessions/{session}/events", "/v1/search", "/sessions/{session}", ""} <= {
+        line["route"] for line in lines
+    }
     assert {"person:owner", ""} == {line["principal"] for line in lines}
 
 
@@ -57,7 +59,9 @@ def test_health_and_readiness(running: Running) -> None:
         assert nobody.get("/readyz").json() == {"ready": True}
 
 
-def test_a_server_without_its_database_is_healthy_but_not_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_without_its_database_is_healthy_but_not_ready(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from clew.model.errors import Unavailable
 
     with Running(f"sqlite:///{tmp_path / 'clew.db'}", str(tmp_path)) as running, running.client() as client:

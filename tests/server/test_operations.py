@@ -2,6 +2,7 @@
 
 import gzip
 import typing
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx2
 import msgspec
@@ -184,6 +185,36 @@ def test_a_changed_lease_is_another_version(client: httpx2.Client) -> None:
     assert client.get(f"/v1/sessions/{id}", headers={"If-None-Match": tag}).status_code == 200
 
 
+def test_a_budget_that_is_exceeded_is_told_with_what_was_stored(client: httpx2.Client) -> None:
+    id = opened(client, budget_tokens=10)
+    ended = {"kind": "turn_ended", "usage": {"input": 8, "output": 8}}
+    answer = client.post(f"/v1/sessions/{id}/events", json={"drafts": [ended]})
+    problem = refused(answer, 409, "budget_exceeded")
+    assert (problem["seqs"], problem["spent_tokens"]) == ([2], 16)
+    assert [one["kind"] for one in client.get(f"/v1/sessions/{id}/events").json()][1:] == [
+        "turn_ended", "budget_exceeded", "session_paused",
+    ]  # fmt: skip
+    refused(client.post(f"/v1/sessions/{id}/events", json={"drafts": [SAID]}), 409, "wrong_state")
+
+
+def test_many_appends_at_once_are_told_apart(client: httpx2.Client) -> None:
+    """Rounds hold good and bad ones, of several sessions and of one; each gets its own answer."""
+    ids = [opened(client) for _ in range(3)]
+
+    def ask(number: int) -> tuple[int, int]:
+        drafts = [{**SAID, "source": f"s{number % 30}"}] if number % 5 else [{"kind": "nonsense"}]
+        answer = client.post(f"/v1/sessions/{ids[number % 3]}/events", json={"drafts": drafts})
+        return number, answer.status_code
+
+    with ThreadPoolExecutor(16) as pool:
+        answers = dict(pool.map(ask, range(60)))
+    assert {number for number, status in answers.items() if status == 400} == {*range(0, 60, 5)}
+    assert {*answers.values()} == {200, 400}
+    for id in ids:
+        events = client.get(f"/v1/sessions/{id}/events").json()
+        assert [event["seq"] for event in events] == [*range(1, 10)]
+
+
 # Refusals -------------------------------------------------------------------------------------------------------------
 
 
@@ -269,7 +300,9 @@ def test_nothing_a_caller_sends_becomes_a_header(client: httpx2.Client) -> None:
 def test_an_unexpected_failure_says_nothing_but_its_number(running: Running, client: httpx2.Client) -> None:
     id = opened(client)
     with running.door.store.database.write() as tx:
-        tx.execute("UPDATE event SET body = 'not json hunter2' WHERE session = (SELECT key FROM session WHERE id = ?)", [id])
+        tx.execute(
+            "UPDATE event SET body = 'not json hunter2' WHERE session = (SELECT key FROM session WHERE id = ?)", [id]
+        )
     answer = client.get(f"/v1/sessions/{id}/events")
     problem = refused(answer, 500, "damaged")
     assert "hunter2" not in answer.text

@@ -9,7 +9,7 @@ import pytest
 from clew.service import call
 from server.running import Running
 
-EVIL = '"><script>alert(1)</script><img src=x onerror=alert(1)>\' onload=x javascript:alert(1) &amp; \x1b[31m</title>'
+EVIL = "\"><script>alert(1)</script><img src=x onerror=alert(1)>' onload=x javascript:alert(1) &amp; \x1b[31m</title>"
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 
 

@@ -61,7 +61,7 @@ def test_a_refusal_is_repeated_too(client: httpx2.Client) -> None:
 
 def test_a_secret_is_never_kept_for_a_second_answer(running: Running, client: httpx2.Client) -> None:
     def create() -> httpx2.Response:
-        return client.post("/v1/keys", json={"label": "once"}, headers={"Idempotency-Key": "new key"})
+        return client.post("/v1/keys", json={"label": "once"}, headers={"Idempotency-Key": "new-key"})
 
     made, again = create(), create()
     assert made.json()["key"].startswith("clew_person_")

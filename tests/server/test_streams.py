@@ -28,9 +28,10 @@ def test_a_stream_is_complete_across_restarts_of_the_server(serve: Serve) -> Non
     """A writer appends all the while, through a store of its own, as another process would."""
     running = serve()
     key, id = running.key(), opened(running, project="p")
-    with listening(running, f"/v1/sessions/{id}/stream", key) as one, listening(
-        running, "/v1/stream?project=p&after=0", key
-    ) as all_of_it:
+    with (
+        listening(running, f"/v1/sessions/{id}/stream", key) as one,
+        listening(running, "/v1/stream?project=p&after=0", key) as all_of_it,
+    ):
         one.wait(1)
         all_of_it.wait(1)
         wanted = 120
@@ -115,7 +116,9 @@ def test_whoever_loses_the_right_to_listen_is_cut_off(serve: Serve) -> None:
     """Also when nothing happens in the session: rights are looked at again and again."""
     running = serve(recheck_seconds=0.05)
     id = opened(running, project="p")
-    keys = {name: running.key(f"person:{name}", viewer(f"person:{name}", project="p")) for name in ("ungranted", "revoked")}
+    keys = {
+        name: running.key(f"person:{name}", viewer(f"person:{name}", project="p")) for name in ("ungranted", "revoked")
+    }
     late = Grant(
         principal="person:late", rights=frozenset({Right.READ, Right.SEE}), project="p",
         until=running.door.store.database.now() + 2_000_000,

@@ -109,6 +109,8 @@ def _unknown(operation: Operation, names: set[str], known: set[str]) -> str:
 
 
 def _value(operation: Operation, parameter: Parameter, text: str) -> Any:
+    if parameter.is_session:
+        return text
     kind = kind_of(parameter)
     if kind is dict:
         try:

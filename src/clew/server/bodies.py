@@ -25,28 +25,36 @@ async def read(receive: Receive, headers: Mapping[bytes, bytes], *, most: int, s
     if length.isdigit() and int(length[:20]) > most:
         raise _too_large(most)
     try:
-        async with asyncio.timeout(seconds):
-            body = await _received(receive, most)
+        body, is_all = await _chunk(receive)  # Mostly all of it; a connection that sends none is closed elsewhere.
+        if not is_all:
+            async with asyncio.timeout(seconds):
+                body = await _received(receive, body, most)
     except TimeoutError:
         raise Refused(408, "invalid_input", f"the body did not arrive within {seconds:g} s", CLOSE) from None
+    if len(body) > most:
+        raise _too_large(most)
     packing = headers.get(b"content-encoding", b"").strip().lower()
     return unpacked(body, packing, most=most) if packing not in (b"", b"identity") else body
 
 
-async def _received(receive: Receive, most: int) -> bytes:
-    chunks: list[bytes] = []
-    size = 0
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise Gone
-        chunk = message.get("body", b"")
+async def _chunk(receive: Receive) -> tuple[bytes, bool]:
+    """The next piece of a body, and whether it is the last."""
+    message = await receive()
+    if message["type"] == "http.disconnect":
+        raise Gone
+    return message.get("body", b""), not message.get("more_body", False)
+
+
+async def _received(receive: Receive, first: bytes, most: int) -> bytes:
+    chunks = [first]
+    size, is_all = len(first), False
+    while not is_all:
+        chunk, is_all = await _chunk(receive)
         size += len(chunk)
         if size > most:
             raise _too_large(most)
         chunks.append(chunk)
-        if not message.get("more_body", False):
-            return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+    return b"".join(chunks)
 
 
 def unpacked(body: bytes, packing: bytes, *, most: int) -> bytes:

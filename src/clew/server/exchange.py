@@ -4,6 +4,7 @@ import itertools
 import re
 import time
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -20,6 +21,11 @@ _PROCESS = new_id()[:10]
 _NUMBERS = itertools.count(1)
 # What every answer says: it is for this caller alone, and is what it says it is.
 ALWAYS = [(b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff")]
+
+
+@lru_cache(maxsize=2)
+def _told(second: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(second))
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -68,7 +74,7 @@ class Exchange:
     def line(self) -> dict[str, Any]:
         """What the log says about it."""
         told = {
-            "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "at": _told(int(time.time())),
             "level": "error" if self.status >= 500 else "info",
             "event": "request",
             "method": self.method if self.method.isalpha() and len(self.method) <= 10 else "?",

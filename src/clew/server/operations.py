@@ -11,17 +11,17 @@ import typing
 import zlib
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar, TypeVarTuple, cast
+from typing import Any, TypeVar, TypeVarTuple
 
 import msgspec
 from starlette.types import Receive, Send
 
 from clew.model.errors import ClewError, InvalidInput, StaleHead
-from clew.model.ids import LENGTH
 from clew.server import bodies, replays
 from clew.server.arguments import from_body, from_path, from_query
 from clew.server.exchange import Answer, Exchange
 from clew.server.identity import SAFE, Credential, Identity
+from clew.server.lane import Lane, LaneStore
 from clew.server.packing import packed
 from clew.server.paging import cursor, link
 from clew.server.problems import CONTENT_TYPE, Headers, Refused, problem
@@ -30,6 +30,8 @@ from clew.server.tree import Tree
 from clew.service.answers import to_json
 from clew.service.registry import Context, Operation, call, load
 from clew.store import Store
+from clew.store.plan import Appended, Request
+from clew.store.prepare import INLINE_BYTES
 
 T = TypeVar("T")
 Given = TypeVarTuple("Given")
@@ -105,6 +107,7 @@ class Operations:
         self.endpoints = endpoints()
         for one in self.endpoints:
             self._tree.add(one.method, one.template, one)
+        self.lane: Lane[Answer] = Lane(self.store)
         self.others: Tree[Callable[[Exchange, list[str], Receive, Send], Any]] = Tree()
         """Routes below /v1 that are no operations: streams."""
 
@@ -127,8 +130,20 @@ class Operations:
             body = await bodies.read(
                 receive, exchange.headers, most=self.options.most_bytes, seconds=self.options.body_seconds
             )
-        work = _Work(self, exchange, endpoint, values, credential, body)
-        await exchange.answer(send, await self._done(work))
+        if self._fits_lane(exchange, endpoint, body):
+            done = await self.lane.run(_Append(self, exchange, endpoint, values, credential, body))
+        else:
+            done = await self._done(_Work(self, exchange, endpoint, values, credential, body))
+        await exchange.answer(send, done)
+
+    def _fits_lane(self, exchange: Exchange, endpoint: Endpoint, body: bytes) -> bool:
+        """Whether it is an append that keeps the others waiting for nothing but the commit they share."""
+        return (
+            endpoint.operation.name == "append"
+            and len(body) <= INLINE_BYTES
+            and not self.store.database.remote
+            and b"idempotency-key" not in exchange.headers
+        )
 
     async def _done(self, work: "_Work") -> Answer:
         loop = asyncio.get_running_loop()
@@ -226,14 +241,11 @@ class _Work:
     def _called(self, context: Context) -> Answer:
         endpoint, exchange = self._endpoint, self._exchange
         arguments = self._arguments()
-        is_append = endpoint.operation.name == "append"
-        expected = _expected(exchange.headers, arguments) if is_append else False
+        is_expected = endpoint.operation.name == "append" and _expected(exchange.headers, arguments)
         try:
-            result = call(_remembering(context) if is_append else context, endpoint.operation.name, arguments)
+            result = call(context, endpoint.operation.name, arguments)
         except StaleHead as error:
-            if expected:
-                raise Refused(412, error.code, str(error), **error.details) from None
-            raise
+            raise _precondition(error) if is_expected else error from None
         body = to_json(result)
         if endpoint.is_masked:
             body = masked(context, body)
@@ -281,6 +293,11 @@ def _is_known(tag: bytes, known: bytes) -> bool:
     return tag in tags or b"*" in tags
 
 
+def _precondition(error: StaleHead) -> Refused:
+    """What HTTP says when `If-Match` does not fit."""
+    return Refused(412, error.code, str(error), **error.details)
+
+
 def _expected(headers: Mapping[bytes, bytes], arguments: dict[str, Any]) -> bool:
     """Take `If-Match` as the head that the caller has seen; whether it was there."""
     given = headers.get(b"if-match")
@@ -299,30 +316,38 @@ def _expected(headers: Mapping[bytes, bytes], arguments: dict[str, Any]) -> bool
 # Appending ------------------------------------------------------------------------------------------------------------
 
 
-class _Remembering:
-    """A caller's store that looks up a session once while their context lasts; appending needs no more of it than its
-    place in the log, which never changes."""
+class _Append(_Work):
+    """An append in the lane: all but the commit itself."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._sessions: dict[str, Any] = {}
+    __slots__ = ("_context", "_found", "_is_expected")
 
-    def session(self, prefix: str, reach: Any) -> Any:
-        known = self._sessions.get(prefix)
-        if known is None:
-            known = self._store.session(prefix, reach)
-            if len(prefix) == LENGTH:
-                self._sessions[prefix] = known
-        return known
+    def begin(self) -> Answer:
+        self._context = self._operations.let_in(self._exchange, self._credential)
+        self._found = self._arguments()
+        self._is_expected = _expected(self._exchange.headers, self._found)
+        return self._told(call(_in_lane(self._context), "append", self._found))
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
+    def finish(self, request: Request) -> Answer:
+        try:
+            appended = request.outcome()
+        except StaleHead as error:
+            raise _precondition(error) if self._is_expected else error from None
+        if appended.exceeded:
+            # The store itself says what that means.
+            again = LaneStore(self._context.store, known=appended)
+            call(msgspec.structs.replace(self._context, store=again), "append", self._found)
+        return self._told(appended)
+
+    def _told(self, appended: Appended) -> Answer:
+        return Answer(200, _encode(appended), [JSON])
 
 
-def _remembering(context: Context) -> Context:
-    known = context._found.get("appending")
+def _in_lane(context: Context) -> Context:
+    known = context._found.get("lane")
     if known is None:
-        store = cast(Store, _Remembering(context.store))
-        known = context._found["appending"] = msgspec.structs.replace(context, store=store)
+        known = context._found["lane"] = msgspec.structs.replace(context, store=LaneStore(context.store))
     found: Context = known
     return found
+
+
+_encode = msgspec.json.Encoder().encode

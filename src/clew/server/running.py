@@ -1,5 +1,6 @@
 """An application on uvicorn: sockets, limits for those who talk slowly, processes side by side, and a clean end."""
 
+import asyncio
 import os
 import signal
 import socket
@@ -35,6 +36,7 @@ class Protocol(HttpToolsProtocol):
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         self.pending_since = self.loop.time()
+        self.body_since = 0.0
         self._pending_bytes = 0
         if self.only_for is not None and not _is_from(self.only_for, self.client, self.server):
             transport.close()
@@ -46,7 +48,12 @@ class Protocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self.pending_since = 0.0
         self._pending_bytes = 0
+        self.body_since = self.loop.time()
         super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        self.body_since = 0.0
+        super().on_message_complete()
 
     def data_received(self, data: bytes) -> None:
         if self.pending_since and self._pending_bytes > MOST_HEADER_BYTES:
@@ -77,21 +84,19 @@ class Server(uvicorn.Server):
 
     async def on_tick(self, counter: int) -> bool:
         if counter % 10 == 0:
-            oldest = _now() - HEADER_SECONDS
+            now = asyncio.get_running_loop().time()
+            patience = self._application.options.body_seconds + 1
             for one in list(self.server_state.connections):
-                if isinstance(one, Protocol) and 0 < one.pending_since < oldest:
+                if not isinstance(one, Protocol):
+                    continue
+                is_mute = 0 < one.pending_since < now - HEADER_SECONDS
+                if is_mute or 0 < one.body_since < now - patience:
                     one.transport.close()
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         await self._application.end_streams()
         await super().shutdown(sockets)
-
-
-def _now() -> float:
-    import asyncio
-
-    return asyncio.get_running_loop().time()
 
 
 def server(application: Application, *, proxies: str = "") -> Server:

@@ -208,10 +208,11 @@ def _with_heads(context: Context, lines: list[Line]) -> list[SessionLine]:
     from clew.service.usage import costs
 
     spent = costs(context, [line.session for line in lines])
+    standing = context.store.standing(line.session for line in lines)
     found = []
     for line in lines:
-        session = context.store.session_by_key(line.session)
-        about = msgspec.structs.asdict(info(context, session, context.store.head(session)))
+        there = standing[line.session]
+        about = msgspec.structs.asdict(info(context, there.session, there.head))
         tokens, cost = spent.get(line.session, (0, None))
         about |= {
             "title": line.title, "last_at": line.last_at, "began_at": line.began_at, "runtime": line.runtime,

@@ -199,6 +199,12 @@ class Store:
             rows = tx.run("session_list", project=project, agent=agent, state=state, before=key, limit=limit)
         return [Listed(session=session_from(row[:12]), head=head_from(row[12:])) for row in rows]
 
+    def standing(self, keys: Iterable[int]) -> dict[int, Listed]:
+        """Some sessions and where they stand, by key."""
+        with self.database.read() as tx:
+            rows = tx.run("sessions_standing", keys=msgspec.json.encode(list(keys)).decode())
+        return {row[1]: Listed(session=session_from(row[:12]), head=head_from(row[12:])) for row in rows}
+
     def control_session(self, project: str, actor: str) -> Session:
         """The session that keeps a project's own record: who asked for what. Not listed among the others."""
         found = self._control_session(project)

@@ -73,6 +73,14 @@ WHERE s.control = 0
     AND s.key < :before
 ORDER BY s.key DESC LIMIT :limit
 
+-- name: sessions_standing
+SELECT s.id, s.key, p.name, s.project, s.agent, s.title, s.metadata, q.id, s.upto, s.opened_at, s.owner,
+    s.private, h.state, h.head, h.digest, h.at, h.epoch, h.holder, h.lease_until,
+    h.budget_tokens, h.budget_cost_micros, h.spent_tokens, h.spent_cost_micros
+FROM session s JOIN project p ON p.key = s.project LEFT JOIN session q ON q.key = s.parent
+    JOIN head h ON h.project = s.project AND h.session = s.key
+WHERE s.key IN ({keys})
+
 -- name: session_keys
 SELECT key FROM session WHERE key > :after ORDER BY key LIMIT :limit
 

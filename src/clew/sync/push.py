@@ -87,9 +87,7 @@ class Push:
         finally:
             self._keep_refused()
         self._store.move_cursor(f"pushed:{self._setting.server}", self._store.database.now())
-        self.done.masked = dict(self._outgoing.masked)
-        self.done.refused = {id: one.why for id, one in self._refused.items()}
-        return self.done
+        return self._report(self._refused)
 
     def only(self, ids: list[str]) -> Pushed:
         """Send these sessions, whatever is shared."""
@@ -99,8 +97,15 @@ class Push:
                 self._try(id)
         finally:
             self._keep_refused()
+        return self._report({id: self._refused[id] for id in ids if id in self._refused})
+
+    def _report(self, refused: dict[str, Refused]) -> Pushed:
+        if self.done.events or self.done.erased:
+            # How far its log goes now: one that is ever shorter was set back.
+            standing = self._remote.call("sync_standing")
+            self._store.move_cursor(f"seen:{standing.store}", standing.position)
         self.done.masked = dict(self._outgoing.masked)
-        self.done.refused = {id: self._refused[id].why for id in ids if id in self._refused}
+        self.done.refused = {id: one.why for id, one in refused.items()}
         return self.done
 
     def _meet(self, *, again: bool = False) -> None:
@@ -342,7 +347,7 @@ def meet(context: Context, home: Path, setting: Setting, remote: Remote, *, agai
     if again or standing.position < store.cursor(seen):
         # It was set back to an older copy of itself: what it acknowledged since is not there any more.
         store.move_cursor(anew, store.cursor(anew) + 1)
-    store.move_cursor(seen, standing.position)
+        store.move_cursor(seen, standing.position)
     return f"{standing.store}.{store.cursor(anew)}"
 
 

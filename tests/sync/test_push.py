@@ -1,0 +1,376 @@
+"""Push: everything that is shared arrives once and in order, and nothing else ever leaves."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import zstandard
+
+from clew.model.errors import ClewError, NotFound, Unauthenticated, Unavailable
+from clew.model.events import BudgetSet, MessageAdded
+from clew.model.ids import new_id
+from clew.service import Context, call
+from clew.service.registry import load
+from clew.store import copies, originals
+from clew.store.originals import load as load_original
+from clew.sync.push import Push
+from server.running import Running, viewer, writer
+from support import claude
+from sync.machines import PROJECT, Machine, images, sound, texts, told
+
+Start = Any
+# What does not differ between the databases is tried on one.
+SQLITE = pytest.mark.parametrize("database", ["sqlite"])
+
+
+def test_push_twice_is_push_once(running: Running, machine: Start) -> None:
+    here: Machine = machine()
+    id = here.open("why does it lock?", title="Fix the lock")
+    fork = here.plane.client.call("fork", session=id, at=2, title="the other way").id
+    here.say(fork, "use WAL")
+    here.say(id, "x" * 900_000, role="assistant")
+    small, large = images(2)[0], images(1)[0] * 3000
+    shots = [here.store.save_blob(data) for data in (small, large)]
+    here.show(id, *shots)
+    here.plane.client.call("close", session=id, summary="done")
+    server = running.door.store
+    first, second, third = here.push(), here.push(), here.push(again=True)
+    assert (first.sessions, first.events, first.blobs) == (2, 5, 2)
+    assert (second.events, third.events) == (0, 0)
+    assert not first.refused
+    for one in (id, fork):
+        assert told(server, one) == here.told(one)
+    assert server.session(fork).parent == id, "a fork comes as a fork"
+    assert server.load_blob(shots[1]) == large
+    assert (server.session(id).title, server.head(server.session(id)).state) == ("Fix the lock", "closed")
+    assert {event.actor for event in server.read(server.session(id))} == {"person:ada"}, "who said it is who came in"
+    assert here.store.head(here.store.session(id)).head == server.head(server.session(id)).head
+    sound(server, here.store)
+
+
+def test_a_captured_session_comes_with_its_file_as_that_grows(running: Running, machine: Start, tmp_path: Path) -> None:
+    here: Machine = machine(project="home-me-app", grants=[writer("person:ada")])
+    path = claude.transcript(tmp_path / "programs")
+    story = claude.story()
+    server = running.door.store
+    for upto in (5, 9, len(story)):
+        path.write_bytes(claude.lines(story[:upto]))
+        [report] = here.plane.capture([str(path)])
+        done = here.push()
+        assert not done.refused
+        assert done.files == 1
+        [one] = originals.originals(server, server.session(report.session))
+        assert load_original(server, one) == path.read_bytes()
+    assert here.push().files == 0
+    assert told(server, report.session) == here.told(report.session)
+    exported = call(running.owner, "export", {"session": report.session, "form": "native"})
+    assert exported[0].data == path.read_bytes()
+    sound(server)
+
+
+@SQLITE
+def test_a_long_file_is_sent_once_and_then_only_its_end(running: Running, machine: Start, tmp_path: Path) -> None:
+    here: Machine = machine(project="home-me-app", grants=[writer("person:ada")])
+    path = claude.transcript(tmp_path / "programs")
+    lines = [claude.says(f"u{n}", f"u{n - 1}" if n else None, f"{n} " + "long " * 8000) for n in range(20)]
+    path.write_bytes(claude.lines(lines))
+    [report] = here.plane.capture([str(path)])
+    here.push()
+    server = running.door.store
+    [before] = originals.originals(server, server.session(report.session))
+    settled = copies.standing(before).settled
+    assert 0 < settled < before.kept
+    segments = originals.digests(server, before)
+    path.write_bytes(path.read_bytes() + claude.lines([claude.says("last", "u19", "the end")]))
+    here.plane.capture([str(path)]).__next__()
+    here.push()
+    [after] = originals.originals(server, server.session(report.session))
+    assert load_original(server, after) == path.read_bytes()
+    assert [one for one in segments if one[0] + one[1] <= settled] == [
+        one for one in originals.digests(server, after) if one[0] + one[1] <= settled
+    ]
+
+
+@SQLITE
+def test_what_is_not_shared_or_private_never_leaves(running: Running, machine: Start) -> None:
+    here: Machine = machine()
+    shown = here.open("for the team")
+    hidden = [
+        here.open("canary of another project", project="diary"),
+        here.open("canary of a private session", private=True),
+    ]
+    hidden.append(here.plane.client.call("fork", session=hidden[1], title="canary fork").id)
+    requests: list[bytes] = []
+    remote = here.remote()
+    remote._http.event_hooks = {"request": [lambda request: requests.append(_sniffed(request))]}
+    Push(here.context, here.home, here.setting, remote).run()
+    remote.close()
+    assert texts(running.door.store, shown) == ["for the team"]
+    for word in (b"canary", b"diary", *(id.encode() for id in hidden)):
+        assert not [one for one in requests if word in one], word
+    here.ask(hidden[1])
+    here.push()
+    arrived = running.door.store.session(hidden[1])
+    assert arrived.private, "a private session that was asked for stays private"
+    assert (arrived.owner, texts(running.door.store, hidden[1])) == ("person:ada", ["canary of a private session"])
+    with pytest.raises(NotFound):
+        running.door.store.session(hidden[0])
+
+
+def _sniffed(request: Any) -> bytes:
+    body = request.content
+    if request.headers.get("content-encoding") == "zstd":
+        body = zstandard.decompress(body)
+    return str(request.url).encode() + b"\n" + body
+
+
+@SQLITE
+def test_a_session_that_is_opened_to_others_comes_with_all_it_said_before(running: Running, machine: Start) -> None:
+    here: Machine = machine()
+    id = here.open("said in private", private=True)
+    fork = here.plane.client.call("fork", session=id).id
+    here.say(fork, "and on")
+    here.push()
+    assert here.store.keys_of([id]).keys() == {id}
+    assert not running.door.store.keys_of([id, fork])
+    here.plane.client.call("privacy", session=fork, private=False)
+    here.push()
+    server = running.door.store
+    assert texts(server, fork) == ["said in private", "and on"], "its parent is not for everybody, what it shares is"
+    assert server.session(fork).parent is None
+    assert not server.keys_of([id])
+    here.plane.client.call("privacy", session=id, private=False)
+    here.push()
+    assert texts(server, id) == ["said in private"]
+    sound(server)
+
+
+def test_a_session_stands_elsewhere_on_the_server_and_takes_what_comes(running: Running, machine: Start) -> None:
+    here: Machine = machine()
+    id = here.open("one")
+    here.push()
+    call(running.owner, "append", {"session": id, "drafts": [{"kind": "message_added", "role": "user", "text": "two"}]})
+    call(running.owner, "close", {"session": id})
+    here.plane.client.call("pause", session=id)
+    here.plane.client.call("resume", session=id)
+    here.say(id, "three")
+    here.plane.client.call("pause", session=id, reason="lunch")
+    assert not here.push().refused
+    server = running.door.store
+    assert texts(server, id) == ["one", "two", "three"]
+    assert server.head(server.session(id)).state == "paused"
+    call(running.owner, "close", {"session": id})
+    call(running.owner, "archive", {"session": id})
+    other = here.open("beside it")
+    here.plane.client.call("resume", session=id)
+    here.say(id, "four")
+    refused = here.push().refused
+    assert refused.keys() == {id}
+    assert "archived" in refused[id]
+    assert texts(server, other) == ["beside it"], "one that is refused keeps nobody else out"
+    assert here.setting.refused.keys() == {id}
+    sound(server)
+
+
+def test_a_writer_changes_neither_privacy_nor_budget_of_what_is_not_theirs(running: Running, machine: Start) -> None:
+    here: Machine = machine()
+    server = running.door.store
+    owned = call(running.owner, "open", {"project": PROJECT, "title": "the owner's"})
+    here.pull(owned.id)
+    here.store.append(here.store.session(owned.id), [_draft(BudgetSet(budget={"tokens": 1}))], actor="person:me")
+    here.plane.client.call("privacy", session=owned.id, private=True)
+    here.say(owned.id, "hello")
+    here.ask(owned.id)
+    assert not here.push().refused
+    head = server.head(server.session(owned.id))
+    assert (head.budget_tokens, server.session(owned.id).private, texts(server, owned.id)) == (None, False, ["hello"])
+    mine = here.open("mine", budget_tokens=50)
+    here.push()
+    assert server.head(server.session(mine)).budget_tokens == 50
+
+
+def _draft(body: Any) -> Any:
+    from clew.model.events import Budget, Draft
+
+    return Draft(body=BudgetSet(budget=Budget(**body.budget)) if isinstance(body, BudgetSet) else body)
+
+
+@SQLITE
+def test_an_erasure_is_passed_on_and_a_refused_one_is_told_and_tried_again(running: Running, machine: Start) -> None:
+    here: Machine = machine()
+    gone, held, never = here.open("forget me"), here.open("hold me"), here.open("never sent", private=True)
+    here.push()
+    call(running.owner, "retention_set", {"project": PROJECT, "hold": True})
+    for id in (gone, held, never):
+        here.plane.client.call("erase", session=id)
+    refused = here.push().refused
+    assert refused.keys() == {gone, held}
+    assert "legal hold" in refused[gone]
+    call(running.owner, "retention_remove", {"project": PROJECT})
+    done = here.push()
+    assert (done.erased, done.refused) == (2, {})
+    server = running.door.store
+    assert [server.head(server.session(id)).state for id in (gone, held)] == ["erased", "erased"]
+    assert not server.keys_of([never])
+    sound(server, here.store)
+
+
+@SQLITE
+def test_days_without_a_server_cost_nothing(running: Running, machine: Start) -> None:
+    here: Machine = machine()
+    id = here.open("before")
+    here.push()
+    running.stop()
+    here.say(id, "meanwhile")
+    late = here.open("later")
+    with pytest.raises(Unavailable, match="cannot reach the clew server"):
+        here.push()
+    running.start()
+    here.push()
+    server = running.door.store
+    assert (texts(server, id), texts(server, late)) == (["before", "meanwhile"], ["later"])
+
+
+@SQLITE
+def test_a_server_that_was_set_back_gets_again_what_it_lost(
+    running: Running, machine: Start, store_url: str, tmp_path: Path
+) -> None:
+    here: Machine = machine()
+    id = here.open("one")
+    here.push()
+    files, copy = Path(store_url.removeprefix("sqlite:///")), tmp_path / "backup"
+    running.stop()
+    copy.mkdir()
+    for file in files.parent.glob("clew.db*"):
+        shutil.copy(file, copy)
+    running.start()
+    here.say(id, "two")
+    new = here.open("three")
+    here.push()
+    running.stop()
+    for file in files.parent.glob("clew.db*"):
+        file.unlink()
+    for file in copy.iterdir():
+        shutil.copy(file, files.parent)
+    running.start()
+    here.push()
+    server = running.door.store
+    assert (texts(server, id), texts(server, new)) == (["one", "two"], ["three"])
+    sound(server)
+
+
+@SQLITE
+def test_a_key_that_is_not_good_sends_nothing_and_loses_nothing(
+    running: Running, machine: Start, tmp_path: Path
+) -> None:
+    here: Machine = machine()
+    id = here.open("hello")
+    good = (here.home / "keys" / "team").read_text()
+    (here.home / "keys" / "team").write_text(good.replace(good[14:24], "0" * 10))
+    with pytest.raises(Unauthenticated):
+        here.push()
+    (here.home / "keys" / "team").write_text(good)
+    assert here.push().events == 1
+    assert texts(running.door.store, id) == ["hello"]
+    reader: Machine = machine("bob", grants=[viewer("person:bob", project=PROJECT)])
+    refused = reader.open("not allowed")
+    assert "no grant gives person:bob the right to append" in reader.push().refused[refused]
+    assert not running.door.store.keys_of([refused])
+
+
+# Other people's -------------------------------------------------------------------------------------------------------
+
+
+def refusal(context: Context, name: str, **arguments: Any) -> dict[str, Any]:
+    with pytest.raises(ClewError) as caught:
+        call(context, name, arguments)
+    return caught.value.to_dict()
+
+
+def test_nothing_of_others_is_opened_written_or_told_by_its_id(running: Running, machine: Start) -> None:
+    ada: Machine = machine("ada")
+    eve: Machine = machine("eve", grants=[writer("person:eve", project="eves")])
+    id = ada.open("secret plans", private=True)
+    shot = ada.store.save_blob(images(1)[0])
+    ada.plane.client.call(
+        "append",
+        session=id,
+        drafts=[{"kind": "message_added", "role": "user", "parts": [{"type": "image", "blob": shot}]}],
+    )
+    ada.ask(id)
+    ada.push()
+    context = running.door.acting("person:eve")
+    own = call(context, "sync_open", {"session": new_id(), "project": "eves"}).id
+    taken = refusal(context, "sync_open", session=id, project="eves")
+    assert taken["error"] == "denied"
+    assert taken["message"].replace(id, "ID") == refusal(context, "sync_open", session=own, project=PROJECT)[
+        "message"
+    ].replace(f"on {PROJECT}", "on ID")
+    assert call(context, "sync_standing", {"sessions": [id, own]}).sessions == {own: 1}
+    nowhere = new_id()
+    for name in ("sync_append", "sync_part", "sync_original", "sync_send", "originals"):
+        assert str(refusal(context, name, session=id)).replace(id, "ID") == str(
+            refusal(context, name, session=nowhere)
+        ).replace(nowhere, "ID")
+    # Knowing the name of bytes is not having them.
+    naming = {
+        "kind": "message_added",
+        "source": "x",
+        "body": f'{{"role":"user","parts":[{{"type":"image","blob":"{shot}"}}]}}',
+    }
+    assert "was not sent along" in refusal(context, "sync_append", session=own, events=[naming])["message"]
+    assert refusal(context, "blob", session=own, digest=shot)["error"] == "not_found"
+    part = call(running.door.acting("person:ada"), "sync_part", {"session": id, "data": b"ada's"}).part
+    for parts in ([part], [shot]):
+        large = {"kind": "message_added", "source": "y", "parts": parts}
+        assert refusal(context, "sync_append", session=own, events=[large])["error"] == "not_found"
+    del eve
+
+
+@SQLITE
+def test_what_only_a_store_itself_may_say_is_mentioned_and_does_nothing(running: Running, machine: Start) -> None:
+    context = running.door.acting(_writer(running))
+    id = call(context, "sync_open", {"session": new_id(), "project": PROJECT}).id
+    kinds = {
+        "session_erased": '{"events":1}', "lease_taken": '{"holder":"eve","epoch":9}',
+        "bodies_pruned": '{"ranges":[[1,9]]}', "operation_called": '{"operation":"erase"}', "session_opened": "{}",
+        "fact_learned": "[]",
+    }  # fmt: skip
+    events = [{"kind": kind, "source": kind, "body": body} for kind, body in kinds.items()]
+    call(context, "sync_append", {"session": id, "events": events})
+    server = running.door.store
+    assert [event.kind for event in server.read(server.session(id))][1:] == [f"clew.{kind}" for kind in kinds]
+    head = server.head(server.session(id))
+    assert (head.state, head.epoch) == ("active", 0)
+    sound(server)
+
+
+def _writer(running: Running) -> str:
+    running.key("person:ada", writer("person:ada", project=PROJECT))
+    return "person:ada"
+
+
+def test_every_operation_of_sync_repeats_safely() -> None:
+    """Remote sends these without an Idempotency-Key, because a PUT may come twice."""
+    for one in load().values():
+        if one.name.startswith("sync_"):
+            assert one.route.split()[0] in ("GET", "PUT"), one.name
+
+
+@SQLITE
+def test_messages_of_a_body_are_kept_to_the_letter(running: Running, machine: Start) -> None:
+    here: Machine = machine()
+    id = here.open()
+    odd = MessageAdded(role="user", text="\u2028\x00 é 🧵 \\u0041 </script> 1e400")
+    here.store.append(here.store.session(id), [_draft(odd)], actor="person:me")
+    here.plane.client.call(
+        "append", session=id, drafts=[b'{"kind":"call_made","call":"1","tool":"t","input":{"n":1.50, "n":2e3}}']
+    )
+    here.push()
+    server = running.door.store
+    found = [event.body for event in server.read(server.session(id))][1:]
+    assert found == [event.body for event in here.store.read(here.store.session(id))][1:]
+    assert bytes(found[1].input) == b'{"n":1.50, "n":2e3}'  # type: ignore[union-attr]
+    assert msgspec.json.decode(found[1].input)  # type: ignore[union-attr]
