@@ -91,8 +91,10 @@ def tenant(store: Store, canary: str) -> Tenant:
         for n in range(2)
     ]
     file, word, fact, decision = f"src/{canary}.py", f"{canary}word", f"{canary}fact", f"{canary}decision"
-    for id in ids:
-        call(me, "append", {"session": id, "drafts": [
+    for number, id in enumerate(ids):
+        # Each at a minute of its own, so that what is sorted by time is always sorted alike.
+        at = 1_790_000_000_000_000 + number * 60_000_000
+        drafts: list[dict[str, Any]] = [
             {"kind": "message_added", "role": "user", "text": f"please {word} {hidden}"},
             {"kind": "call_made", "call": "1", "tool": f"{canary}-tool", "input": {"file_path": file}},
             {"kind": "call_returned", "call": "1", "output": hidden, "failed": True},
@@ -100,7 +102,8 @@ def tenant(store: Store, canary: str) -> Tenant:
             {"kind": "runtime_attached", "runtime": "codex", "machine": f"{canary}-box", "cwd": f"/{canary}"},
             {"kind": "fact_learned", "fact": fact, "text": f"{word} is {hidden}"},
             {"kind": "decision_made", "decision": decision, "choice": f"{word} chosen", "why": hidden},
-        ]})  # fmt: skip
+        ]  # fmt: skip
+        call(me, "append", {"session": id, "drafts": [{**draft, "said_at": at} for draft in drafts]})
     child = call(me, "fork", {"session": ids[0], "title": hidden}).id
     return Tenant(
         canary=canary, project=project, session=ids[0], child=child, private=ids[1], person=person, agent=agent,

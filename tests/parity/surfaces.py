@@ -1,15 +1,20 @@
 """The surfaces, each as one function: a question in, the answer or the refusal out, as JSON."""
 
 import re
-from collections.abc import Callable
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import httpx2
 import msgspec
 
+from clew.cli import run as commands
 from clew.model import codec
 from clew.model.errors import ClewError
+from clew.remote import Remote
 from clew.service import Context, call
 from clew.service.answers import to_json
 from clew.service.registry import load
@@ -59,9 +64,12 @@ def _plain(value: Any) -> Any:
 
 
 _VOLATILE = (
-    # Ids, whole or as they are shortened in the questions.
-    (re.compile(r"\b(?=[0-9a-z]*[0-9])([0-9a-z]{20}|[0-9a-z]{9})\b"), "id"),
-    (re.compile(r'"(at|until|used_at|opened_at|last_at|began_at|lease_until|exported_at|position)":\d+'), r'"\1":0'),
+    (re.compile(r"\b[0-9a-z]{20}\b"), "id"),
+    (
+        re.compile(r'"(at|said_at|until|used_at|opened_at|last_at|began_at|lease_until|exported_at|position)":\d+'),
+        r'"\1":0',
+    ),
+    (re.compile(r"(clew:\w+:\d+):[0-9a-f]{8}"), r"\1"),
     (re.compile(r"clew_(person|agent|service|link)_\w+"), "token"),
     (re.compile(r"\b[0-9A-Za-z]{12}\b"), "key"),
     (re.compile(r"[0-9a-f]{64}"), "digest"),
@@ -71,9 +79,91 @@ _VOLATILE = (
 )
 
 
-def comparable(answer: Answer) -> Answer:
+def comparable(question: Question, answer: Answer) -> Answer:
     """An answer without what differs from one run of the same questions to the next."""
     text = answer.text
+    for value in question.arguments.values():
+        if isinstance(value, str):
+            text = text.replace(value, "?")
     for pattern, instead in _VOLATILE:
         text = pattern.sub(instead, text)
     return Answer(answer.code, text)
+
+
+def over_remote(remote: Remote, question: Question) -> Answer:
+    """The question through the Python client of a server."""
+    try:
+        return Answer("", to_json(remote.call(question.operation, **question.arguments)).decode())
+    except ClewError as error:
+        return refused(error)
+
+
+# Commands that are written by hand, because presentation matters. Each tells the same as its operation, in lines.
+BY_HAND: dict[str, Callable[[dict[str, Any]], list[str]]] = {
+    "show": lambda given: ["show", given["session"]],
+    "events": lambda given: ["show", given["session"], "--events"],
+    "append": lambda given: ["append", given["session"]],
+    "erase": lambda given: ["erase", given["session"], "--yes"],
+    "resume": lambda given: ["resume", given["session"]],
+}
+
+
+def words_of(question: Question) -> list[str] | None:
+    """The question as a command line; None where the command shows something of its own."""
+    operation = load()[question.operation]
+    if operation.name in BY_HAND:
+        return [*BY_HAND[operation.name](question.arguments), "--json"]
+    if operation.name in commands.BY_HAND:
+        return None
+    group, _, rest = operation.name.partition("_")
+    words = [group, rest] if group in commands.GROUPS else [operation.name]
+    options: list[str] = []
+    positional: list[str] = []
+    for parameter in operation.parameters:
+        if parameter.name not in question.arguments:
+            continue
+        value = _plain(question.arguments[parameter.name])
+        if parameter.required or not parameter.by_name:
+            positional.append(str(value))
+        else:
+            options += [f"--{parameter.name.replace('_', '-')}", str(value)]
+    return [*words, *options, "--json", "--", *positional]
+
+
+def over_cli(question: Question, words: list[str], capture: Callable[[], tuple[str, str]]) -> Answer:
+    """The question as a command; what is printed is one object per line."""
+    given = question.arguments.get("drafts", [])
+    with patched(["clew", *words], "".join(f"{msgspec.json.encode(draft).decode()}\n" for draft in given)):
+        code = commands.run()
+    out, err = capture()
+    if code:
+        told = msgspec.json.decode(err.splitlines()[-1], type=dict[str, Any])
+        return Answer(told.pop("error"), codec.to_json(told))
+    return Answer("", out)
+
+
+@contextmanager
+def patched(argv: list[str], stdin: str) -> Iterator[None]:
+    """The command line and the standard input of a program, for a moment."""
+    before, keyboard = sys.argv, sys.stdin
+    with tempfile.TemporaryFile("w+") as file:
+        file.write(stdin)
+        file.seek(0)
+        sys.argv, sys.stdin = argv, file
+        try:
+            yield
+        finally:
+            sys.argv, sys.stdin = before, keyboard
+
+
+def in_lines(text: str, operation: str) -> str:
+    """An answer as a command prints it: a line for each of a list, `done` for nothing, seqs for an append."""
+    value = msgspec.json.decode(text)
+    if operation == "append":
+        return "".join(f'{{"seq":{seq}}}\n' for seq in value["seqs"])
+    if value is None:
+        return codec.to_json({"done": operation}) + "\n"
+    rows = (
+        msgspec.json.decode(text, type=list[msgspec.Raw]) if isinstance(value, list) else [msgspec.Raw(text.encode())]
+    )
+    return "".join(f"{bytes(row).decode()}\n" for row in rows)

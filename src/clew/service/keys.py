@@ -133,5 +133,5 @@ def _found(context: Context, id: str) -> Key:
     if found is None or not (
         _is_own(context, found.principal) or context.caller.rule(Right.ADMINISTER, Target()).allowed
     ):
-        raise NotFound(f"no key {id[:40]!r} of yours; `clew key list` shows their ids", key=id[:40])
+        raise NotFound(f"no key {id[:40]!r} of yours; `clew key list` shows their ids")
     return found
