@@ -3,6 +3,7 @@
 PYTHON ?= python3
 ROUNDS ?= 2000
 IMAGES ?= 50000
+EXAMPLES ?= 50
 SECONDS ?= 30
 ARGS ?=
 
@@ -13,18 +14,20 @@ UV_EXPORT := $(BIN)/uv export --quiet --frozen --no-emit-project --no-annotate -
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help up test test-clients check format bench bench-capture bench-search fuzz nightly kill-campaign powerloss-campaign lock clean
+.PHONY: help up test test-clients check format bench bench-capture bench-search bench-team fuzz nightly kill-campaign powerloss-campaign api-campaign tamper-campaign lock clean
 
 help:  ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-up: $(VENV)/.run  ## Install clew into .venv, check that it works, and say what to try.
+up: $(VENV)/.run  ## Install clew into .venv, check that it works, and run it; without a terminal, say how.
 	@$(BIN)/clew doctor
 	@echo
 	@echo "clew is ready. Try:"
+	@echo "  $(BIN)/clew up         # your sessions in a browser, and new ones captured as they come"
 	@echo "  $(BIN)/clew capture    # what agent programs left on this machine"
 	@echo "  $(BIN)/clew open --title 'My first session'"
 	@echo "  $(BIN)/clew --help"
+	@if [ -t 1 ]; then echo; exec $(BIN)/clew up; fi
 
 test: $(VENV)/.dev  ## Run the tests, e.g. make test ARGS='-n auto -k lease'.
 	@sh tools/system_packages.sh
@@ -55,6 +58,7 @@ bench: $(VENV)/.dev  ## Measure everything; ARGS go to bench/run.py.
 	$(BIN)/python bench/run.py $(ARGS)
 	@$(MAKE) --no-print-directory bench-capture ARGS=
 	@$(MAKE) --no-print-directory bench-search ARGS=
+	@$(MAKE) --no-print-directory bench-team ARGS=
 
 bench-capture: $(VENV)/.dev  ## Measure capture beside agentsview and SessionFS; ARGS go to bench/capture.py.
 	$(BIN)/python bench/capture.py $(ARGS)
@@ -64,6 +68,13 @@ bench-search: $(VENV)/.dev  ## Measure search, lists and usage, beside agentsvie
 	@sh tools/system_packages.sh
 	$(BIN)/python bench/search.py $(ARGS)
 
+bench-team: $(VENV)/.dev  ## Measure the server, lists with many grants, checkpoints and masking; ARGS go to bench/server.py.
+	@sh tools/system_packages.sh
+	$(BIN)/python bench/server.py $(ARGS)
+	$(BIN)/python bench/access.py
+	$(BIN)/python bench/audit.py
+	$(BIN)/python bench/masking.py
+
 fuzz: $(VENV)/.dev  ## Fuzz every reader for SECONDS each, e.g. make fuzz SECONDS=300 ARGS='--only codex'.
 	$(BIN)/python fuzz/run.py --seconds $(SECONDS) $(ARGS)
 
@@ -72,6 +83,13 @@ nightly: fuzz kill-campaign  ## What runs every night: readers fuzzed for 30 sec
 kill-campaign: $(VENV)/.dev  ## Kill writers ROUNDS times, and look for a lost event after each.
 	@sh tools/system_packages.sh
 	CLEW_KILL_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest tests/crash -m "campaign or not campaign" $(ARGS)
+
+api-campaign: $(VENV)/.dev  ## Ask every HTTP operation for what its description allows, and what not, EXAMPLES times.
+	@sh tools/system_packages.sh
+	CLEW_API_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest tests/server/test_api.py -m campaign $(ARGS)
+
+tamper-campaign: $(VENV)/.dev  ## Tamper ROUNDS times with a copy of a log, and look whether each time is found.
+	CLEW_TAMPERINGS=$(ROUNDS) $(BIN)/python -m pytest tests/audit/test_tampering.py $(ARGS)
 
 powerloss-campaign: $(VENV)/.dev  ## Open IMAGES disk images that a power loss could leave, and look for a lost event.
 	@sh tools/system_packages.sh

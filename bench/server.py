@@ -1,8 +1,8 @@
 """Measures the HTTP server: appends of 32 clients beside a bare Starlette handler, and what idle listeners weigh.
 
 The bare handler does one raw insert whose commit is shared by all who wait (WAL, synchronous=FULL), and nothing else:
-no key, no rights, no session, no seq that is checked, no chain. Both servers run at the same time and are asked in turn,
-a second each, so that whatever disturbs the machine disturbs both. Only the ratio has a bar.
+no key, no rights, no session, no seq that is checked, no chain. Both servers run at the same time and are asked in
+turn, a second each, so that whatever disturbs the machine disturbs both. Only the ratio has a bar.
 """
 
 import argparse
@@ -113,7 +113,7 @@ def serve_clew(work: Path, made: socket.socket) -> None:
 
     door = Door(open_store(f"sqlite:///{work / 'clew.db'}"), home=str(work))
     with open(work / "log", "a") as log:
-        options = Options(rate=1_000_000, burst=1_000_000, threads=int(os.environ.get("T", "40")))
+        options = Options(rate=1_000_000, burst=1_000_000)
         server(Application(door, options, journal=Journal(log))).run(sockets=[made])
 
 

@@ -255,7 +255,8 @@ def errors() -> dict[str, type[ClewError]]:
         for kind in root.__subclasses__():
             yield from below(kind)
 
-    return {kind.code: kind for kind in below(ClewError)}
+    # A kind that has no code of its own is the one above it, seen from elsewhere.
+    return {kind.code: kind for kind in below(ClewError) if "code" in vars(kind)}
 
 
 # Arguments ------------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What schemathesis has to know to talk to a server of ours: values with a form of their own, and a key that stays good.
+"""What schemathesis has to know to talk to a server of ours: values with forms of their own, a key that stays good.
 
 Some of what it tries ends keys or shuts people out, the one it uses among them; so every second it gets a new one.
 """

@@ -112,6 +112,8 @@ class Listener:
         self.ids: list[int] = []
         self.problems: list[dict[str, Any]] = []
         self.reconnects = 0
+        self.broken = 0
+        """How often a stream was cut off, and did not end."""
         self._running, self._path, self._key, self._last = running, path, key, last
         self._ended = threading.Event()
         self._grown = threading.Condition()
@@ -127,9 +129,11 @@ class Listener:
                     client.stream("GET", self._path, headers=headers) as got,
                 ):
                     assert got.status_code == 200, got.read()
+                    self.broken += 1
                     self._read(got.iter_lines())
+                    self.broken -= 1
             except httpx2.TransportError:
-                pass
+                pass  # Nobody is there just now, or it was cut off.
             if self.problems:
                 return
             self.reconnects += 1

@@ -73,8 +73,8 @@ def test_a_page_shows_what_happened(evil: str, client: httpx2.Client) -> None:
 
 
 def test_secrets_are_masked_in_pages_answers_and_streams(evil: str, client: httpx2.Client) -> None:
-    for path in (f"/sessions/{evil}", "/?q=token", f"/v1/sessions/{evil}/events", "/v1/search?query=token&flat=1", "/v1/events",
-                 f"/v1/sessions/{evil}/export?form=jsonl"):  # fmt: skip
+    for path in (f"/sessions/{evil}", "/?q=token", f"/v1/sessions/{evil}/events", "/v1/search?query=token&flat=1",
+                 "/v1/events", f"/v1/sessions/{evil}/export?form=jsonl"):  # fmt: skip
         assert SECRET not in client.get(path).text, path
     assert "REDACTED" in client.get(f"/v1/sessions/{evil}/events").text
     with client.stream("GET", f"/v1/sessions/{evil}/stream") as answer:

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import httpx2
 
@@ -11,6 +12,7 @@ from clew.service import call
 from clew.store import team
 from server.running import Running, listening, viewer
 from support.planes import plane_on
+from support.postgres import Server
 
 SAID = {"kind": "message_added", "role": "user", "text": "hello"}
 Serve = Callable[..., Running]
@@ -59,6 +61,24 @@ def test_a_stream_is_complete_across_restarts_of_the_server(serve: Serve) -> Non
         one.end()
         all_of_it.end()
         said(running, id)
+
+
+def test_a_stream_goes_on_when_the_database_comes_back(tmp_path: Path) -> None:
+    with Server() as postgres, Running(postgres.new_database(), str(tmp_path), heartbeat_seconds=0.05) as running:
+        key, id = running.key(), opened(running)
+        with listening(running, f"/v1/sessions/{id}/stream", key) as one:
+            one.wait(1)
+            postgres.crash()
+            postgres.restart_after_crash()
+            with running.client(key) as client:
+                # While connections are found to be broken, a request may be refused as one to try again.
+                while client.post(f"/v1/sessions/{id}/events", json={"drafts": [SAID]}).status_code != 200:
+                    pass
+                client.post(f"/v1/sessions/{id}/events", json={"drafts": [SAID]}).raise_for_status()
+            assert [event["seq"] for event in one.wait(3)] == [1, 2, 3]
+            assert (one.reconnects, one.problems) == (0, [])
+            one.end()
+            said(running, id)
 
 
 def test_two_servers_on_one_log_serve_one_listener_after_the_other(serve: Serve) -> None:
@@ -114,7 +134,7 @@ def test_a_listener_hears_only_what_it_may_read(running: Running) -> None:
 
 def test_whoever_loses_the_right_to_listen_is_cut_off(serve: Serve) -> None:
     """Also when nothing happens in the session: rights are looked at again and again."""
-    running = serve(recheck_seconds=0.05)
+    running = serve(recheck_seconds=0.05, heartbeat_seconds=3600)
     id = opened(running, project="p")
     keys = {
         name: running.key(f"person:{name}", viewer(f"person:{name}", project="p")) for name in ("ungranted", "revoked")

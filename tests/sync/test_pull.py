@@ -56,9 +56,7 @@ def test_a_session_goes_on_elsewhere_and_comes_home(running: Running, machine: S
     server = running.door.store
     assert sorted(texts(server, child)[2:]) == ["from the first", "from the second"]
     for one in (first, second):
-        assert _but_resumed(one.told(child)) == _but_resumed(told(server, child)), (
-            "it was resumed twice, and once there"
-        )
+        assert _but_resumed(one.told(child)) == _but_resumed(told(server, child)), "resumed twice, and once there"
         assert (one.push().events, one.push(again=True).events) == (0, 0), "nothing goes back and forth"
     sound(server, first.store, second.store)
 
@@ -70,7 +68,7 @@ def _but_resumed(events: list[Any]) -> list[str]:
 @SQLITE
 def test_a_fork_comes_flat_when_its_ancestor_cannot_be_read(running: Running, machine: Start) -> None:
     parent = call(running.owner, "open", {"project": PROJECT, "title": "the owner's", "private": True}).id
-    call(running.owner, "append", {"session": parent, "drafts": [_said("only for me")]})
+    call(running.owner, "append", {"session": parent, "drafts": [{**_said("only for me"), "source": "m1"}]})
     child = call(running.owner, "fork", {"session": parent}).id
     call(running.owner, "append", {"session": child, "drafts": [_said("for all")]})
     call(running.owner, "privacy", {"session": child, "private": False})
@@ -93,6 +91,7 @@ def _said(text: str) -> dict[str, str]:
     return {"kind": "message_added", "role": "user", "text": text}
 
 
+@SQLITE
 def test_native_files_come_too_and_the_session_resumes_in_another_program(
     running: Running, machine: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

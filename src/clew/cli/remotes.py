@@ -43,12 +43,8 @@ def commands(json_option: Callable[..., Any], complete_id: Callable[..., Any]) -
         The key is asked for, or read from standard input or CLEW_KEY; never put it into the command or the address.
         """
         made = _add(plane, url, name)
-        if as_json:
-            print_json(_told(made, 0, 0))
-            return
-        click.echo(f"{made.name} is {made.url}, where you are {plain(made.who)}")
-        if not made.projects:
-            click.echo("nothing is shared with it yet; `clew remote share PROJECT` shares a project", err=True)
+        more = "" if made.projects else "nothing is shared with it yet; `clew remote share PROJECT` shares a project"
+        _say(made, f"{made.name} is {made.url}, where you are {plain(made.who)}", more, as_json=as_json)
 
     @group.command(name="list")
     @json_option
@@ -59,29 +55,37 @@ def commands(json_option: Callable[..., Any], complete_id: Callable[..., Any]) -
 
     @group.command()
     @click.argument("name")
+    @json_option
     @click.pass_obj
-    def remove(plane: Any, name: str) -> None:
+    def remove(plane: Any, name: str, as_json: bool) -> None:
         """Forget a server and its key. What was pushed stays there."""
         from clew.sync import remotes
 
-        remotes.remove(plane.settings.home, remotes.named(plane.settings.home, name).name)
-        click.echo(f"{name} is forgotten, and so is its key; what was pushed stays there")
+        gone = remotes.named(plane.settings.home, name)
+        remotes.remove(plane.settings.home, gone.name)
+        _say(gone, f"{name} is forgotten, and so is its key; what was pushed stays there", as_json=as_json)
 
     @group.command()
     @click.argument("project")
     @which
+    @json_option
     @click.pass_obj
-    def share(plane: Any, project: str, name: str) -> None:
+    def share(plane: Any, project: str, name: str, as_json: bool) -> None:
         """Share a project: its sessions are pushed from now on, but for private ones."""
-        _share(plane, project, name)
+        setting = _share(plane, project, name)
+        told = f"{plain(project)} is shared with {setting.name}; private sessions of it stay here"
+        _say(setting, told, "`clew push` sends it now, `clew capture --watch` from then on", as_json=as_json)
 
     @group.command()
     @click.argument("project")
     @which
+    @json_option
     @click.pass_obj
-    def unshare(plane: Any, project: str, name: str) -> None:
+    def unshare(plane: Any, project: str, name: str, as_json: bool) -> None:
         """Push nothing more of a project, or of one session by its id. What was pushed stays there."""
-        _unshare(plane, project, name)
+        setting = _unshare(plane, project, name)
+        told = f"nothing more of {plain(project)} goes to {setting.name}; what was pushed stays there"
+        _say(setting, told, as_json=as_json)
 
     @click.command()
     @click.argument("sessions", nargs=-1, metavar="[ID]...", shell_complete=complete_id)
@@ -119,6 +123,16 @@ def commands(json_option: Callable[..., Any], complete_id: Callable[..., Any]) -
 
 
 # Remotes --------------------------------------------------------------------------------------------------------------
+
+
+def _say(setting: "Setting", text: str, more: str = "", *, as_json: bool) -> None:
+    """What was done with a remote, and to a person what can be done next."""
+    if as_json:
+        print_json(_about(setting))
+        return
+    click.echo(text)
+    if more:
+        click.echo(more, err=True)
 
 
 def _add(plane: Any, url: str, name: str) -> "Setting":
@@ -165,9 +179,12 @@ def _list(plane: Any, *, as_json: bool) -> None:
         return
     context = plane.client.context
     told = [
-        _told(one, behind(context, one, most=MOST_COUNTED), context.store.cursor(f"pushed:{one.server}"))
+        {
+            **_about(one), "behind": behind(context, one, most=MOST_COUNTED),
+            "pushed_at": context.store.cursor(f"pushed:{one.server}"),
+        }
         for one in found
-    ]
+    ]  # fmt: skip
     if as_json:
         print_json(told)
         return
@@ -181,10 +198,10 @@ def _list(plane: Any, *, as_json: bool) -> None:
         _refusals(one.name, {id: refused.why for id, refused in one.refused.items()})
 
 
-def _told(one: "Setting", behind: int, pushed_at: int) -> dict[str, Any]:
+def _about(one: "Setting") -> dict[str, Any]:
     return {
         "name": one.name, "url": one.url, "who": one.who, "projects": one.projects, "sessions": one.sessions,
-        "behind": behind, "pushed_at": pushed_at, "refused": {id: why.why for id, why in one.refused.items()},
+        "refused": {id: why.why for id, why in one.refused.items()},
     }  # fmt: skip
 
 
@@ -208,7 +225,7 @@ def _refusals(name: str, refused: dict[str, str]) -> None:
         click.echo(f"{name} refused {plain(id)}: {plain(why)}", err=True)
 
 
-def _share(plane: Any, project: str, name: str) -> None:
+def _share(plane: Any, project: str, name: str) -> "Setting":
     from clew.sync import remotes
 
     known = set(plane.client.context.store.projects().values())
@@ -218,22 +235,22 @@ def _share(plane: Any, project: str, name: str) -> None:
     home: Path = plane.settings.home
     with remotes.changing(home, remotes.named(home, name).name) as setting:
         setting.projects = sorted({*setting.projects, project})
-    click.echo(f"{plain(project)} is shared with {setting.name}; private sessions of it stay here")
-    click.echo("`clew push` sends it now, `clew capture --watch` from then on", err=True)
+    return setting
 
 
-def _unshare(plane: Any, project: str, name: str) -> None:
+def _unshare(plane: Any, project: str, name: str) -> "Setting":
     from clew.sync import remotes
 
     home: Path = plane.settings.home
     with remotes.changing(home, remotes.named(home, name).name) as setting:
-        gone = [id for id in setting.sessions if id.startswith(project)]
-        if project not in setting.projects and not gone:
+        is_project = project in setting.projects
+        gone = [id for id in setting.sessions if id.startswith(project) and not is_project]
+        if not is_project and not gone:
             shared = ", ".join([*setting.projects, *setting.sessions]) or "nothing"
             raise NotFound(f"{project!r} is not shared with {setting.name}; that is: {shared}", project=project)
         setting.projects = [one for one in setting.projects if one != project]
         setting.sessions = [id for id in setting.sessions if id not in gone]
-    click.echo(f"nothing more of {plain(project)} goes to {setting.name}; what was pushed stays there")
+    return setting
 
 
 # Push -----------------------------------------------------------------------------------------------------------------

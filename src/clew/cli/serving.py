@@ -51,8 +51,6 @@ def up(plane: Any, port: int | None, no_browser: bool, no_capture: bool) -> None
         threading.Timer(0.5, webbrowser.open, [place]).start()
     try:
         server(application).run(sockets=[made])
-    except KeyboardInterrupt:
-        pass  # The server has ended in good order before it says so.
     finally:
         if watching >= 0:
             os.close(watching)

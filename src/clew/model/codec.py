@@ -115,7 +115,7 @@ def event_from(text: bytes | msgspec.Raw) -> Event:
     body: Body | Opaque | Removed
     if about.removed is not None:
         body = Removed(kind=about.kind, how=about.removed)
-    elif about.opaque is not None:
+    elif bytes(about.opaque):
         body = Opaque(kind=about.kind, raw=bytes(about.opaque).decode())
     else:
         raws = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
@@ -144,7 +144,7 @@ class _Envelope(msgspec.Struct, frozen=True):
     source: str | None = None
     said_at: int | None = None
     removed: str | None = None
-    opaque: msgspec.Raw | None = None
+    opaque: msgspec.Raw = msgspec.Raw(b"")
 
 
 _envelope = msgspec.json.Decoder(_Envelope).decode

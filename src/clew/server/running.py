@@ -97,6 +97,8 @@ class Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         await self._application.end_streams()
         await super().shutdown(sockets)
+        # It ended because it was asked to: that is no failure, which raising the signal again would make of it.
+        self._captured_signals.clear()
 
 
 def server(application: Application, *, proxies: str = "") -> Server:

@@ -21,8 +21,8 @@ from clew.server.exchange import ALWAYS, Exchange
 from clew.server.identity import Credential
 from clew.server.metrics import Metrics
 from clew.server.operations import Operations, masked
-from clew.server.problems import problem
-from clew.server.watching import EVERYWHERE, Watcher
+from clew.server.problems import STATUS, problem
+from clew.server.watching import EVERYWHERE, TROUBLE_SECONDS, Watcher
 from clew.service.answers import to_json
 from clew.service.registry import Context, call, permit
 from clew.service.scope import project_key
@@ -130,6 +130,13 @@ class Streams:
             try:
                 page = await self._in_thread(self._page, credential, place, after)
             except ClewError as error:
+                if STATUS.get(error.code, 500) >= 500:
+                    # The store comes back, and the listener goes on where it was; a browser would not come back.
+                    if await _is_gone(receive):
+                        return
+                    await _send(send, BEAT)
+                    await asyncio.sleep(TROUBLE_SECONDS)
+                    continue
                 # Whoever lost the right to listen is told so, and that it is over.
                 text = problem(error, exchange.id)[1]
                 await _send(send, b"event: problem\ndata: %b\n\n" % text)

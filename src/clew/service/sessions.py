@@ -146,7 +146,7 @@ def open_session(
     project: Annotated[str, msgspec.Meta(description="What it belongs to.")] = "default",
     metadata: Annotated[dict[str, Any], msgspec.Meta(description="Anything else, as a JSON object.")] | None = None,
     budget_tokens: Annotated[int, msgspec.Meta(ge=1, description="Tokens it may use.")] | None = None,
-    budget_usd: Annotated[float, msgspec.Meta(ge=0, description="US dollars it may cost.")] | None = None,
+    budget_usd: Annotated[float, msgspec.Meta(ge=0, le=1e9, description="US dollars it may cost.")] | None = None,
     private: Annotated[bool, msgspec.Meta(description="Only for you, and whom you share it with.")] = False,
 ) -> SessionInfo:
     """Open a session."""
@@ -291,7 +291,7 @@ def budget(
     session: Session,
     *,
     tokens: Annotated[int, msgspec.Meta(ge=1, description="Tokens it may use.")] | None = None,
-    usd: Annotated[float, msgspec.Meta(ge=0, description="US dollars it may cost.")] | None = None,
+    usd: Annotated[float, msgspec.Meta(ge=0, le=1e9, description="US dollars it may cost.")] | None = None,
     unlimited: Annotated[bool, msgspec.Meta(description="Remove the budget.")] = False,
 ) -> SessionInfo:
     """Show or set what a session may use, in tokens and US dollars."""

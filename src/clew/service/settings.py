@@ -45,6 +45,7 @@ def setting_list(context: Context) -> list[Setting]:
     known = [
         Setting(project=project, name=name, value=value)
         for (project, name), value in team.settings(context.store).items()
+        if name in KNOWN  # What clew itself keeps there is nobody's to set.
     ]
     if not context.reach(Right.SEE):
         return known

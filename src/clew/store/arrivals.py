@@ -46,11 +46,23 @@ class Arrived(msgspec.Struct, frozen=True, kw_only=True):
 
 def store_id(store: Store) -> str:
     """The random name of this store, given when it is first asked for."""
-    known = team.settings(store.whole)
-    if ("", STORE_ID) not in known:
-        team.set_setting(store.whole, "", STORE_ID, new_id())
-        known = team.settings(store.whole)
-    return known["", STORE_ID]
+    whole = store.whole
+    known = team.settings(whole).get(("", STORE_ID))
+    return known or _named(whole)
+
+
+def _named(store: Store) -> str:
+    """Name the store, once: whoever comes at the same time waits, on PostgreSQL for the lock of a control log."""
+    log = store.control_session(MARK, MARK) if store.database.remote else None
+    with store.database.write() as tx:
+        if log is not None:
+            store.plan(tx, log)
+        for project, name, value in tx.run("settings"):
+            if (project, name) == ("", STORE_ID):
+                return str(value)
+        made = new_id()
+        tx.run("setting_set", project="", name=STORE_ID, value=made)
+    return made
 
 
 def source_of(event: Event, own: str) -> str:

@@ -6,10 +6,10 @@ One writing connection per process carries the shared commits; readers take a co
 import select
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, cast
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakKeyDictionary
 
 import msgspec
 import psycopg
@@ -53,7 +53,8 @@ class Postgres:
         self._hearing = threading.Condition()
         self._is_listening = False
         self._heard = 0
-        self._beside: WeakSet[Postgres] = WeakSet()
+        self._beside: set[Postgres] = set()
+        self._forget: Callable[[Postgres], None] = lambda one: None
         # What each reader was told to see, if it is not everything.
         self._walls: WeakKeyDictionary[psycopg.Connection, str] = WeakKeyDictionary()
         self._writer = self._open()
@@ -189,7 +190,9 @@ class Postgres:
     def beside(self, package: str, ledger: str, *, fresh: bool = False) -> "Postgres":
         # The same database, over connections of its own: whoever writes there never keeps the log waiting.
         made = Postgres(self._url, package=package, ledger=ledger)
+        # Held on to, so that closing the log closes what nobody closed before.
         self._beside.add(made)
+        made._forget = self._beside.discard
         if fresh and made.schema_version():
             with made._translating(), made._writer.transaction():
                 for table in (*TABLES[package], ledger):
@@ -265,6 +268,7 @@ class Postgres:
         }
 
     def close(self) -> None:
+        self._forget(self)
         for one in list(self._beside):
             one.close()
         with self._lock:

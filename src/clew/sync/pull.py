@@ -67,7 +67,7 @@ class _Pull:
 
     def run(self, id: str) -> Pulled:
         self._blobs = self._masked = 0
-        parcel: Parcel = self._remote.call("sync_send", session=id, after=ONLY_ABOUT)
+        parcel = self._about(id)
         if parcel.state == State.ERASED:
             raise WrongState(f"session {parcel.id} was erased on {self._setting.name}; nothing of it is left there")
         session = self._there(parcel.id)
@@ -81,6 +81,16 @@ class _Pull:
         done.blobs, done.masked = self._blobs, self._masked
         done.head = self._store.head(session).head
         return done
+
+    def _about(self, id: str) -> Parcel:
+        try:
+            found: Parcel = self._remote.call("sync_send", session=id, after=ONLY_ABOUT)
+        except NotFound as error:
+            if error.code != NotFound.code:
+                raise
+            name = self._setting.name
+            raise NotFound(f"{name} has no session {id!r} that you may read; was it pushed?", session=id) from None
+        return found
 
     def _there(self, id: str) -> Session | None:
         try:

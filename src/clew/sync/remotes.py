@@ -63,7 +63,7 @@ def named(home: Path, name: str = "") -> Setting:
         raise NotFound("no remote is set; `clew remote add URL` sets one")
     names = ", ".join(one.name for one in found)
     if not name:
-        raise InvalidInput(f"there are several remotes; say which with --to: {names}")
+        raise InvalidInput(f"there are several remotes; name one of them with --to, or --from for a pull: {names}")
     raise NotFound(f"no remote {name!r}; there are: {names}")
 
 

@@ -1,0 +1,85 @@
+"""Flow: what is captured goes on to the server by itself, and a server that is away disturbs nobody."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from clew.cli import streams
+from clew.cli.remotes import flowing
+from clew.sync import flow
+from clew.sync.flow import Flow
+from clew.sync.push import Pushed
+from server.running import Running
+from sync.machines import Machine, texts
+
+Start = Any
+pytestmark = pytest.mark.parametrize("database", ["sqlite"])
+
+
+class Heard:
+    """What a flow says, to be waited for."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+        self.pushed: list[Pushed] = []
+        self._news = threading.Condition()
+
+    def tell(self, text: str) -> None:
+        with self._news:
+            self.told.append(text)
+            self._news.notify_all()
+
+    def push(self, done: Pushed) -> None:
+        with self._news:
+            self.pushed.append(done)
+            self._news.notify_all()
+
+    def wait(self, until: Callable[[], bool]) -> None:
+        with self._news:
+            assert self._news.wait_for(until, 30), (self.told, self.pushed)
+
+
+def test_a_failure_is_told_once_and_again_when_it_works(
+    running: Running, machine: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, seconds in (("FIRST_PAUSE", 0.02), ("LONGEST_PAUSE", 0.05), ("PATIENCE_SECONDS", 0.1)):
+        monkeypatch.setattr(flow, name, seconds)
+    here: Machine = machine()
+    id = here.open("one")
+    heard = Heard()
+    flowing = Flow(here.context, here.home, pushed=heard.push, told=heard.tell).start()
+    heard.wait(lambda: bool(heard.pushed) and heard.pushed[0].events == 1)
+    running.stop()
+    here.say(id, "two")
+    heard.wait(lambda: bool(heard.told))
+    here.say(id, "three")
+    running.start()
+    heard.wait(lambda: len(heard.told) > 1 and sum(one.events for one in heard.pushed) == 3)
+    flowing.stop()
+    assert [text.partition(",")[0].partition(":")[0] for text in heard.told] == [
+        "push to team fails", "push to team works again",
+    ]  # fmt: skip
+    assert texts(running.door.store, id) == ["one", "two", "three"]
+
+
+def test_capturing_has_what_is_shared_pushed_meanwhile(
+    running: Running, machine: Start, capsys: pytest.CaptureFixture[str]
+) -> None:
+    here: Machine = machine()
+    id = here.open("one")
+    plane = streams.Plane(here.plane.client.context and _settings(here))
+    plane._plane = here.plane
+    with flowing(plane):
+        server = running.door.store
+        while not server.keys_of([id]):
+            server.wait(after=server.last_position(), timeout=0.1)
+    assert texts(running.door.store, id) == ["one"]
+    del capsys
+
+
+def _settings(here: Machine) -> Any:
+    from clew import app
+
+    return app.settings(store=f"sqlite:///{here.home / 'clew.db'}", home=here.home)
