@@ -23,7 +23,7 @@ from clew.server.tracing import Traces
 from clew.server.watching import Watcher
 from clew.server.web import Web
 from clew.service.door import Door
-from clew.service.registry import Context
+from clew.service.registry import Context, call
 
 if TYPE_CHECKING:
     from clew.server.oidc import OpenId
@@ -77,11 +77,12 @@ class Application:
         async with AsyncExitStack() as stack:
             if self._mcp is not None:
                 stack.push_async_callback(self._mcp.close)
-            tidying = asyncio.get_running_loop().create_task(self._tidy())
+            beside = [asyncio.get_running_loop().create_task(work) for work in (self._tidy(), self._checkpoint())]
             try:
                 yield
             finally:
-                tidying.cancel()
+                for task in beside:
+                    task.cancel()
                 await self.streams.stop()
                 await self._watcher.stop()
         # What runs is finished before the store below it goes.
@@ -106,6 +107,20 @@ class Application:
                     await loop.run_in_executor(self._pool, replays.forget, self.door.store)
                 except ClewError as error:
                     self.journal.failure("", error)
+
+    async def _checkpoint(self) -> None:
+        """Sign a checkpoint now and then, if anything is new. Whichever process comes first makes it."""
+        seconds = 0.0 if self.options.is_own else self.options.checkpoint_seconds
+        while seconds:
+            await asyncio.sleep(seconds)
+            try:
+                await asyncio.get_running_loop().run_in_executor(self._pool, self._sign)
+            except ClewError as error:
+                if error.code != "not_found":  # Nothing has happened yet.
+                    self.journal.failure("", error)
+
+    def _sign(self) -> None:
+        call(self.door.itself(), "audit_checkpoint", {})
 
 
 def _openid(door: Door, options: Options, journal: Journal) -> "OpenId | None":

@@ -46,6 +46,8 @@ class Options(NamedTuple):
     """How long a stream lasts before its listener is asked to come back, maybe to another process."""
     recheck_seconds: float = 1.0
     """How often a listener's rights are looked at again."""
+    checkpoint_seconds: float = 60.0
+    """How often a team's server signs a checkpoint, if anything is new; 0 is never."""
     logs_requests: bool = True
     traces: bool = False
     oidc: Oidc | None = None

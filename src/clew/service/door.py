@@ -28,6 +28,7 @@ BROWSER_DAYS = 14
 # The scope of a key that is good for one login and nothing else.
 LOGIN = "login"
 OWNER = "person:owner"
+CLEW = "service:clew"
 
 
 class Door:
@@ -85,6 +86,10 @@ class Door:
         if known is not None:
             return known
         return self._remember("", self._context(self._principal, grants=(owner_of_everything(self._principal),)))
+
+    def itself(self) -> Context:
+        """The context of the server itself, for what it does unasked."""
+        return self._context(CLEW, grants=(owner_of_everything(CLEW),))
 
     def owner_link(self, base_url: str) -> str | None:
         """On the first start of a team's server: a link that makes whoever opens it first the owner."""
