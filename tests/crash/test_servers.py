@@ -23,7 +23,7 @@ from support.postgres import Server, free_port
 SERVERS = 3
 WRITERS = 4
 LISTENERS = 2
-KILLS = int(os.environ.get("CLEW_SERVER_KILLS", "6"))
+KILLS = int(os.environ.get("CLEW_SERVER_KILLS", "4"))
 OWNER = "person:owner"
 # What a client meets while servers die: it tries again elsewhere.
 LOST = (httpx2.TransportError, httpx2.StreamError)

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 import zstandard
 
-from clew.model.errors import NotFound, WrongState
+from clew.model.errors import Conflict, NotFound, WrongState
 from clew.remote import Remote
 from clew.service import call
 from clew.store.originals import originals
@@ -133,12 +133,53 @@ def test_what_was_pulled_from_one_team_is_not_passed_on_to_another(
         theirs = call(running.owner, "open", {"project": PROJECT, "title": "the team's"}).id
         here.pull(theirs)
         mine = here.open("ours")
+        fork = here.plane.client.call("fork", session=theirs).id
         setting = remotes.Setting(name="rivals", url=other.address, projects=[PROJECT])
         remotes.save(here.home, setting)
         remote = Remote(other.address, other.key("person:me", writer("person:me")))
         Push(here.context, here.home, setting, remote).run()
         remote.close()
-        assert other.door.store.keys_of([theirs, mine]).keys() == {mine}
+        assert other.door.store.keys_of([theirs, fork, mine]).keys() == {mine}
+
+
+@SQLITE
+def test_a_copy_is_never_taken_for_a_file_of_this_machine(
+    running: Running, machine: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever can write to a session could else have a file of theirs put among the settings of a program."""
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "claude"))
+    monkeypatch.setenv("CLEW_MACHINE", "victim")
+    here: Machine = machine()
+    running.key("person:eve", writer("person:eve", project=PROJECT))
+    eve = running.door.acting("person:eve")
+    id = call(eve, "open", {"project": PROJECT}).id
+    attached = {"kind": "runtime_attached", "runtime": "claude-code", "cwd": str(tmp_path), "machine": "victim"}
+    call(eve, "append", {"session": id, "drafts": [attached, _said("hello")]})
+    planted = tmp_path / "claude" / "settings.json"
+    file = {
+        "runtime": "claude-code", "format": "claude-code", "path": str(planted), "native": "x", "machine": "victim",
+    }  # fmt: skip
+    call(eve, "sync_original", {"session": id, "file": file, "stretches": [{"data": b"{}\n", "upto": 3}]})
+    here.pull(id)
+    [copy] = here.plane.client.call("originals", session=id)
+    assert (copy.path, copy.machine) == (str(planted), "victim")
+    here.plane.resume_in(id, "claude-code", cwd=str(tmp_path))
+    assert not planted.exists()
+
+
+@SQLITE
+def test_a_server_cannot_write_into_what_was_never_shared_with_it(running: Running, machine: Start) -> None:
+    here: Machine = machine()
+    mine = here.open("my own", private=True)
+    running.key("person:eve", writer("person:eve", project=PROJECT))
+    eve = running.door.acting("person:eve")
+    call(eve, "sync_open", {"session": mine, "project": PROJECT})
+    call(eve, "append", {"session": mine, "drafts": [_said("planted")]})
+    child = call(eve, "fork", {"session": mine}).id
+    with pytest.raises(Conflict, match="never shared with team"):
+        here.pull(mine)
+    assert here.pull(child).flat
+    assert (texts(here.store, mine), texts(here.store, child)) == (["my own"], ["planted"])
 
 
 @SQLITE

@@ -120,7 +120,7 @@ def serve(
         _show_owner_link(application.door, options.public_url or address(made))
         server(application, proxies=proxies).run(sockets=[made])
         return
-    door = _door(plane.settings)
+    door = app.door(plane.settings)
     _show_owner_link(door, options.public_url or address(made))
     door.close()
     # The store by the environment and not as an argument, which everybody on the machine can read.
@@ -198,19 +198,10 @@ def _loopback_names() -> tuple[str, ...]:
     return LOOPBACK_NAMES
 
 
-def _door(chosen: app.Settings) -> "Door":
-    from clew.service.door import Door
-    from clew.store import open_store
-
-    return Door(
-        open_store(chosen.store), principal=chosen.principal, home=str(chosen.home), machine=chosen.machine
-    )  # fmt: skip
-
-
 def _application(chosen: app.Settings, options: "Options") -> "Application":
     from clew.server.application import Application
 
-    return Application(_door(chosen), options, mcp=lambda contexts: _mcp(contexts, options))
+    return Application(app.door(chosen), options, mcp=lambda contexts: _mcp(contexts, options))
 
 
 def _mcp(contexts: Any, options: "Options") -> Any:

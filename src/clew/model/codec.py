@@ -178,7 +178,10 @@ def _value(raw: msgspec.Raw | None, type: type[T], name: str) -> T | None:
 def _body(kind: str, raws: dict[str, msgspec.Raw]) -> Body | Opaque:
     text = _encode(raws)
     if "." in kind:
-        return Opaque(kind=kind, raw=text.decode())
+        try:
+            return Opaque(kind=kind, raw=text.decode())
+        except UnicodeDecodeError as error:
+            raise InvalidInput(f"{kind}: it holds bytes that are not UTF-8 ({error}); JSON is UTF-8") from error
     if kind not in KINDS:
         close = get_close_matches(kind, KINDS, n=1)
         hint = f"did you mean {close[0]!r}?" if close else f"known kinds: {', '.join(_drafted)}"

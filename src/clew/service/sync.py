@@ -82,7 +82,7 @@ class Sent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     source: str
     body: str = ""
     parts: list[str] = []
-    version: int = 1
+    version: Annotated[int, msgspec.Meta(ge=1, le=2**31)] = 1
     said_at: int | None = None
     actor: str = ""
     seq: int = 0
@@ -129,7 +129,6 @@ class NativeFile(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     native: str
     machine: str
-    root: str
     told: int
     opaque: int
     quarantined: int
@@ -141,7 +140,7 @@ class NativeFile(msgspec.Struct, frozen=True, kw_only=True):
 class SentStretch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A stretch of a native file: its bytes, or the names of its parts."""
 
-    upto: int
+    upto: copies.Count
     data: bytes = b""
     parts: list[str] = []
     settled: bool = False
@@ -180,12 +179,14 @@ def sync_open(
     private: bool = False,
 ) -> Place:
     """Open a session under the id it has in another store; one that is here already stays as it is."""
-    if len(check_prefix(session)) != LENGTH:
+    id = check_prefix(session)
+    if len(id) != LENGTH:
         raise InvalidInput(f"{session!r} is the beginning of an id; a session that comes has all {LENGTH} characters")
-    there = _there(context, session)
+    check_name(parent_source, "a source")
+    there = _there(context, id)
     if there is None:
         there = _opened(
-            context, session, project=project, agent=agent, title=title, metadata=metadata, private=private,
+            context, id, project=project, agent=agent, title=title, metadata=metadata, private=private,
             parent=parent, parent_source=parent_source,
         )  # fmt: skip
     return Place(id=there.id, head=context.store.head(there).head, parent=there.parent)
@@ -321,7 +322,6 @@ def sync_original(
     for text, what in ((file.path, "a path"), (file.native, "a native id"), (file.machine, "a machine"),
                        (file.runtime, "a runtime"), (file.format, "a format")):  # fmt: skip
         check_name(text, what, longest=4000)
-    check_name(file.root, "a root", longest=files.LONGEST_SOURCE)
     if not stretches:
         there = files.original(context.store, copies.place_of_copy(session, file))
         return copies.standing(there) if there else copies.Standing()
@@ -420,8 +420,9 @@ def originals(context: Context, session: Session) -> list[NativeFile]:
     """List the native files of a session; their bytes are blobs of it."""
     return [
         NativeFile(
-            runtime=one.runtime, format=one.format, path=one.path, native=one.native, machine=one.machine,
-            root=one.root, told=one.told, opaque=one.opaque, quarantined=one.quarantined, generation=one.generation,
+            runtime=one.runtime, format=one.format, path=one.path, native=one.native,
+            machine=copies.machine_of(one), told=one.told, opaque=one.opaque, quarantined=one.quarantined,
+            generation=one.generation,
             segments=[digest.hex() for _, _, digest in files.digests(context.store, one)],
             standing=copies.standing(one),
         )

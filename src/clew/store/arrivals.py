@@ -111,6 +111,8 @@ def receive(store: Store, session: Session, arrivals: Sequence[Arrival], *, own:
     The session may stand elsewhere than where the events were written. What is said after a pause resumes it, and a
     step that it cannot take, because somebody else took it before, becomes nothing.
     """
+    for one in arrivals:
+        check_name(one.actor, "the actor")
     drafts = [
         prepare(Draft(body=one.body, source=one.source, said_at=one.said_at), store.blobs) for one in arrivals
     ]  # fmt: skip

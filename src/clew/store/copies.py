@@ -1,11 +1,13 @@
 """Copies of originals: native files of agent programs that lie on another machine, so that this one can give them back.
 
-A copy is not read for events: those come by themselves. A file of lines that grows is sent in stretches, and what was
-sent of it once is settled; the rest, and everything that is rewritten as a whole, is sent again. Each time the copy
-begins a new generation that shares the settled segments.
+A copy is not read for events: those come by themselves. It is never taken for a file of this machine, whatever whoever
+sent it says: its bytes are given back when they are asked for, and are written nowhere else. A file of lines that grows
+is sent in stretches, and what was sent of it once is settled; the rest, and everything that is rewritten as a whole, is
+sent again. Each time the copy begins a new generation that shares the settled segments.
 """
 
 from collections.abc import Sequence
+from typing import Annotated
 
 import msgspec
 
@@ -22,6 +24,11 @@ from clew.store.prepare import Prepared
 _BYTES = Opaque(kind="clew.segment", raw="{}")
 # What is said of a copy where an original has the time of its file: it is never looked for.
 STAMP = "copy"
+# Before the name of the machine, so that it is the name of none.
+ELSEWHERE = "copy from "
+
+
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 
 
 class Copy(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,11 +39,10 @@ class Copy(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     native: str
     machine: str
-    root: str = ""
-    told: int = 0
-    opaque: int = 0
-    quarantined: int = 0
-    generation: int = 0
+    told: Count = 0
+    opaque: Count = 0
+    quarantined: Count = 0
+    generation: Count = 0
 
 
 class Stretch(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,6 +64,11 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
 
 def is_copy(one: Original) -> bool:
     return one.stamp == STAMP
+
+
+def machine_of(one: Original) -> str:
+    """The machine that a file, or what it is a copy of, lies on."""
+    return one.machine.removeprefix(ELSEWHERE) if is_copy(one) else one.machine
 
 
 def standing(one: Original) -> Standing:
@@ -124,8 +135,9 @@ def _record(
     }  # fmt: skip
     if before is None:
         values |= {
-            "project": session.project_key, "session": session.key, "machine": copy.machine, "runtime": copy.runtime,
-            "format": copy.format, "path": copy.path, "native": copy.native, "root": copy.root, "written": "",
+            "project": session.project_key, "session": session.key, "machine": ELSEWHERE + copy.machine,
+            "runtime": copy.runtime, "format": copy.format, "path": copy.path, "native": copy.native, "root": "",
+            "written": "",
         }  # fmt: skip
     [(key,)] = tx.run("original_add" if before is None else "original_move", **values)
     for start, length, digest in segments:

@@ -86,8 +86,8 @@ class Outgoing:
     def file(self, one: Original) -> Copy:
         return Copy(
             runtime=one.runtime, format=one.format, path=self.text(one.path), native=self.text(one.native),
-            machine=self.text(one.machine), root=self.text(one.root), told=one.told, opaque=one.opaque,
-            quarantined=one.quarantined, generation=one.generation,
+            machine=self.text(one.machine), told=one.told, opaque=one.opaque, quarantined=one.quarantined,
+            generation=one.generation,
         )  # fmt: skip
 
     def stretches(self, one: Original, there: Standing) -> tuple[int, Iterator[Stretch]]:

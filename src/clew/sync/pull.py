@@ -12,11 +12,11 @@ import zstandard
 
 from clew.model.errors import Conflict, Damaged, Denied, NotFound, WrongState
 from clew.model.events import Body, Opaque, blobs_of
-from clew.model.ids import LENGTH
+from clew.model.ids import LENGTH, check_prefix
 from clew.model.session import Session, State
 from clew.remote import Remote
 from clew.service.registry import Context
-from clew.service.sync import NativeFile, Parcel, Piece, Sent, received
+from clew.service.sync import PAGE_BYTES, NativeFile, Parcel, Piece, Sent, received
 from clew.store import arrivals, copies, originals
 from clew.store.arrivals import Arrival
 from clew.store.blobs import address
@@ -71,6 +71,10 @@ class _Pull:
         if parcel.state == State.ERASED:
             raise WrongState(f"session {parcel.id} was erased on {self._setting.name}; nothing of it is left there")
         session = self._there(parcel.id)
+        if session is not None and not self._is_known_there(session):
+            raise Conflict(
+                f"session {session.id} is here already and was never shared with {self._setting.name}; it is left alone"
+            )
         done = Pulled(session=parcel.id, title=parcel.title, remote=self._setting.name, is_new=session is None)
         is_new = session is None
         if session is None:
@@ -90,7 +94,16 @@ class _Pull:
                 raise
             name = self._setting.name
             raise NotFound(f"{name} has no session {id!r} that you may read; was it pushed?", session=id) from None
+        if len(found.id) != LENGTH or not found.id.startswith(check_prefix(id)):
+            raise Damaged(f"{self._setting.name} answered with another session than {id!r}")
         return found
+
+    def _is_known_there(self, session: Session) -> bool:
+        """Whether a session of this machine was ever pulled from there or pushed there: a server has no other."""
+        server, _, times = self._cursors.rpartition(".")
+        names = [f"pull:{server}:{session.id}"]
+        names += [f"push:{server}.{time}:{session.id}" for time in range(int(times) + 1)]
+        return any(map(self._store.cursor, names))
 
     def _there(self, id: str) -> Session | None:
         try:
@@ -112,8 +125,8 @@ class _Pull:
                         self._store, parent, id=parcel.id, at=at, actor=owner, title=parcel.title,
                         metadata=parcel.metadata, private=parcel.private,
                     )  # fmt: skip
-            except (NotFound, Denied):
-                pass
+            except (NotFound, Denied, Conflict):
+                pass  # Not to be read there, or not to be touched here: what is shared with it comes along.
         return self._store.open_session(
             id=parcel.id, project=parcel.project, actor=owner, agent=parcel.agent, title=parcel.title,
             metadata=parcel.metadata, private=parcel.private,
@@ -137,10 +150,10 @@ class _Pull:
             head, stored = arrived.head, stored + arrived.stored
             if is_level:
                 self._store.move_cursor(pushed, head)
-            after = page.next or page.head
-            self._store.move_cursor(name, after)
+            self._store.move_cursor(name, page.next or page.head)
             if page.next is None:
                 break
+            after = self._beyond(after, page.next)
         return stored
 
     def _arrival(self, session: Session, one: Sent) -> Arrival:
@@ -156,10 +169,10 @@ class _Pull:
         try:
             while True:
                 piece: Piece = self._remote.call("blob", session=session.id, digest=digest, at=at, start=start)
-                found.append(zstandard.decompress(bytes.fromhex(piece.packed)) if piece.size else b"")
+                found.append(_unpacked(piece))
                 if piece.next is None:
                     break
-                start = piece.next
+                start = self._beyond(start, piece.next)
         except Conflict:
             return HELD_BACK
         data = b"".join(found)
@@ -167,11 +180,16 @@ class _Pull:
             raise Damaged(f"blob {digest} came from {self._setting.name} with other bytes than its name says")
         return data
 
+    def _beyond(self, after: int, next: int) -> int:
+        if next <= after:
+            raise Damaged(f"{self._setting.name} goes round in circles; it is of another version, or broken")
+        return next
+
     def _file(self, session: Session, one: NativeFile) -> bool:
         """Keep a copy of a native file, unless the file itself was captured here."""
         copy = Copy(
             runtime=one.runtime, format=one.format, path=one.path, native=one.native, machine=one.machine,
-            root=one.root, told=one.told, opaque=one.opaque, quarantined=one.quarantined, generation=one.generation,
+            told=one.told, opaque=one.opaque, quarantined=one.quarantined, generation=one.generation,
         )  # fmt: skip
         for own in originals.originals(self._store, session):
             is_same = (own.machine, own.runtime, own.native) == (one.machine, one.runtime, one.native)
@@ -189,6 +207,12 @@ class _Pull:
             stretches.append(Stretch(data=piece, upto=upto))
         copies.keep(self._store, session, copy, stretches, after=0)
         return True
+
+
+def _unpacked(piece: Piece) -> bytes:
+    """The bytes of a piece, never more of them than a piece has."""
+    with zstandard.ZstdDecompressor().stream_reader(bytes.fromhex(piece.packed)) as reader:
+        return reader.read(PAGE_BYTES + 1)
 
 
 def _known(body: Any) -> Body | Opaque:

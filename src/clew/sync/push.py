@@ -161,9 +161,12 @@ class Push:
             return False
         if self._store.head(session).state == State.ERASED:
             return True  # Of one that was never sent there is nothing to be passed on.
-        # What was pulled from one team is not passed on to another.
-        is_others = any(self._store.cursor(f"pull:{server}:{session.id}") for server in self._others)
-        return not session.private and not is_others
+        return not session.private and not self._is_others(session)
+
+    def _is_others(self, session: Session) -> bool:
+        """Whether it, or what it goes on from, was pulled from another server: that is not passed on."""
+        line = [part.id for part in self._store.lineage(session)] if self._others else []
+        return any(self._store.cursor(f"pull:{server}:{id}") for id in line for server in self._others)
 
     # One session ------------------------------------------------------------------------------------------------------
 
