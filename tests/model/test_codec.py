@@ -220,4 +220,4 @@ def test_the_blobs_of_a_body_are_all_that_it_names(body: Body) -> None:
 
 def test_a_kind_of_ones_own_that_is_not_utf_8_is_refused_in_words() -> None:
     with pytest.raises(InvalidInput, match="UTF-8"):
-        codec.draft(b'{"kind": "my.note", "text": "\xff"}')
+        draft(b'{"kind": "my.note", "text": "\xff"}')
