@@ -8,6 +8,7 @@ import httpx2
 import msgspec
 
 from clew.server import replays
+from clew.server.operations import rights_of
 from server.running import Running
 
 Serve = Callable[..., Running]
@@ -87,7 +88,7 @@ def test_what_a_dead_process_did_is_said_to_be_unknown(running: Running, client:
     """Its claim has no end; after a while nobody waits for one."""
     store = running.door.store
     body = msgspec.json.encode({"title": "x"})
-    request = replays.digest("POST", "/v1/sessions", b"", body)
+    request = replays.digest("POST", "/v1/sessions", b"", body, rights_of(running.owner))
     assert isinstance(replays.claim(store, "person:owner", "dead", request), replays.Claim)
     with store.database.write() as tx:
         tx.execute("UPDATE answered SET answer = zeroblob(24) WHERE key LIKE 'dead%'")

@@ -51,7 +51,7 @@ def askers(draw: st.DrawFn) -> tuple[list[tuple[frozenset[Right], dict[str, Any]
     return grants, scopes, draw(st.sampled_from(["", *PROJECTS]))
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(asked=askers(), right=st.sampled_from([Right.SEE, Right.READ]))
 def test_what_a_query_reaches_is_what_a_ruling_allows(
     team_of_sessions: tuple[Context, list[str]], asked: Any, right: Right

@@ -65,8 +65,8 @@ def test_a_refusal_is_on_record_with_its_reason(context: Context) -> None:
 def test_whoever_is_refused_makes_no_project_by_it(context: Context) -> None:
     with pytest.raises(Denied):
         call(acting(context, "person:eve"), "open", {"project": "shop"})
-    assert set(context.store.projects().values()) == {"clew"}
-    [entry] = audit(context, "clew")
+    assert set(context.store.projects().values()) == {"*"}
+    [entry] = audit(context, "*")
     assert (entry.operation, entry.target, entry.allowed) == ("open", "shop", False)
 
 

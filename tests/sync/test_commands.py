@@ -1,35 +1,47 @@
 """The commands, as people run them."""
 
 import json
-import os
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
+from clew.cli.run import run as clew_run
 from clew.model.ids import new_id
 from clew.service import call
 from server.running import Running, writer
 from sync.machines import PROJECT, texts
 
 pytestmark = pytest.mark.parametrize("database", ["sqlite"])
-Clew = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+class Done(NamedTuple):
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+Clew = Callable[..., Done]
 
 
 @pytest.fixture
-def clew(tmp_path: Path) -> Clew:
-    """Runs `clew` on a machine of its own."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("CLEW_")}
+def clew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Clew:
+    """Runs `clew` on a machine of its own; in this process, because most of a short run is starting."""
 
-    def run(box: str, *words: str, stdin: str = "", **more: str) -> "subprocess.CompletedProcess[str]":
+    def run(box: str, *words: str, stdin: str = "", **more: str) -> Done:
+        given = tmp_path / "stdin"
+        given.write_text(stdin)
         home = {"CLEW_HOME": str(tmp_path / box), "CLEW_PRINCIPAL": "person:me", "CODEX_HOME": str(tmp_path / "codex")}
-        return subprocess.run(
-            [sys.executable, "-m", "clew", *words], input=stdin, env={**kept, **home, **more}, capture_output=True,
-            text=True, timeout=120, check=False,
-        )  # fmt: skip
+        with monkeypatch.context() as patched, open(given) as standard_input:
+            for name, value in {**home, **more}.items():
+                patched.setenv(name, value)
+            patched.setattr(sys, "stdin", standard_input)
+            patched.setattr(sys, "argv", ["clew", *words])
+            capsys.readouterr()
+            code = clew_run()
+            return Done(code, *capsys.readouterr())
 
     return run
 
@@ -39,7 +51,7 @@ def key(running: Running) -> str:
     return running.key("person:ada", writer("person:ada", project=PROJECT))
 
 
-def objects(done: "subprocess.CompletedProcess[str]") -> list[dict[str, Any]]:
+def objects(done: Done) -> list[dict[str, Any]]:
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 

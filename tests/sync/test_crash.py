@@ -3,6 +3,7 @@
 import os
 import random
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -17,8 +18,8 @@ from support.postgres import free_port
 from sync.machines import Machine, images, sound, told
 
 HERE = Path(__file__).parent
-# One of each kind: the one who pushes, both at once, the one who pushes, the server.
-KILLS = int(os.environ.get("CLEW_PUSH_KILLS", "4"))
+WHOM = ("pusher", "both", "server")
+KILLS = int(os.environ.get("CLEW_PUSH_KILLS", len(WHOM)))
 
 
 @pytest.fixture
@@ -39,43 +40,43 @@ def test_whoever_is_killed_everything_arrives_once_and_in_order(store_url: str, 
     here = Machine(tmp_path / "here", url=f"http://127.0.0.1:{port}", key=key, project="home-me-app")
     ids = [here.open(project="home-me-app") for _ in range(4)]
     path = claude.transcript(tmp_path / "programs")
-    server = Child(*served)
-    server.hear("serving")
-    killed = []
-    for number in range(KILLS):
-        _work(here, ids, number)
-        path.write_bytes(claude.lines(claude.story()[: 2 + 2 * number]))
-        [report] = here.plane.capture([str(path)])
-        with Child(HERE / "pusher.py", here.home) as pusher:
-            pusher.hear("ready")
-            pusher.tell("go")
-            pusher.hear("began")
-            time.sleep(chance.uniform(0.0, 0.15))  # Not waiting for anything: this is how long it may live.
-            if number % 2:
-                with server:
+    with ExitStack() as stack:
+        stack.callback(here.plane.close)
+        server = _serving(stack, served)
+        for number in range(KILLS):
+            _work(here, ids, number)
+            path.write_bytes(claude.lines(claude.story()[: 2 + 2 * number]))
+            [report] = here.plane.capture([str(path)])
+            with Child(HERE / "pusher.py", here.home) as pusher:
+                pusher.hear("ready")
+                pusher.tell("go")
+                pusher.hear("began")
+                time.sleep(chance.uniform(0.0, 0.15))  # Not waiting for anything: this is how long it may live.
+                whom = WHOM[number % len(WHOM)]
+                if whom != "pusher":
                     server.kill()
-                if number % 4 == 1:
-                    pusher.kill()  # Both at once: what was under way is lost, and nobody may believe otherwise.
-                server = Child(*served)
-                server.hear("serving")
-                if number % 4 == 3:
+                if whom != "server":
+                    pusher.kill()
+                if whom != "pusher":
+                    server = _serving(stack, served)
+                if whom == "server":
                     pusher.hear("done")
-                killed.append("server")
-            else:
-                pusher.kill()
-                killed.append("pusher" if not pusher.heard("done") else "nobody")
-    with server:
         done = here.push()
         assert not done.refused, (seed, done.refused)
         assert here.push(again=True).events == 0
-    assert {"server", "pusher"} <= set(killed), f"nobody was hit: {killed}, seed {seed}"
-    with open_store(store_url) as there:
-        for id in [*ids, report.session, *_forks(here, ids)]:
-            assert told(there, id) == here.told(id), f"seed {seed}"
-        [file] = originals(there, there.session(report.session))
-        assert load(there, file) == path.read_bytes()
-        sound(there)
-    here.plane.close()
+        server.kill()
+        with open_store(store_url) as there:
+            for id in [*ids, report.session, *_forks(here, ids)]:
+                assert told(there, id) == here.told(id), f"seed {seed}"
+            [file] = originals(there, there.session(report.session))
+            assert load(there, file) == path.read_bytes()
+            sound(there)
+
+
+def _serving(stack: ExitStack, served: tuple[object, ...]) -> Child:
+    server = stack.enter_context(Child(*served))  # type: ignore[arg-type]
+    server.hear("serving")
+    return server
 
 
 def _work(here: Machine, ids: list[str], number: int) -> None:

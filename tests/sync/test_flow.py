@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from clew import app
 from clew.cli import streams
 from clew.cli.remotes import flowing
 from clew.sync import flow
@@ -64,22 +65,13 @@ def test_a_failure_is_told_once_and_again_when_it_works(
     assert texts(running.door.store, id) == ["one", "two", "three"]
 
 
-def test_capturing_has_what_is_shared_pushed_meanwhile(
-    running: Running, machine: Start, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_capturing_has_what_is_shared_pushed_meanwhile(running: Running, machine: Start) -> None:
     here: Machine = machine()
     id = here.open("one")
-    plane = streams.Plane(here.plane.client.context and _settings(here))
-    plane._plane = here.plane
+    plane = streams.Plane(app.settings(store=f"sqlite:///{here.home / 'clew.db'}", home=here.home))
+    server = running.door.store
     with flowing(plane):
-        server = running.door.store
-        while not server.keys_of([id]):
+        while not server.keys_of([id]) or not texts(server, id):
             server.wait(after=server.last_position(), timeout=0.1)
-    assert texts(running.door.store, id) == ["one"]
-    del capsys
-
-
-def _settings(here: Machine) -> Any:
-    from clew import app
-
-    return app.settings(store=f"sqlite:///{here.home / 'clew.db'}", home=here.home)
+    plane.close()
+    assert texts(server, id) == ["one"]

@@ -4,12 +4,11 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 import zstandard
 
 from clew.model.errors import ClewError, NotFound, Unauthenticated, Unavailable
-from clew.model.events import BudgetSet, MessageAdded
+from clew.model.events import Budget, BudgetSet, Draft, MessageAdded
 from clew.model.ids import new_id
 from clew.service import Context, call
 from clew.service.registry import load
@@ -189,7 +188,7 @@ def test_a_writer_changes_neither_privacy_nor_budget_of_what_is_not_theirs(runni
     server = running.door.store
     owned = call(running.owner, "open", {"project": PROJECT, "title": "the owner's"})
     here.pull(owned.id)
-    here.store.append(here.store.session(owned.id), [_draft(BudgetSet(budget={"tokens": 1}))], actor="person:me")
+    here.store.append(here.store.session(owned.id), [Draft(body=BudgetSet(budget=Budget(tokens=1)))], actor="person:me")
     here.plane.client.call("privacy", session=owned.id, private=True)
     here.say(owned.id, "hello")
     here.ask(owned.id)
@@ -199,12 +198,6 @@ def test_a_writer_changes_neither_privacy_nor_budget_of_what_is_not_theirs(runni
     mine = here.open("mine", budget_tokens=50)
     here.push()
     assert server.head(server.session(mine)).budget_tokens == 50
-
-
-def _draft(body: Any) -> Any:
-    from clew.model.events import Budget, Draft
-
-    return Draft(body=BudgetSet(budget=Budget(**body.budget)) if isinstance(body, BudgetSet) else body)
 
 
 @SQLITE
@@ -301,7 +294,7 @@ def refusal(context: Context, name: str, **arguments: Any) -> dict[str, Any]:
 
 def test_nothing_of_others_is_opened_written_or_told_by_its_id(running: Running, machine: Start) -> None:
     ada: Machine = machine("ada")
-    eve: Machine = machine("eve", grants=[writer("person:eve", project="eves")])
+    running.key("person:eve", writer("person:eve", project="eves"))
     id = ada.open("secret plans", private=True)
     shot = ada.store.save_blob(images(1)[0])
     ada.plane.client.call(
@@ -336,7 +329,6 @@ def test_nothing_of_others_is_opened_written_or_told_by_its_id(running: Running,
     for parts in ([part], [shot]):
         large = {"kind": "message_added", "source": "y", "parts": parts}
         assert refusal(context, "sync_append", session=own, events=[large])["error"] == "not_found"
-    del eve
 
 
 @SQLITE
@@ -374,7 +366,7 @@ def test_messages_of_a_body_are_kept_to_the_letter(running: Running, machine: St
     here: Machine = machine()
     id = here.open()
     odd = MessageAdded(role="user", text="\u2028\x00 é 🧵 \\u0041 </script> 1e400")
-    here.store.append(here.store.session(id), [_draft(odd)], actor="person:me")
+    here.store.append(here.store.session(id), [Draft(body=odd)], actor="person:me")
     here.plane.client.call(
         "append", session=id, drafts=[b'{"kind":"call_made","call":"1","tool":"t","input":{"n":1.50, "n":2e3}}']
     )
@@ -383,4 +375,3 @@ def test_messages_of_a_body_are_kept_to_the_letter(running: Running, machine: St
     found = [event.body for event in server.read(server.session(id))][1:]
     assert found == [event.body for event in here.store.read(here.store.session(id))][1:]
     assert bytes(found[1].input) == b'{"n":1.50, "n":2e3}'  # type: ignore[union-attr]
-    assert msgspec.json.decode(found[1].input)  # type: ignore[union-attr]

@@ -143,6 +143,7 @@ def watch(plane: Any) -> None:
 
     from watchfiles import watch as changes
 
+    from clew.cli.remotes import flowing
     from clew.runtimes import runtimes
     from clew.service.finding import home_of
 
@@ -154,15 +155,11 @@ def watch(plane: Any) -> None:
 
     threading.Thread(target=wait, daemon=True).start()
     there = [str(home) for one in runtimes() if one.home and (home := home_of(one, "")).exists()]
-    _capture(plane)
-    if not there:
-        return
-    is_first = True
-    options: dict[str, Any] = {"debounce": 400, "step": 100, "rust_timeout": LOOK_MS, "yield_on_timeout": True}
-    for changed in changes(*there, **options, stop_event=ended, raise_interrupt=False):
-        if changed or is_first:  # What came before the watch began, nobody tells.
-            _capture(plane)
-        is_first = False
+    with flowing(plane):
+        _capture(plane)
+        if there:
+            for _ in changes(*there, debounce=400, step=100, stop_event=ended, raise_interrupt=False):
+                _capture(plane)
 
 
 def _capture(plane: Any) -> None:

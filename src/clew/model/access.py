@@ -32,6 +32,7 @@ ROLES = {
 }
 # What whoever opened a session may do with it.
 OWN = ROLES["writer"] | {Right.ADMINISTER}
+FOR_EVER = 2**62
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,6 +85,8 @@ class Ruling(msgspec.Struct, frozen=True):
 
     allowed: bool
     because: str
+    until: int = 0
+    """When what allows it ends; 0 is never."""
 
 
 class Caller:
@@ -124,10 +127,15 @@ class Caller:
             return Ruling(False, f"the key of {self.principal} is only good for one project")
         if right in OWN and not self.bound and target.owner and target.owner == self.principal:
             return Ruling(True, f"{self.principal} opened it")
-        for place in _places(target):
-            for grant in self._by_place.get(place, ()):
-                if right in grant.rights and grant.covers(target):
-                    return Ruling(True, f"granted to {grant}")
+        covering = [
+            grant
+            for place in _places(target)
+            for grant in self._by_place.get(place, ())
+            if right in grant.rights and grant.covers(target)
+        ]
+        if covering:
+            lasting = max(covering, key=lambda grant: grant.until or FOR_EVER)
+            return Ruling(True, f"granted to {lasting}", lasting.until)
         where = target.session or target.project or "the store"
         return Ruling(False, f"no grant gives {self.principal} the right to {right} on {where}")
 
@@ -143,13 +151,18 @@ class Caller:
         if any(grant.is_on_everything for grant in useful) and not self.bound:
             return None
         return Reach(
-            me="" if self.bound or (right is not None and right not in OWN) else self.principal,
+            me=self.principal if self._owns(right) else "",
             bound=self.bound,
             everything=any(grant.is_on_everything for grant in useful),
             projects=frozenset(one.project for one in useful if not one.agent and not one.session and one.project),
             agents=frozenset((one.project, one.agent) for one in useful if one.agent and not one.session),
             sessions=frozenset(one.session for one in useful if one.session),
         )
+
+    def _owns(self, right: Right | None) -> bool:
+        """Whether having opened a session counts for this right, or for any."""
+        rights = OWN if self.scopes is None else OWN & self.scopes
+        return not self.bound and (bool(rights) if right is None else right in rights)
 
     def _usable(self, grant: Grant, right: Right | None) -> bool:
         rights = grant.rights if self.scopes is None else grant.rights & self.scopes

@@ -16,6 +16,7 @@ from msgspec import Raw
 
 from clew.model import codec
 from clew.model.conversation import REVISION
+from clew.model.depth import refuse_depth
 from clew.model.errors import InvalidInput
 from clew.model.events import Draft, Opaque
 from clew.runtimes.contract import Format, Reading, Record
@@ -26,8 +27,7 @@ SHOWN_BYTES = 16 * 1024
 # How many places in a damaged line are tried, and over how many bytes: a hostile line must not cost more than that.
 TRIES = 100
 TRIED_BYTES = 256 * 1024 * 1024
-# What nests more deeply is damage: it could be read here and not where the program stands deeper in its own calls.
-DEEPEST = 400
+# What nests too deeply is damage: it could be read here and not where the program stands deeper in its own calls.
 DAMAGE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 SHAPE_ERRORS = (
     InvalidInput, msgspec.ValidationError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError,
@@ -157,8 +157,7 @@ def _drafts(format: Format, reading: Reading[Any], record: bytes, key: str) -> l
     """The drafts of one record; DecodeError, UnicodeDecodeError or RecursionError if it is not JSON at all."""
     if not record.isascii():
         record.decode()  # The decoder does not look into verbatim JSON, and what is not UTF-8 cannot be kept.
-    if len(record) > 2 * DEEPEST and record.count(b"[") + record.count(b"{") > DEEPEST:
-        _refuse_depth(record)
+    refuse_depth(record)
     try:
         drafts = format.read(record, key, reading)
     except (*SHAPE_ERRORS, *DAMAGE):
@@ -168,19 +167,6 @@ def _drafts(format: Format, reading: Reading[Any], record: bytes, key: str) -> l
     if not drafts:
         drafts = [Draft(body=Opaque(kind=f"{reading.runtime}.unreadable", raw=record.decode()), source=key)]
     return [_revision(draft) for draft in drafts] if format.mutable or format.split or format.rows else drafts
-
-
-def _refuse_depth(record: bytes) -> None:
-    """Raise RecursionError for what nests so deeply that not everybody could read it back."""
-    depth = 0
-    for bracket in _BRACKETS.findall(_STRINGS.sub(b"", record)):
-        depth += 1 if bracket in b"[{" else -1
-        if depth > DEEPEST:
-            raise RecursionError(f"it nests more than {DEEPEST} deep")
-
-
-_STRINGS = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
-_BRACKETS = re.compile(rb"[\[\]{}]")
 
 
 def _count(done: Translated, drafts: list[Draft]) -> None:

@@ -95,7 +95,7 @@ class Application:
         self.journal.flush()
 
     async def _tidy(self) -> None:
-        """Forget old answers now and then, and write down what was gathered."""
+        """Forget old answers and blobs that nothing names now and then, and write down what was gathered."""
         loop = asyncio.get_running_loop()
         forgotten = 0.0
         while True:
@@ -105,6 +105,7 @@ class Application:
                 forgotten = loop.time()
                 try:
                     await loop.run_in_executor(self._pool, replays.forget, self.door.store)
+                    await loop.run_in_executor(self._pool, self.door.store.collect_blobs)
                 except ClewError as error:
                     self.journal.failure("", error)
 

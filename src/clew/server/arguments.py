@@ -130,6 +130,8 @@ def _checked(operation: Operation, parameter: Parameter, value: Any) -> Any:
     """A value that every database can hold; 3.0 is the integer 3, as JSON Schema has it."""
     if isinstance(value, list):
         return [_checked(operation, parameter, one) for one in value]
+    if isinstance(value, dict) and _is_struct(item_of(parameter)):
+        return {name: int(one) if _is_whole(one) else one for name, one in value.items()}
     if isinstance(value, float) and value.is_integer() and item_of(parameter) is int:
         value = int(value)
     if isinstance(value, int | float) and not -LARGEST <= value <= LARGEST:
@@ -137,6 +139,14 @@ def _checked(operation: Operation, parameter: Parameter, value: Any) -> Any:
     if isinstance(value, str) and "\0" in value:
         raise InvalidInput(f"{operation.name}: {parameter.name} contains a NUL character; remove it")
     return value
+
+
+def _is_struct(kind: Any) -> bool:
+    return typing.get_origin(kind) is None and issubclass(kind, msgspec.Struct)
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, float) and value.is_integer()
 
 
 def kind_of(parameter: Parameter) -> type:

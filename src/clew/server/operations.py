@@ -182,6 +182,12 @@ class Operations:
         return self._identity.door.store
 
 
+def rights_of(context: Context) -> str:
+    """What a caller may do, to be compared: an answer that was given to somebody with more is not given again."""
+    scopes = "*" if context.scopes is None else sorted(map(str, context.scopes))
+    return f"{scopes} {context.bound} {sorted(map(repr, context.grants))}"
+
+
 class _Work:
     """What a thread does for one request."""
 
@@ -213,7 +219,9 @@ class _Work:
     def _once(self, context: Context, key: str) -> Answer:
         """Run, unless a request with this key has run; what it came to is remembered, refusals too."""
         store, exchange = self._operations.store, self._exchange
-        request = replays.digest(exchange.method, exchange.scope["path"], exchange.scope["query_string"], self._body)
+        request = replays.digest(
+            exchange.method, exchange.scope["path"], exchange.scope["query_string"], self._body, rights_of(context)
+        )  # fmt: skip
         place = replays.claim(store, context.principal, key, request)
         if isinstance(place, replays.Replay):
             kind = JSON if place.status < 400 else (b"content-type", CONTENT_TYPE)

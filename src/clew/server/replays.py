@@ -52,9 +52,9 @@ class Running(Exception):
     """The first request with this key has no answer yet."""
 
 
-def digest(method: str, path: str, query: bytes, body: bytes) -> bytes:
-    """What makes two requests the same."""
-    parts = [method.encode(), path.encode("utf-8", "surrogateescape"), query, body]
+def digest(method: str, path: str, query: bytes, body: bytes, rights: str = "") -> bytes:
+    """What makes two requests the same: what is asked, and with which rights."""
+    parts = [method.encode(), path.encode("utf-8", "surrogateescape"), query, body, rights.encode()]
     return hashlib.sha256(b"".join(len(part).to_bytes(8) + part for part in parts)).digest()
 
 

@@ -16,6 +16,7 @@ from clew.service.scope import projects
 from clew.service.sessions import SessionInfo, info
 from clew.service.tokens import new_token
 from clew.store import team
+from clew.store.log import LONGEST_AGENT
 from clew.store.team import Given
 
 Rights = Annotated[list[Right], msgspec.Meta(description="The rights themselves.")]
@@ -94,7 +95,7 @@ def access_grant(
     if session is not None and (project or agent):
         raise InvalidInput("a session belongs to one project and one agent; name only the session")
     check_name(project, "the project", longest=200)
-    check_name(agent, "the agent")
+    check_name(agent, "the agent", longest=LONGEST_AGENT)
     target = target_of(session) if session else Target(project=project, agent=agent)
     return _give(context, who, _rights(role, rights), target, days)
 
@@ -121,10 +122,9 @@ def link(
     days: Annotated[int, msgspec.Meta(ge=1, le=365, description="Days until it ends.")] = 7,
 ) -> KeyInfo:
     """Make a link that lets whoever has it read a session until it ends; its text is shown this once."""
-    _within_own(context, ROLES["viewer"], target_of(session))
     token = new_token("link")
     principal = f"link:{token.id}"
-    until = context.store.database.now() + days * DAY_US
+    until = _end(context, days, _within_own(context, ROLES["viewer"], target_of(session)))
     key = team.Key(
         id=token.id, principal=principal, hash=token.hash, scopes="read see", project="", label=f"link to {session.id}",
         at=0, until=until, used_at=0, given_by=context.principal, disabled=False,
@@ -146,6 +146,12 @@ def privacy(
     private: Annotated[bool, msgspec.Meta(description="Only for you, and whom you share it with.")] = False,
 ) -> SessionInfo:
     """Make a session private, or open it to all who may see its project."""
+    if not private:
+        # What it inherited from private ancestors is theirs to open.
+        for part in context.store.lineage(session):
+            ancestor = context.store.whole.session_by_key(part.key)
+            if ancestor.private and ancestor.key != session.key:
+                permit(context, Right.ADMINISTER, ancestor)
     if private != session.private:
         context.store.append(session, [Draft(body=PrivacySet(private=private))], actor=context.principal)
         session = msgspec.structs.replace(session, private=private)
@@ -222,16 +228,23 @@ def _rights(role: str, rights: list[Right] | None) -> frozenset[Right]:
     return found
 
 
-def _within_own(context: Context, rights: frozenset[Right], target: Target) -> None:
-    """Nobody gives what they do not have."""
-    missing = sorted(str(right) for right in rights if not context.caller.rule(right, target).allowed)
+def _within_own(context: Context, rights: frozenset[Right], target: Target) -> int:
+    """Nobody gives what they do not have, nor for longer; returns when what they have ends, 0 for never."""
+    rulings = {right: context.caller.rule(right, target) for right in (Right.ADMINISTER, *rights)}
+    missing = sorted(str(right) for right, ruling in rulings.items() if not ruling.allowed)
     if missing:
         raise Denied(f"you cannot give what you do not have here: {', '.join(missing)}", right=missing[0])
+    return min((ruling.until for ruling in rulings.values() if ruling.until), default=0)
+
+
+def _end(context: Context, days: int | None, own: int) -> int:
+    """When a grant ends: as asked for, and not after the giver's own."""
+    wanted = context.store.database.now() + days * DAY_US if days else 0
+    return min((one for one in (wanted, own) if one), default=0)
 
 
 def _give(context: Context, who: str, rights: frozenset[Right], target: Target, days: int | None) -> GrantInfo:
-    _within_own(context, rights, target)
-    until = context.store.database.now() + days * DAY_US if days else 0
+    until = _end(context, days, _within_own(context, rights, target))
     on_session = bool(target.session)
     grant = Grant(
         principal=anyone_named(who), rights=rights, until=until, session=target.session,

@@ -5,12 +5,11 @@ from typing import Annotated
 
 import msgspec
 
-from clew.model.access import Right
-from clew.model.errors import NotFound
+from clew.model.access import Right, Target
+from clew.model.errors import Denied, NotFound
 from clew.model.ids import check_name
 from clew.service.principals import principal_named
-from clew.service.registry import Context, operation, permit
-from clew.service.scope import projects
+from clew.service.registry import Context, operation
 from clew.store import team
 from clew.store.team import Agent, AgentRule
 
@@ -38,8 +37,8 @@ def agent_register(
         check_name(text, "what an agent is", longest=100_000)
     rule = AgentRule(runtime=match_runtime, path=match_path, name=match_name)
     there = _named(context, name)
-    if there is not None and there.project != project:
-        permit(context, Right.ADMINISTER, there.project)
+    if there is not None and not context.caller.rule(Right.ADMINISTER, Target(project=there.project)).allowed:
+        raise Denied(f"an agent called {name!r} is there already, and is not yours; choose another name")
     made = Agent(
         name=name, project=project, runtime=runtime, model=model, instructions=instructions, tools=tuple(tools or ()),
         owner=principal_named(owner) if owner else context.principal, place=place,
@@ -55,8 +54,11 @@ def agents(context: Context) -> list[Agent]:
     known = team.agents(context.store)
     if not context.reach(Right.SEE):
         return known
-    names = set(projects(context, Right.SEE).values())
-    return [agent for agent in known if agent.project in names]
+    return [
+        agent
+        for agent in known
+        if context.caller.rule(Right.SEE, Target(project=agent.project, agent=agent.name)).allowed
+    ]
 
 
 @operation(right=Right.ADMINISTER, route="DELETE /agents", audited=True)

@@ -33,10 +33,10 @@ from clew.service import finding
 from clew.service.agents import agent_for
 from clew.service.client_database import reading_only, row
 from clew.service.finding import Found, open_file, shown, stamp_of
+from clew.service.keeping import kept
 from clew.service.naming import checked, identify, plain, project_name
 from clew.service.registry import Context, operation, permit
 from clew.service.settling import Shared, is_spoken, root_of, settled, shared_with, sources_of, unwritten
-from clew.service.turns import kept
 from clew.service.windows import all_drafts, edges_at, read_again, read_window, reading_of, window
 from clew.store import originals, team
 from clew.store.originals import Forking, Opening, Original, Take, edges_of, place_of

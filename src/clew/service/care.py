@@ -26,6 +26,7 @@ def verify(context: Context, session: Session | None = None) -> list[Verified]:
 
 @operation(right=Right.ADMINISTER, route="POST /blobs/collect", audited=True)
 def collect(context: Context) -> Collected:
-    """Delete blobs that no event names any more."""
+    """Delete blobs that no event names any more, and overwrite what was removed."""
     blobs, size = context.store.collect_blobs()
+    context.store.database.scrub()
     return Collected(blobs=blobs, bytes=size)

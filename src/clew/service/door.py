@@ -51,14 +51,15 @@ class Door:
         self._machine = machine
         self._views: list[Views] = []
         self._lock = threading.Lock()
-        self._remembered: dict[str, tuple[float, Context]] = {}
+        self._remembered: dict[tuple[str, ...], tuple[float, Context]] = {}
 
     def enter(self, secret: str) -> Context:
         """The context of whoever holds an API key."""
-        known = self._recall(secret)
+        # Before anything else: what is no key is no name of anything that is remembered either.
+        token = parse_token(secret)
+        known = self._recall(("key", secret))
         if known is not None:
             return known
-        token = parse_token(secret)
         key = team.key(self.store, token.id)
         # The same work and the same words, whatever is wrong with it.
         fits = token.fits(key.hash if key is not None else bytes(32))
@@ -67,11 +68,13 @@ class Door:
         if key.scopes == LOGIN:
             raise Unauthenticated("this is a link for one login, not an API key; open it in a browser")
         self._note_use(key)
-        return self._remember(secret, self._context(key.principal, scopes=team.scopes_of(key), bound=key.project))
+        return self._remember(
+            ("key", secret), self._context(key.principal, scopes=team.scopes_of(key), bound=key.project)
+        )
 
     def acting(self, principal: str, scopes: frozenset[Right] | None = None) -> Context:
         """The context of somebody who proved otherwise who they are."""
-        place = f"{principal} {'*' if scopes is None else sorted(scopes)}"
+        place = ("acting", principal, *(("*",) if scopes is None else sorted(map(str, scopes))))
         known = self._recall(place)
         if known is not None:
             return known
@@ -82,10 +85,12 @@ class Door:
 
     def owner(self) -> Context:
         """The context of the person whose embedded store this is."""
-        known = self._recall("")
+        known = self._recall(("owner",))
         if known is not None:
             return known
-        return self._remember("", self._context(self._principal, grants=(owner_of_everything(self._principal),)))
+        return self._remember(
+            ("owner",), self._context(self._principal, grants=(owner_of_everything(self._principal),))
+        )
 
     def itself(self) -> Context:
         """The context of the server itself, for what it does unasked."""
@@ -182,11 +187,11 @@ class Door:
                 self._views.append(Views(self.store))
         return self._views
 
-    def _recall(self, place: str) -> Context | None:
+    def _recall(self, place: tuple[str, ...]) -> Context | None:
         known = self._remembered.get(place)
         return known[1] if known is not None and known[0] > time.monotonic() else None
 
-    def _remember(self, place: str, context: Context) -> Context:
+    def _remember(self, place: tuple[str, ...], context: Context) -> Context:
         with self._lock:
             if len(self._remembered) >= MOST_REMEMBERED:
                 self._remembered.clear()

@@ -49,6 +49,12 @@ class File(msgspec.Struct, frozen=True, kw_only=True):
 _NAMES = {Form.JSONL: "jsonl", Form.MARKDOWN: "md", Form.HTML: "html", Form.ATIF: "json", Form.COPILOT: "jsonl"}
 
 
+def _permit_secrets(context: Context, session: Session) -> None:
+    """Who takes a session out with its secrets takes out those that it inherited, too."""
+    for part in context.store.lineage(session):
+        permit(context, Right.EXPORT, context.store.whole.session_by_key(part.key))
+
+
 @operation(right=Right.READ, route="GET /sessions/{session}/export")
 def export(
     context: Context,
@@ -60,7 +66,7 @@ def export(
 ) -> list[File]:
     """Export a session, its secrets masked: its native files, or its conversation in a form others read."""
     if secrets:
-        permit(context, Right.EXPORT, session)
+        _permit_secrets(context, session)
     mask = None if secrets else masker_of(context)
     if form == Form.NATIVE:
         files = _native(context, session)

@@ -10,7 +10,8 @@ from clew.model.events import CallMade, Event
 from clew.model.lineage import parting
 from clew.model.session import Session
 from clew.model.working_set import working_set
-from clew.service.registry import Context, operation
+from clew.service.keeping import kept_text
+from clew.service.registry import Context, operation, permit
 from clew.service.sessions import SessionInfo, info
 
 
@@ -43,6 +44,9 @@ def fork(
     title: Annotated[str, msgspec.Meta(description="[default: that of its parent]")] | None = None,
 ) -> SessionInfo:
     """Fork a session at an event (default: the last); the child shares everything up to it."""
+    # The child reads all that its parent says.
+    permit(context, Right.READ, session)
+    title = None if title is None else kept_text(context, session.project, title)
     child = context.store.fork(session, at=at, title=title, actor=context.principal)
     return info(context, child, context.store.head(child))
 
@@ -75,10 +79,11 @@ def _side(context: Context, session: Session, shared: int) -> Side:
 
 
 def _without(one: Side, other: Side) -> Side:
+    facts, decisions = set(other.facts), set(other.decisions)
     return msgspec.structs.replace(
         one,
-        facts=[fact for fact in one.facts if fact not in other.facts],
-        decisions=[choice for choice in one.decisions if choice not in other.decisions],
+        facts=[fact for fact in one.facts if fact not in facts],
+        decisions=[choice for choice in one.decisions if choice not in decisions],
         scratch={
             name: value
             for name, value in one.scratch.items()

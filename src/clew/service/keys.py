@@ -4,10 +4,10 @@ from typing import Annotated
 
 import msgspec
 
-from clew.model.access import Right, Target
+from clew.model.access import Right
 from clew.model.errors import Denied, InvalidInput, NotFound
 from clew.model.ids import check_name
-from clew.service.principals import Who, principal_named
+from clew.service.principals import Who, may_everything, principal_named
 from clew.service.registry import Context, operation
 from clew.service.tokens import new_token
 from clew.store import team
@@ -49,7 +49,7 @@ def _is_own(context: Context, principal: str) -> bool:
 
 def _permit_keys_of(context: Context, principal: str) -> None:
     """Everybody may have keys of their own; those of others are for who administers the store."""
-    if not _is_own(context, principal) and not context.caller.rule(Right.ADMINISTER, Target()).allowed:
+    if not _is_own(context, principal) and not may_everything(context):
         raise Denied(f"{context.principal} may not make or end keys of others; ask an owner", right="administer")
 
 
@@ -59,20 +59,25 @@ def key_create(
     *,
     principal: Who = "",
     label: Annotated[str, msgspec.Meta(max_length=100, description="What it is for.")] = "",
-    scopes: Annotated[list[Right], msgspec.Meta(description="Only good for these rights.")] | None = None,
+    scopes: Annotated[list[Right], msgspec.Meta(min_length=1, description="Only good for these rights.")] | None = None,
     project: Annotated[str, msgspec.Meta(description="Only good for this project.")] = "",
     days: Days = 90,
 ) -> KeyInfo:
     """Make an API key, for yourself or another; its text is shown this once."""
     name = principal_named(principal) if principal else context.principal
     _permit_keys_of(context, name)
-    if context.scopes is not None and (scopes is None or not context.scopes.issuperset(scopes)):
-        raise Denied("a key makes no key that is good for more than itself; name fewer --scopes", right="administer")
-    if context.bound and project != context.bound:
-        raise Denied("a key that is bound to a project makes only keys that are bound to it", right="administer")
+    _permit_as_wide(context, frozenset(scopes) if scopes else None, project)
     check_name(label, "the label")
     check_name(project, "the project")
     return _make(context, name, scopes=" ".join(sorted(scopes or ())), project=project, label=label, days=days)
+
+
+def _permit_as_wide(context: Context, scopes: frozenset[Right] | None, project: str) -> None:
+    """Nobody makes a key that is good for more than the one they hold."""
+    if context.scopes is not None and (scopes is None or not scopes <= context.scopes):
+        raise Denied("a key makes no key that is good for more than itself; name fewer --scopes", right="administer")
+    if context.bound and project != context.bound:
+        raise Denied("a key that is bound to a project makes only keys that are bound to it", right="administer")
 
 
 def _make(context: Context, principal: str, *, scopes: str, project: str, label: str, days: int) -> KeyInfo:
@@ -94,6 +99,7 @@ def _make(context: Context, principal: str, *, scopes: str, project: str, label:
 def key_rotate(context: Context, key: str, *, days: Days = 90) -> KeyInfo:
     """Make a successor of a key; the old one stays good for a day, so that programs can change over."""
     old = _found(context, key)
+    _permit_as_wide(context, team.scopes_of(old), old.project)
     now = context.store.database.now()
     active = [
         one
@@ -130,8 +136,6 @@ def key_list(context: Context, *, principal: Who = "") -> list[KeyInfo]:
 
 def _found(context: Context, id: str) -> Key:
     found = team.key(context.store, check_name(id, "a key's id"))
-    if found is None or not (
-        _is_own(context, found.principal) or context.caller.rule(Right.ADMINISTER, Target()).allowed
-    ):
+    if found is None or not (_is_own(context, found.principal) or may_everything(context)):
         raise NotFound(f"no key {id[:40]!r} of yours; `clew key list` shows their ids")
     return found

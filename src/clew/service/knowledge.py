@@ -23,6 +23,7 @@ from clew.model.query import Query, Term, keeps_order, parse
 from clew.model.session import Session
 from clew.model.words import words
 from clew.service import scope as scopes
+from clew.service.keeping import kept
 from clew.service.registry import Context, operation
 from clew.service.sessions import Epoch
 from clew.service.turns import Seq
@@ -199,7 +200,7 @@ def reverse(
 
 def _add(context: Context, session: Session, body: Body, expect: int | None, lease: int | None) -> int:
     added: Appended = context.store.append(
-        session, [Draft(body=body)], actor=context.principal, expect=expect, lease=lease
+        session, kept(context, session.project, [Draft(body=body)]), actor=context.principal, expect=expect, lease=lease
     )
     return added.seqs[0]
 

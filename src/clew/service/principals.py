@@ -5,8 +5,8 @@ from typing import Annotated
 
 import msgspec
 
-from clew.model.access import Right
-from clew.model.errors import InvalidInput, NotFound
+from clew.model.access import Right, Target
+from clew.model.errors import Denied, InvalidInput, NotFound
 from clew.model.ids import check_name
 from clew.service.registry import Context, operation
 from clew.store import team
@@ -24,6 +24,16 @@ class Team(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     members: list[str]
+
+
+def may_everything(context: Context) -> bool:
+    """Whether nothing is out of the caller's rights: who can become anybody else can do all that they can."""
+    return all(context.caller.rule(right, Target()).allowed for right in Right)
+
+
+def _permit_everything(context: Context) -> None:
+    if not may_everything(context):
+        raise Denied("this decides who may come in as whom; it needs every right on everything", right="administer")
 
 
 def principal_named(name: str) -> str:
@@ -58,6 +68,8 @@ def principal_add(
     """Add a person, an agent or a service, or change its title or its login; what is left out stays."""
     if bool(issuer) != bool(subject):
         raise InvalidInput("a login is an --issuer and a --subject together")
+    if issuer:
+        _permit_everything(context)
     login = login_of(issuer, subject) if issuer else ""
     made = Principal(name=principal_named(principal), title=title, login=login)
     there = team.principal_of_login(context.store, login) if login else None
@@ -83,6 +95,7 @@ def principal_disable(context: Context, principal: Who) -> None:
 @operation(right=Right.ADMINISTER, route="POST /principals/enable", audited=True)
 def principal_enable(context: Context, principal: Who) -> None:
     """Let a principal in again that was shut out."""
+    _permit_everything(context)
     name = principal_named(principal)
     if not team.disable(context.store, name, disabled=False):
         raise NotFound(f"no principal {name}; `clew principal list` shows all")
@@ -97,6 +110,7 @@ def principal_list(context: Context) -> list[Principal]:
 @operation(right=Right.ADMINISTER, route="PUT /teams/members", audited=True)
 def team_add(context: Context, name: TeamName, principal: Who) -> Team:
     """Add a principal to a team."""
+    _permit_everything(context)
     full = team_named(name)
     team.join(context.store, full, principal_named(principal))
     return Team(name=full, members=team.members(context.store).get(full, []))

@@ -18,6 +18,7 @@ import msgspec
 from clew.model.access import Caller, Grant, Reach, Right, Ruling, Target
 from clew.model.errors import Denied, InvalidInput
 from clew.model.events import Draft, OperationCalled
+from clew.model.ids import check_name
 from clew.model.session import Session
 from clew.store import Store
 from clew.store.contract import Parameters
@@ -226,9 +227,10 @@ def call(context: Context, name: str, arguments: Mapping[str, Any]) -> Any:
         for parameter in found.parameters
         if parameter.is_session and (text := getattr(parsed, parameter.name)) is not None
     }
+    project = check_project(getattr(parsed, "project", ""))
     targets = [target_of(session) for session in sessions.values()]
     if not targets and not found.within:
-        targets = [Target(project=getattr(parsed, "project", ""))]
+        targets = [Target(project=project)]
     for target in targets:
         _rule(context, found, target)
     if found.within and context.scopes is not None and found.right not in context.scopes:
@@ -242,7 +244,10 @@ def call(context: Context, name: str, arguments: Mapping[str, Any]) -> Any:
     except Rebuilding:
         # Only who reads the views meets this, and has done nothing else.
         result = found.run(context, **{**values, **sessions})
-    about = targets[0] if targets else Target(project=getattr(parsed, "project", ""))
+    except Denied as error:
+        _record(context, found, targets[0] if targets else Target(), Ruling(False, str(error)))
+        raise
+    about = targets[0] if targets else Target(project=project)
     if found.audited:
         _record(context, found, about, Ruling(True, "done"), parsed)
     elif found.right in CONTENT and context.setting(about.project, "audit_reads") == "on":
@@ -259,6 +264,13 @@ def _parse(found: Operation, arguments: Mapping[str, Any]) -> msgspec.Struct:
         return msgspec.convert(dict(arguments), found.arguments)
     except msgspec.ValidationError as error:
         raise InvalidInput(f"{found.name}: {error}") from error
+
+
+def check_project(name: str) -> str:
+    """A project's name, as short as one is; what concerns no project has a mark in its place."""
+    if name == WHOLE:
+        raise InvalidInput(f"no project is called {WHOLE!r}; leave it out for all of them")
+    return check_name(name, "the project", longest=200)
 
 
 def target_of(session: Session) -> Target:
@@ -295,15 +307,16 @@ def _record(
         project = WHOLE
     log = store.control_session(project, context.principal)
     entry = OperationCalled(
-        operation=found.name, target=target.session or target.project, allowed=ruling.allowed, because=ruling.because,
-        arguments=_arguments(parsed),
+        operation=found.name, target=(target.session or target.project)[:LONGEST_ARGUMENT], allowed=ruling.allowed,
+        because=ruling.because[:LONGEST_REASON], arguments=_arguments(parsed),
     )  # fmt: skip
     store.append(log, [Draft(body=entry)], actor=context.principal)
 
 
 # The control log of what concerns no project in particular.
-WHOLE = "clew"
+WHOLE = "*"
 LONGEST_ARGUMENT = 200
+LONGEST_REASON = 500
 
 
 def _arguments(parsed: msgspec.Struct | None) -> msgspec.Raw:

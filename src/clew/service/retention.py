@@ -4,12 +4,11 @@ from typing import Annotated
 
 import msgspec
 
-from clew.model.access import Right
-from clew.model.errors import NotFound
+from clew.model.access import Right, Target
+from clew.model.errors import HasForks, NotFound
 from clew.model.retention import Policy
 from clew.model.session import Session
-from clew.service import scope
-from clew.service.registry import Context, operation
+from clew.service.registry import Context, operation, permit, target_of
 from clew.store import forget
 from clew.store.forget import Erased, Pruned
 
@@ -44,9 +43,8 @@ def retention_remove(context: Context, project: str, *, agent: Agent = "") -> No
 @operation(right=Right.SEE, route="GET /retention", within=True)
 def retention_list(context: Context) -> list[Policy]:
     """List the retention policies."""
-    known = set(scope.projects(context, Right.SEE).values())
     found = forget.policies(context.store)
-    return found if not context.reach(Right.SEE) else [policy for policy in found if policy.project in known]
+    return [one for one in found if context.caller.rule(Right.SEE, Target(project=one.project)).allowed]
 
 
 @operation(right=Right.ADMINISTER, route="POST /retention/apply", audited=True)
@@ -62,7 +60,26 @@ def retention_apply(context: Context) -> list[Pruned]:
 @operation(right=Right.ADMINISTER, route="DELETE /sessions/{session}", audited=True)
 def erase(context: Context, session: Session, *, with_forks: bool = False, reason: str = "") -> list[Erased]:
     """Erase a session's content for good; the record that it existed and was erased stays."""
-    erased = forget.erase(context.store, session, actor=context.principal, with_forks=with_forks, reason=reason)
+    # A fork of somebody else's is theirs, and its id nobody's business who may not see it.
+    forks = forget.descendants(context.store.whole, session)[1:]
+    seen = [one.id for one in forks if context.caller.rule(Right.SEE, target_of(one)).allowed]
+    if forks and not with_forks:
+        raise HasForks(
+            f"{len(forks)} other session(s) read events of {session.id} ({', '.join(seen[:5]) or 'none of yours'}); "
+            "erase them too with --with-forks, or one by one first",
+            session=session.id,
+            forks=seen,
+        )
+    for one in forks:
+        permit(context, Right.ADMINISTER, one)
+    # To overwrite free space keeps everybody waiting: on a server that is for whoever runs it.
+    scrub = not context.outward or context.caller.rule(Right.ADMINISTER, Target()).allowed
+    erased = forget.erase(
+        context.store.whole, session, actor=context.principal, with_forks=with_forks, reason=reason, scrub=scrub
+    )
+    if not scrub:
+        context.views.catch_up()
+        return erased
     beyond = context.views.purge()
     return [msgspec.structs.replace(one, beyond_reach=_both(one.beyond_reach, beyond)) for one in erased]
 

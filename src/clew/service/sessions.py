@@ -24,6 +24,7 @@ from clew.model.events import (
 from clew.model.session import Head, Session, State
 from clew.model.working_set import Touched, working_set
 from clew.service import scope
+from clew.service.keeping import kept, kept_text
 from clew.service.registry import Context, operation
 from clew.store.log import EVERYTHING
 from clew.views.contract import storable
@@ -153,8 +154,8 @@ def open_session(
     opened = context.store.open_session(
         project=project,
         agent=agent,
-        title=title,
-        metadata=msgspec.json.encode(metadata or {}).decode(),
+        title=kept_text(context, project, title),
+        metadata=kept_text(context, project, msgspec.json.encode(metadata or {}).decode()),
         budget=budget_of(budget_tokens, budget_usd),
         private=private,
         actor=context.principal,
@@ -302,5 +303,6 @@ def budget(
 
 
 def _change(context: Context, session: Session, body: Body, lease: int | None) -> Changed:
-    appended = context.store.append(session, [Draft(body=body)], actor=context.principal, lease=lease)
+    drafts = kept(context, session.project, [Draft(body=body)])
+    appended = context.store.append(session, drafts, actor=context.principal, lease=lease)
     return Changed(id=session.id, state=str(context.store.head(session).state), seq=appended.seqs[0])

@@ -4,11 +4,10 @@ from typing import Annotated
 
 import msgspec
 
-from clew.model.access import Right
+from clew.model.access import Right, Target
 from clew.model.errors import InvalidInput
 from clew.model.ids import check_name
 from clew.service.registry import Context, operation
-from clew.service.scope import projects
 from clew.store import team
 
 # What can be set, to what, and what it is when nobody has set it.
@@ -49,5 +48,6 @@ def setting_list(context: Context) -> list[Setting]:
     ]
     if not context.reach(Right.SEE):
         return known
-    names = {"", *projects(context, Right.SEE).values()}
-    return [one for one in known if one.project in names]
+    return [
+        one for one in known if not one.project or context.caller.rule(Right.SEE, Target(project=one.project)).allowed
+    ]

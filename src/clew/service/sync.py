@@ -11,7 +11,7 @@ import zstandard
 
 from clew.model import codec
 from clew.model.access import Right
-from clew.model.errors import Conflict, Denied, InvalidInput, NotFound
+from clew.model.errors import Conflict, Denied, InvalidInput, NotFound, TooLarge
 from clew.model.events import (
     KINDS,
     ArtifactSaved,
@@ -35,8 +35,8 @@ from clew.model.events import (
 )
 from clew.model.ids import LENGTH, check_name, check_prefix
 from clew.model.session import Session
-from clew.service.registry import Context, operation, target_of
-from clew.service.turns import kept
+from clew.service.keeping import kept, kept_text
+from clew.service.registry import Context, operation, permit, target_of
 from clew.store import arrivals, copies
 from clew.store import blobs as blob_names
 from clew.store import originals as files
@@ -47,6 +47,8 @@ from clew.store.copies import Copy, Stretch
 PAGE_BYTES = 4 * 1024 * 1024
 PAGE_EVENTS = 2_000
 MOST_ASKED = 100
+# What the parts of one blob, body or stretch come to at the most.
+MOST_ASSEMBLED = 128 * 1024 * 1024
 WINDOW = 50
 # Steps of a session's life that another store may report; what else has an operation of its own is only mentioned.
 LIFE = (SessionPaused, SessionResumed, SessionClosed, SessionArchived, PrivacySet, BudgetSet)
@@ -186,8 +188,8 @@ def sync_open(
     there = _there(context, id)
     if there is None:
         there = _opened(
-            context, id, project=project, agent=agent, title=title, metadata=metadata, private=private,
-            parent=parent, parent_source=parent_source,
+            context, id, project=project, agent=agent, title=kept_text(context, project, title),
+            metadata=kept_text(context, project, metadata), private=private, parent=parent, parent_source=parent_source,
         )  # fmt: skip
     return Place(id=there.id, head=context.store.head(there).head, parent=there.parent)
 
@@ -198,6 +200,7 @@ def _opened(context: Context, id: str, *, parent: str, parent_source: str, **abo
         if not parent:
             return store.open_session(id=id, actor=me, **about).session
         found = store.session(parent, context.reach(Right.FORK))
+        permit(context, Right.READ, found)
         # Without a source they share the opening of the session and no more.
         at = arrivals.find(store, found, parent_source, arrivals.store_id(store)) if parent_source else 1
         if at is None or len(parent) != LENGTH or found.project != about["project"]:
@@ -295,7 +298,8 @@ def _marked(context: Context) -> bytes:
 
 def _assembled(context: Context, parts: list[str]) -> bytes:
     mark = _marked(context)
-    found = []
+    found: list[bytes] = []
+    size = 0
     for name in parts:
         try:
             data = context.store.load_blob(name)
@@ -304,6 +308,11 @@ def _assembled(context: Context, parts: list[str]) -> bytes:
         if not data.startswith(mark):
             raise NotFound(f"no part {name[:80]!r} of yours; parts are kept for an hour: send it again", part=name)
         found.append(data[len(mark) :])
+        size += len(found[-1])
+        if size > MOST_ASSEMBLED:
+            raise TooLarge(
+                f"parts of more than {MOST_ASSEMBLED:,} bytes together; send less at once", limit=MOST_ASSEMBLED
+            )
     return b"".join(found)
 
 

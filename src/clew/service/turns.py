@@ -10,6 +10,7 @@ from clew.model.access import Right
 from clew.model.errors import InvalidInput
 from clew.model.events import Draft, Event
 from clew.model.session import Session
+from clew.service.keeping import kept
 from clew.service.registry import Context, operation
 from clew.service.scope import project_key
 from clew.store.plan import Appended
@@ -25,15 +26,6 @@ def append(
     """Append drafts to a session, all or none; returns once they are durable."""
     found = kept(context, session.project, [_draft(value) for value in drafts])
     return context.store.append(session, found, actor=context.principal, expect=expect, lease=lease)
-
-
-def kept(context: Context, project: str, drafts: list[Draft]) -> list[Draft]:
-    """The drafts as the project wants them kept: with their secrets, or masked."""
-    if context.setting(project, "secrets") != "mask":
-        return drafts
-    from clew.service.redaction import mask_drafts
-
-    return mask_drafts(context, drafts)
 
 
 @operation(right=Right.READ, route="GET /sessions/{session}/events")

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from clew.model.errors import WrongState
+from clew.model.errors import BudgetExceeded, WrongState
 from clew.model.events import Body, BudgetSet, Draft, Event, Opaque, PrivacySet, SessionForked, SessionResumed
 from clew.model.ids import check_name, new_id
 from clew.model.lineage import Segment
@@ -159,6 +159,11 @@ def _take(plan: Plan, actor: str, run: list[Prepared]) -> None:
             return
         if state not in (State.PAUSED, State.CLOSED):
             apply(plan.head, body, plan.session.id)  # Raises: an archived session takes nothing more.
+        if plan.head.over_budget:
+            raise BudgetExceeded(
+                f"session {plan.session.id} is over its budget and paused; nothing more is taken until it is raised",
+                session=plan.session.id,
+            )
         plan.note(RESUMED, actor)
     plan.add(Request(plan.session, run, actor))
 

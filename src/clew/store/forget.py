@@ -27,6 +27,13 @@ class Pruned(msgspec.Struct, frozen=True, kw_only=True):
     policy: str
 
 
+# What is left to do when others must not be kept waiting.
+LATER = (
+    "free space of the database and attached files, until they are reused or collected; `clew collect`, run by an "
+    "owner, overwrites them"
+)
+
+
 class Erased(msgspec.Struct, frozen=True, kw_only=True):
     """What was erased, and what this program cannot reach."""
 
@@ -146,10 +153,20 @@ def _is_conversation(row: Row) -> bool:
 # Erasure --------------------------------------------------------------------------------------------------------------
 
 
-def erase(store: Store, session: Session, *, actor: str, reason: str = "", with_forks: bool = False) -> list[Erased]:
-    """Erase a session, and its forks if asked to, beyond recovery by this program."""
+def descendants(store: Store, session: Session) -> list[Session]:
+    """The session and every living fork below it, parents before children."""
     with store.database.read() as tx:
-        doomed = _descendants(tx, session)
+        return _descendants(tx, session)
+
+
+def erase(
+    store: Store, session: Session, *, actor: str, reason: str = "", with_forks: bool = False, scrub: bool = True
+) -> list[Erased]:
+    """Erase a session, and its forks if asked to, beyond recovery by this program.
+
+    Without `scrub` the free space that is left is not overwritten, which would keep every other caller waiting.
+    """
+    doomed = descendants(store, session)
     forks = [one.id for one in doomed[1:]]
     if forks and not with_forks:
         raise HasForks(
@@ -166,8 +183,10 @@ def erase(store: Store, session: Session, *, actor: str, reason: str = "", with_
         (0, 0) if store.head(one).state == State.ERASED else _erase(store, one, actor=actor, reason=reason)
         for one in reversed(doomed)
     ]
-    store.collect_blobs(grace_us=0)
-    beyond = store.database.scrub()
+    beyond = [LATER]
+    if scrub:
+        store.collect_blobs(grace_us=0)
+        beyond = store.database.scrub()
     return [
         Erased(session=one.id, events=events, blobs=blobs, beyond_reach=beyond)
         for one, (events, blobs) in zip(reversed(doomed), counts, strict=True)
@@ -202,7 +221,7 @@ def _erase(store: Store, session: Session, *, actor: str, reason: str) -> tuple[
         write(tx, [plan], store.blobs)
         tx.run("session_erase", project=session.project_key, session=session.key)
         tx.run("grants_erase", session=session.id)
-        tx.run("answers_forget", age=0)
+        tx.run("answers_about", session=session.id)
         # A new epoch, so that nobody who held a lease can write into what is gone.
         tx.run("head_erase", project=session.project_key, session=session.key)
     return len(rows), blobs

@@ -18,6 +18,7 @@ from types import MappingProxyType
 import msgspec
 
 from clew.model import codec
+from clew.model.depth import refuse_depth
 from clew.model.errors import (
     AmbiguousId,
     BudgetExceeded,
@@ -45,6 +46,8 @@ from clew.store.prepare import OWN_MARK, digest_of, prepare
 EVERYTHING = 2**62
 UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError, TypeError)
 PAGE = 1000
+# As long as every index can tell it from another.
+LONGEST_AGENT = 500
 # The reach of who may see everything.
 NOWHERE_LEFT_OUT: Parameters = MappingProxyType({})
 PATIENCE_SECONDS = 10.0
@@ -102,7 +105,8 @@ class Store:
         control: bool = False,
     ) -> Opened:
         """Open a session with its first event; who opens it owns it."""
-        for text, what in ((agent, "the agent"), (title, "the title"), (actor, "the actor")):
+        check_name(agent, "the agent", longest=LONGEST_AGENT)
+        for text, what in ((title, "the title"), (actor, "the actor")):
             check_name(text, what)
         if not check_name(project, "the project", longest=200):
             raise InvalidInput("a session needs a project; leave it out for 'default'")
@@ -585,7 +589,7 @@ def check_metadata(text: str) -> None:
     """Metadata is one JSON object."""
     try:
         msgspec.json.decode(text, type=dict[str, msgspec.Raw])
-        text.encode()
+        refuse_depth(text.encode())
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise InvalidInput(f"metadata has to be a JSON object: {error}") from error
 

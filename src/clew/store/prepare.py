@@ -3,6 +3,7 @@
 import msgspec
 
 from clew.model import chain, codec
+from clew.model.depth import DEEPEST_BODY, refuse_depth
 from clew.model.errors import InvalidInput, NotFound, TooLarge
 from clew.model.events import Body, Draft, Opaque, blobs_of
 from clew.model.ids import check_name
@@ -51,6 +52,10 @@ def prepare(draft: Draft, blobs: Blobs) -> Prepared:
         raise InvalidInput(f"{draft.body.kind!r} is not a foreign kind: one of your own needs a dot, like 'myapp.note'")
     if draft.said_at is not None and not -LARGEST_INTEGER <= draft.said_at <= LARGEST_INTEGER:
         raise InvalidInput(f"said_at {draft.said_at} is no time in microseconds since 1970; it has to fit 64 bits")
+    try:
+        refuse_depth(encoded, DEEPEST_BODY)
+    except RecursionError as error:
+        raise InvalidInput(f"a {draft.body.kind} cannot be kept: {error}; flatten it") from error
     hash = chain.body_hash(encoded)
     named = blobs_of(draft.body)
     names = tuple(digest_of(name) for name in named) if named else ()

@@ -488,6 +488,11 @@ INSERT INTO answered (principal, key, request, status, answer, at)
 VALUES (:principal, :key, :request, :status, :answer, {now})
 ON CONFLICT (principal, key) DO NOTHING
 
+-- name: answers_about
+-- Answers that tell of a session.
+--lite DELETE FROM answered WHERE instr(answer, CAST(:session AS BLOB)) > 0
+--pg DELETE FROM answered WHERE position(convert_to(:session, 'UTF8') IN answer) > 0
+
 -- name: answers_forget
 DELETE FROM answered WHERE at < {now} - :age
 

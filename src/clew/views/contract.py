@@ -67,7 +67,7 @@ class Origin(msgspec.Struct, frozen=True):
 def origin_of(session: Session) -> Origin:
     try:
         return msgspec.json.decode(session.metadata or "{}", type=Origin)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return Origin()  # Anybody may write anything there.
 
 
