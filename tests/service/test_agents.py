@@ -79,6 +79,14 @@ def test_a_captured_session_belongs_to_the_agent_it_fits(owner: Context, tmp_pat
     assert call(owner, "show", {"session": report.session}).session.agent == "fixer"
 
 
+def test_a_session_that_says_its_program_finds_its_agent(owner: Context) -> None:
+    call(owner, "agent_register", {"name": "fixer", "match_runtime": "codex", "match_path": "/work/shop"})
+    opened = call(owner, "open", {"metadata": {"runtime": "codex", "cwd": "/work/shop/app"}})
+    assert opened.agent == "fixer"
+    assert call(owner, "open", {"metadata": {"runtime": "codex", "cwd": "/elsewhere"}}).agent == ""
+    assert call(owner, "open", {"metadata": {"runtime": "codex", "cwd": "/work/shop"}, "agent": "own"}).agent == "own"
+
+
 def test_what_a_project_masks_is_not_in_the_log(owner: Context) -> None:
     secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
     call(owner, "setting_set", {"name": "secrets", "value": "mask", "project": "bank"})

@@ -164,6 +164,8 @@ def command(operation: Operation) -> click.Command:
             found.RENDER[operation.name](result)
         else:
             _renderer(operation.name)(result)
+        if operation.name == "link" and not as_json and app.is_remote(plane.settings.store):
+            click.echo(f"in a browser: {plane.settings.store.rstrip('/')}/login#{result.key}", err=True)
         if operation.name == "verify" and any(one.problems for one in result):
             raise click.exceptions.Exit(exit_code("damaged"))
 

@@ -26,6 +26,7 @@ from clew.model.working_set import Touched, working_set
 from clew.service import scope
 from clew.service.keeping import kept, kept_text
 from clew.service.registry import Context, operation
+from clew.store import team
 from clew.store.log import EVERYTHING
 from clew.views.contract import storable
 from clew.views.listing import Line, line_from
@@ -153,7 +154,7 @@ def open_session(
     """Open a session."""
     opened = context.store.open_session(
         project=project,
-        agent=agent,
+        agent=agent or _agent_of(context, project, metadata or {}),
         title=kept_text(context, project, title),
         metadata=kept_text(context, project, msgspec.json.encode(metadata or {}).decode()),
         budget=budget_of(budget_tokens, budget_usd),
@@ -161,6 +162,17 @@ def open_session(
         actor=context.principal,
     )
     return info(context, opened.session, context.store.head(opened.session))
+
+
+def _agent_of(context: Context, project: str, metadata: dict[str, Any]) -> str:
+    """The agent whose rules a session fits that says which program drives it."""
+    runtime, path = metadata.get("runtime"), metadata.get("cwd")
+    if not isinstance(runtime, str) or not runtime:
+        return ""
+    from clew.service.agents import agent_for
+
+    known = team.agents(context.store)
+    return agent_for(known, project=project, runtime=runtime, path=path if isinstance(path, str) else "")
 
 
 @operation(right=Right.SEE, route="GET /sessions", within=True)
