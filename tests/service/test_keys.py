@@ -162,6 +162,12 @@ def test_a_link_opens_one_session_for_reading(owner: Context, door: Door) -> Non
         call(guest, "show", {"session": other})
     with pytest.raises(Denied):
         call(guest, "append", {"session": id, "drafts": []})
+    call(owner, "principal_add", {"principal": "owner"})
+    call(owner, "principal_disable", {"principal": "owner"})
+    with pytest.raises(Unauthenticated):
+        door.enter(made.key)
+    call(owner, "principal_enable", {"principal": "owner"})
+    assert door.enter(made.key)
     call(owner, "key_revoke", {"key": made.id})
     with pytest.raises(Unauthenticated):
         door.enter(made.key)

@@ -440,9 +440,12 @@ VALUES (:id, :principal, :hash, :scopes, :project, :label, {now}, :until, 0, :gi
 RETURNING at
 
 -- name: key_read
+-- A link is nobody's; it is as good as who gave it.
 SELECT k.id, k.principal, k.hash, k.scopes, k.project, k.label, k.at, k.until, k.used_at, k.given_by,
     coalesce(p.disabled, 0)
-FROM api_key k LEFT JOIN principal p ON p.name = k.principal WHERE k.id = :id
+FROM api_key k
+    LEFT JOIN principal p ON p.name = CASE WHEN substr(k.principal, 1, 5) = 'link:' THEN k.given_by ELSE k.principal END
+WHERE k.id = :id
 
 -- name: key_used
 UPDATE api_key SET used_at = :at WHERE id = :id AND used_at < :at RETURNING id
