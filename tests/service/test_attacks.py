@@ -117,7 +117,7 @@ def test_who_administers_for_an_hour_gives_nothing_for_longer(owner: Context, ac
 
 def test_what_nests_too_deeply_harms_nobody(owner: Context, acting: Callable[..., Context]) -> None:
     deep: Any = {}
-    for _ in range(700):
+    for _ in range(950):
         deep = {"a": deep}
     bob = acting(BOB, Right.APPEND, Right.SEE, project="sandbox")
     with pytest.raises(InvalidInput):
