@@ -33,13 +33,13 @@ from clew.service import finding
 from clew.service.agents import agent_for
 from clew.service.client_database import reading_only, row
 from clew.service.finding import Found, open_file, shown, stamp_of
-from clew.service.keeping import kept
+from clew.service.keeping import kept, kept_bytes, masks
 from clew.service.naming import checked, identify, plain, project_name
 from clew.service.registry import Context, operation, permit
 from clew.service.settling import Shared, is_spoken, root_of, settled, shared_with, sources_of, unwritten
 from clew.service.windows import all_drafts, edges_at, read_again, read_window, reading_of, window
 from clew.store import originals, team
-from clew.store.originals import Forking, Opening, Original, Take, edges_of, place_of
+from clew.store.originals import SEGMENT_BYTES, Forking, Opening, Original, Take, edges_of, place_of
 from clew.store.team import Agent
 
 # How much goes into one commit.
@@ -289,9 +289,20 @@ class _Capture:
             return True
         for start, length, digest in originals.digests(self._store, before):
             file.seek(start)
-            if blake3(file.read(length)).digest() != digest:
+            if not self._is_kept(before, file.read(length), digest):
                 return False
         return True
+
+    def _is_kept(self, before: Original, data: bytes, digest: bytes) -> bool:
+        """Whether these bytes are what was kept of them, as they are or with their secrets crossed out."""
+        if blake3(data).digest() == digest:
+            return True
+        masked = kept_bytes(self._context, originals.session_of(self._store, before).project, data)
+        return masked != data and blake3(masked).digest() == digest
+
+    def _is_same(self, before: Original, data: bytes) -> bool:
+        kept = originals.digests(self._store, before)
+        return bool(kept) and all(self._is_kept(before, data[at : at + size], digest) for at, size, digest in kept)
 
     def _moved(self, found: Found, format: Format, native: str, is_it: Callable[[Original], bool]) -> Original | None:
         """The original that this file was under another name, if that one is gone and this one goes on from it."""
@@ -387,7 +398,7 @@ class _Capture:
         if before is not None and before.erased:
             report.status, report.session = "erased", before.session
             return
-        if before is not None and before.kept == len(data) and is_same(originals.digests(self._store, before), data):
+        if before is not None and before.kept == len(data) and self._is_same(before, data):
             originals.restamp(self._store, before, stamp)
             _same(report, before)
             return
@@ -419,10 +430,17 @@ class _Capture:
         for blob in reading.blobs.values():
             self._store.save_blob(blob)
         reading.blobs.clear()
+        project = into.parent.project if isinstance(into, Forking) else into.project
+        if masks(self._context, project):
+            # By the segments that it is kept in: what is compared with the file later are those.
+            parts = range(0, len(more["data"]), SEGMENT_BYTES)
+            more["data"] = b"".join(
+                kept_bytes(self._context, project, more["data"][at : at + SEGMENT_BYTES]) for at in parts
+            )
         return Take(
             machine=self._context.machine, runtime=found.runtime, format=format.name, path=path or shown(found.path),
             native=reading.native, before=before, into=into,
-            drafts=kept(self._context, into.parent.project if isinstance(into, Forking) else into.project, drafts),
+            drafts=kept(self._context, project, drafts),
             state=msgspec.json.encode(reading.state).decode(), **more,
         )  # fmt: skip
 
@@ -553,8 +571,3 @@ def is_cut_off(data: bytes) -> bool:
     except RecursionError:
         pass
     return False
-
-
-def is_same(digests: list[tuple[int, int, bytes]], data: bytes) -> bool:
-    view = memoryview(data)
-    return bool(digests) and all(blake3(view[at : at + size]).digest() == digest for at, size, digest in digests)
