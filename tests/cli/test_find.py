@@ -294,6 +294,9 @@ def test_stored_text_drives_no_terminal(clew: Clew, terminal: Terminal, home: Pa
         assert "\\x1b]0;owned\\x07" in found.out
 
 
+AGO = re.compile(r"\d+ s ago")
+
+
 @pytest.mark.parametrize("words", [("sessions",), ("search", "lock"), ("usage",), ("files", "lock.py")])
 def test_views_that_were_damaged_are_built_again_and_that_is_said_once(
     clew: Clew, home: Path, shop: str, words: tuple[str, ...]
@@ -301,6 +304,6 @@ def test_views_that_were_damaged_are_built_again_and_that_is_said_once(
     before = clew(*words)
     (home / "clew-views.db").write_bytes(b"garbage" * 1000)
     again = clew(*words)
-    assert again.out == before.out
+    assert AGO.sub("ago", again.out) == AGO.sub("ago", before.out)
     assert again.err.count("damaged and have been built again") == 1
     assert "built again" not in clew(*words).err
