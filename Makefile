@@ -7,6 +7,8 @@ EXAMPLES ?= 50
 SECONDS ?= 30
 ARGS ?=
 
+TRACED := tests/crash/test_power_loss.py tests/crash/test_io_errors.py tests/crash/test_damage.py
+
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
@@ -33,7 +35,8 @@ test: $(VENV)/.dev  ## Run the tests, e.g. make test ARGS='-n auto -k lease'.
 	@sh tools/system_packages.sh
 ifeq ($(ARGS),)
 	$(BIN)/python -m pytest -q -n 2 --ignore tests/crash
-	$(BIN)/python -m pytest -q tests/crash  # They kill and stop processes: one at a time.
+	$(BIN)/python -m pytest -q -n 2 $(TRACED)  # They replay what was traced, and can share the machine.
+	$(BIN)/python -m pytest -q tests/crash $(addprefix --ignore ,$(TRACED))  # They kill and stop processes: one at a time.
 else
 	$(BIN)/python -m pytest $(ARGS)
 endif
