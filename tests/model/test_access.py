@@ -3,7 +3,12 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.model.access import Grant, Right, Target, owner_of_everything, rule
+from clew.model.access import Caller, Grant, Right, Ruling, Target, owner_of_everything
+
+
+def rule(principal: str, right: Right, target: Target, grants: list[Grant]) -> Ruling:
+    return Caller(principal, grants).rule(right, target)
+
 
 PEOPLE = st.sampled_from(["person:ada", "person:bob", ""])
 NAMES = st.sampled_from(["", "a", "b"])

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 PORT = 8519
 NEXT_PORTS = 20
-LOOK_MS = 500
 
 
 def commands() -> list[click.Command]:

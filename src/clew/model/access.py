@@ -210,8 +210,3 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
 def owner_of_everything(principal: str) -> Grant:
     """The grant of the person who runs an embedded store: the files are theirs already."""
     return Grant(principal=principal, rights=frozenset(Right))
-
-
-def rule(principal: str, right: Right, target: Target, grants: Iterable[Grant]) -> Ruling:
-    """Whether the principal may, and because of which grant."""
-    return Caller(principal, grants).rule(right, target)

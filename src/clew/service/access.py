@@ -8,8 +8,9 @@ from clew.model.access import ROLES, Caller, Grant, Right, Target
 from clew.model.errors import Denied, InvalidInput, NotFound
 from clew.model.events import Draft, PrivacySet
 from clew.model.ids import check_name
+from clew.model.retention import DAY_US
 from clew.model.session import Session
-from clew.service.keys import DAY_US, KeyInfo
+from clew.service.keys import KeyInfo
 from clew.service.principals import Who, anyone_named
 from clew.service.registry import Context, operation, permit, target_of
 from clew.service.scope import projects

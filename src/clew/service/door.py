@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from clew.model.access import Grant, Right, owner_of_everything
 from clew.model.errors import Unauthenticated
+from clew.model.retention import DAY_US
 from clew.service.registry import Context
 from clew.service.tokens import new_token, parse_token
 from clew.store import Store, team
@@ -22,7 +23,6 @@ FRESH_SECONDS = 0.5
 MOST_REMEMBERED = 10_000
 # How exactly it is known when a key was last used.
 USED_US = 60_000_000
-DAY_US = 86_400_000_000
 LINK_DAYS = 1
 BROWSER_DAYS = 14
 # The scope of a key that is good for one login and nothing else.

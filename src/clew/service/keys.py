@@ -7,13 +7,13 @@ import msgspec
 from clew.model.access import Right
 from clew.model.errors import Denied, InvalidInput, NotFound
 from clew.model.ids import check_name
+from clew.model.retention import DAY_US
 from clew.service.principals import Who, may_everything, principal_named
 from clew.service.registry import Context, operation
 from clew.service.tokens import new_token
 from clew.store import team
 from clew.store.team import Key
 
-DAY_US = 86_400_000_000
 # The old key stays good for so long after a rotation, so that both can be used while programs change over.
 OVERLAP_HOURS = 24
 MOST_ACTIVE = 2
