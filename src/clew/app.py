@@ -2,7 +2,6 @@
 
 import getpass
 import os
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -148,6 +147,8 @@ def _home(home: Path) -> Finding:
 
 
 def _room(home: Path) -> Finding:
+    import shutil
+
     place = next(folder for folder in (home, *home.parents) if folder.exists())
     free = shutil.disk_usage(place).free
     enough = free > 200 * 1024 * 1024

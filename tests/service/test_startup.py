@@ -1,16 +1,22 @@
 """What a caller pays before anything happens: imports."""
 
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
+
+from support import claude
 
 HEAVY = ["apsw", "psycopg", "rich", "click", "starlette", "uvicorn", "mcp", "blake3", "zstandard", "asyncio", "httpx"]
 
 
-def loaded(code: str) -> set[str]:
+def loaded(code: str, **environment: str) -> set[str]:
     """The top-level modules a fresh interpreter has after running the code."""
     script = f"{code}\nimport sys, json; print('MODULES', json.dumps(sorted({{m.split('.')[0] for m in sys.modules}})))"
-    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    run = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, env={**os.environ, **environment}
+    )
     return set(json.loads(run.stdout.rpartition("MODULES ")[2]))
 
 
@@ -27,3 +33,23 @@ def test_an_embedded_store_does_not_import_the_other_driver(tmp_path: object) ->
     modules = loaded(f"import clew; clew.connect('sqlite:///{tmp_path}/clew.db').session('x')")
     assert "apsw" in modules
     assert not modules.intersection(["psycopg", "rich", "click", "starlette", "mcp", "asyncio"])
+
+
+def test_a_capture_with_nothing_new_loads_no_library_that_it_has_no_use_for(tmp_path: Path) -> None:
+    """Each of them takes longer to load than a thousand files to look at; `email` stands for importlib.metadata."""
+    transcript = tmp_path / ".claude" / "projects" / "-home-me-app" / f"{claude.SESSION}.jsonl"
+    transcript.parent.mkdir(parents=True)
+    transcript.write_bytes(claude.lines(claude.story()))
+    code = """
+import sys
+import clew.cli
+sys.argv = ["clew", "capture", "--json"]
+try:
+    clew.cli.main()
+except SystemExit as ended:
+    assert not ended.code
+"""
+    for _ in range(2):
+        modules = loaded(code, HOME=str(tmp_path), CLEW_HOME=str(tmp_path / "clew"))
+    assert "apsw" in modules
+    assert not modules.intersection(["email", "sqlite3", "socket", "shutil", "tempfile", "difflib", "zipfile", "rich"])

@@ -5,7 +5,6 @@ Text is encoded once, when a draft is accepted, and kept as it is for ever. A bo
 """
 
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from typing import Any, TypeVar
 
 import msgspec
@@ -183,6 +182,8 @@ def _body(kind: str, raws: dict[str, msgspec.Raw]) -> Body | Opaque:
         except UnicodeDecodeError as error:
             raise InvalidInput(f"{kind}: it holds bytes that are not UTF-8 ({error}); JSON is UTF-8") from error
     if kind not in KINDS:
+        from difflib import get_close_matches  # Takes longer to load than most commands to run.
+
         close = get_close_matches(kind, KINDS, n=1)
         hint = f"did you mean {close[0]!r}?" if close else f"known kinds: {', '.join(_drafted)}"
         raise InvalidInput(f"unknown kind {kind!r}; {hint} (a kind of your own needs a dot, such as 'myapp.{kind}')")

@@ -123,7 +123,7 @@ def _others() -> dict[str, "EntryPoint"]:
 def _mentions_us(place: str) -> bool:
     """Whether a package in this place may offer an adapter: loading the library that knows takes much longer."""
     if not os.path.isdir(place or "."):
-        return place.endswith((".zip", ".egg"))
+        return os.path.isfile(place)  # Packages can be in an archive, too; Python names one that there seldom is.
     with os.scandir(place or ".") as entries:
         for entry in entries:
             if entry.name.endswith((".dist-info", ".egg-info", ".egg-link")):

@@ -22,8 +22,7 @@ import re
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import PurePath
-from sqlite3 import Connection
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 from blake3 import blake3
@@ -32,6 +31,9 @@ from msgspec import Raw
 from clew.model.errors import InvalidInput
 from clew.model.events import Draft, Opaque
 from clew.runtimes.rounds import Round
+
+if TYPE_CHECKING:
+    from sqlite3 import Connection
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -105,8 +107,8 @@ class Rows(msgspec.Struct, frozen=True, kw_only=True):
     session's records in order; secrets are never among them. `assemble` makes the program's own export from records.
     """
 
-    sessions: Callable[[Connection], Iterable[tuple[Identity, str]]]
-    records: Callable[[Connection, str], Iterable[Record]]
+    sessions: Callable[["Connection"], Iterable[tuple[Identity, str]]]
+    records: Callable[["Connection", str], Iterable[Record]]
     assemble: Callable[[str, list[Record]], bytes]
 
 

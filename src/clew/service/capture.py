@@ -6,7 +6,6 @@ is wrong with one file is reported for that file, and the others are captured.
 """
 
 import os
-import sqlite3
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated, Any, BinaryIO
@@ -31,7 +30,7 @@ from clew.runtimes.records import (
 )
 from clew.service import finding
 from clew.service.agents import agent_for
-from clew.service.client_database import reading_only, row
+from clew.service.client_database import reading_only, row, told_by_sqlite
 from clew.service.finding import Found, open_file, shown, stamp_of
 from clew.service.keeping import kept, kept_bytes, masks
 from clew.service.naming import checked, identify, plain, project_name
@@ -373,11 +372,12 @@ class _Capture:
                     if there is not None and there.stamp == stamp:
                         _same(report, there)
                         continue
-                    records = list(format.rows.records(connection, named.native))
+                    with told_by_sqlite():
+                        records = list(format.rows.records(connection, named.native))
                     refuse_if_written()
                     data = b"".join(row(key, one) for key, one in records)
                     self._whole(found, format, report, identity, records, data, stamp, path)
-                except (ClewError, sqlite3.Error, *UNREADABLE) as error:
+                except (ClewError, *UNREADABLE) as error:
                     report.status, report.error = "failed", _told(error)
 
     def _whole(
@@ -541,7 +541,7 @@ def _same(report: Captured, there: Original) -> None:
 
 
 def _told(error: Exception) -> str:
-    if isinstance(error, ClewError | sqlite3.Error):
+    if isinstance(error, ClewError):
         return str(error)
     return getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"
 

@@ -1,9 +1,9 @@
 """The databases of agent programs, read without a trace: their locks are respected, and no file appears beside them."""
 
 import os
-import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import msgspec
@@ -11,12 +11,15 @@ import msgspec
 from clew.model.errors import Unavailable
 from clew.service.finding import open_file, stamp_of
 
+if TYPE_CHECKING:
+    import sqlite3
+
 # How long a database may be locked by its program before it is left for next time.
 LOCK_SECONDS = 2.0
 
 
 @contextmanager
-def reading_only(path: str) -> Iterator[tuple[sqlite3.Connection, Callable[[], None]]]:
+def reading_only(path: str) -> Iterator[tuple["sqlite3.Connection", Callable[[], None]]]:
     """A client's database, and a check that it was not written meanwhile; its locks are respected, no file appears.
 
     In WAL mode a reader needs the two files beside the database. Without them nobody has it open, and it can be read as
@@ -34,12 +37,31 @@ def reading_only(path: str) -> Iterator[tuple[sqlite3.Connection, Callable[[], N
         if is_wal and not shared and _state_of(path) != before:
             raise Unavailable("its program wrote to it while it was being read; capture it again")
 
-    connection = sqlite3.connect(f"file:{quote(os.fsencode(path))}?mode=ro&{options}", uri=True, timeout=LOCK_SECONDS)
+    with told_by_sqlite():
+        connection = _connect(f"file:{quote(os.fsencode(path))}?mode=ro&{options}")
+        try:
+            yield connection, refuse_if_written
+        finally:
+            connection.close()
+
+
+def _connect(uri: str) -> "sqlite3.Connection":
+    import sqlite3  # Most agent programs keep files, and then it need not be loaded.
+
+    connection = sqlite3.connect(uri, uri=True, timeout=LOCK_SECONDS)
+    connection.text_factory = lambda text: text.decode("utf-8", "replace")
+    return connection
+
+
+@contextmanager
+def told_by_sqlite() -> Iterator[None]:
+    """What SQLite says of a client's database, as an error of ours."""
+    import sqlite3
+
     try:
-        connection.text_factory = lambda text: text.decode("utf-8", "replace")
-        yield connection, refuse_if_written
-    finally:
-        connection.close()
+        yield
+    except sqlite3.Error as error:
+        raise Unavailable(str(error)) from error
 
 
 def _state_of(path: str) -> tuple[str, bool]:

@@ -15,7 +15,6 @@ import os
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 
 import zstandard
 from blake3 import blake3
@@ -145,6 +144,8 @@ class Rows:
 
 def _write(path: Path, packed: bytes) -> bool:
     """Whether the bytes are there under their name, synced."""
+    from tempfile import NamedTemporaryFile  # Not needed to read, nor for the many blobs that lie in their rows.
+
     with NamedTemporaryFile(dir=path.parent, prefix="new-", delete=False) as file:
         try:
             file.write(packed)

@@ -5,12 +5,11 @@ refused: this program does not know what it would break.
 """
 
 import re
-from importlib.resources import files
 from typing import NamedTuple
 
 from clew.model.errors import SchemaNewer, SchemaOutdated
 from clew.store.contract import Database
-from clew.store.queries import in_words
+from clew.store.queries import folder, in_words
 
 RECORD = """
 CREATE TABLE IF NOT EXISTS clew_schema (version BIGINT PRIMARY KEY, at BIGINT NOT NULL);
@@ -26,13 +25,13 @@ class Migration(NamedTuple):
 
 def migrations() -> list[Migration]:
     """Every step, oldest first."""
-    folder = files("clew.store") / "migrations"
-    names = sorted(item.name for item in folder.iterdir() if re.fullmatch(r"\d{4}_\w+\.sql", item.name))
-    return [Migration(int(name[:4]), name[5:-4], (folder / name).read_text("utf-8")) for name in names]
+    there = (folder("clew.store") / "migrations").iterdir()
+    steps = sorted(path for path in there if re.fullmatch(r"\d{4}_\w+\.sql", path.name))
+    return [Migration(int(step.name[:4]), step.stem[5:], step.read_text("utf-8")) for step in steps]
 
 
 def schema() -> str:
-    return (files("clew.store") / "schema.sql").read_text("utf-8")
+    return (folder("clew.store") / "schema.sql").read_text("utf-8")
 
 
 def current() -> int:

@@ -5,7 +5,6 @@ older libraries are refused. `mmap_size` is never set, and one file is never ope
 """
 
 import os
-import random
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -401,5 +400,7 @@ class _Patience:
             self._since = now
         if now - self._since > BUSY_SECONDS:
             return False
+        import random  # Seldom anybody has to wait.
+
         time.sleep(random.uniform(0.0002, 0.002) * min(tries + 1, 5))  # noqa: S311  # jitter, not a secret
         return True
