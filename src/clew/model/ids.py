@@ -11,11 +11,13 @@ SessionId = NewType("SessionId", str)
 ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 LENGTH = 20
 
+# From any byte to one of the 32 characters, each as often as the others.
+_CHARACTERS = ALPHABET.encode() * 8
+
 
 def new_id() -> str:
     """A fresh id of 100 random bits."""
-    number = int.from_bytes(os.urandom(5 * LENGTH // 8 + 1)) & (1 << 5 * LENGTH) - 1
-    return "".join(ALPHABET[number >> shift & 31] for shift in range(0, 5 * LENGTH, 5))
+    return os.urandom(LENGTH).translate(_CHARACTERS).decode()
 
 
 def check_name(text: str, what: str, *, longest: int = 1000) -> str:

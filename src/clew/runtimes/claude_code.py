@@ -8,6 +8,7 @@ is the exception, because results of parallel calls hang on the record that made
 import base64
 import re
 import uuid
+from functools import lru_cache
 from pathlib import PurePath
 from typing import Any
 
@@ -270,6 +271,7 @@ def _remember(id: str, cost: tuple[int, ...], state: State) -> None:
             del state.counted[next(iter(state.counted))]
 
 
+@lru_cache(64)  # An answer is looked for when it begins, and marked a few answers later.
 def _mark(id: str) -> str:
     return base64.b64encode(blake3(id.encode()).digest(6)).decode()
 

@@ -242,7 +242,7 @@ def micros(time: str | float | None) -> int | None:
     if not isinstance(time, str):
         return None
     try:
-        return int(datetime.fromisoformat(time).astimezone(UTC).timestamp() * 1_000_000)
+        return int(datetime.fromisoformat(time).timestamp() * 1_000_000)
     except (ValueError, OverflowError):
         return None
 

@@ -58,6 +58,8 @@ class Postgres:
         # What each reader was told to see, if it is not everything.
         self._walls: WeakKeyDictionary[psycopg.Connection, str] = WeakKeyDictionary()
         self._writer = self._open()
+        # For appends alone: a new cursor would look up again how each value is sent, which costs more than sending it.
+        self._appender = self._writer.cursor(binary=True)
 
     # Connections ------------------------------------------------------------------------------------------------------
 
@@ -143,8 +145,10 @@ class Postgres:
     def append(self, moves: Sequence[Row], events: Sequence[Row]) -> set[int]:
         with self._lock:
             writer = self._usable_writer()
+            if self._appender.connection is not writer:
+                self._appender = writer.cursor(binary=True)
             try:
-                return _append(writer, moves, events)
+                return _append(self._appender, moves, events)
             except errors.DeadlockDetected:
                 return set()  # Undone. Another process wrote the same sessions; the caller takes the locks in order.
             except psycopg.Error as error:
@@ -351,13 +355,12 @@ class _Transaction:
 
     def append(self, moves: Sequence[Row], events: Sequence[Row]) -> set[int]:
         try:
-            return _append(self.connection, moves, events)
+            return _append(self.connection.cursor(binary=True), moves, events)
         except psycopg.Error as error:
             raise self._database._translated(error) from error
 
 
-def _append(connection: psycopg.Connection, moves: Sequence[Row], events: Sequence[Row]) -> set[int]:
-    cursor = connection.cursor(binary=True)
+def _append(cursor: psycopg.Cursor, moves: Sequence[Row], events: Sequence[Row]) -> set[int]:
     if len(events) == len(moves) == 1:
         to = zip(_MOVE_ONE, moves[0], strict=True)
         cursor.execute(_APPEND_ONE, {**dict(zip(EVENT, events[0], strict=True)), **dict(to)})
