@@ -170,22 +170,29 @@ class Contests:
         ]
 
     def concurrent_writers(self, subject: Subject) -> list[Verdict]:
-        """Threads that share one store, against threads that commit on connections of their own."""
-        return [self._writers(subject, count) for count in WRITERS]
+        """Writers that share one store, as threads and as callers of a server, against threads that commit each on a
+        connection of its own."""
+        return [verdict for count in WRITERS for verdict in self._writers(subject, count)]
 
-    def _writers(self, subject: Subject, count: int) -> Verdict:
+    def _writers(self, subject: Subject, count: int) -> list[Verdict]:
         with ExitStack() as opened:
             logs = [opened.enter_context(closing(self.place.raw(f"raw{count}"))) for _ in range(count)]
             own = [_writer(partial(log.append_locked, number), seed=number) for number, log in enumerate(logs)]
             shared = [_writer(partial(subject.append, subject.session()), seed=100 + number) for number in range(count)]
+            sessions = [subject.session() for _ in range(count)]
+            sources = [_again(seed=200 + number) for number in range(count)]
             times = self._race(
                 f"{count} writers",
                 Runner(name="raw", run=lambda: seconds_per_operation(own, window_s=self.effort.window_s)),
-                Runner(name="clew", run=lambda: seconds_per_operation(shared, window_s=self.effort.window_s)),
+                Runner(name="threads", run=lambda: seconds_per_operation(shared, window_s=self.effort.window_s)),
+                Runner(name="served", run=lambda: subject.served(sessions, sources, window_s=self.effort.window_s)),
                 rounds=self.effort.windows,
             )
-        claim = f"{count} writers: own commits"
-        return at_least(self._kind, claim, 4.0, clew=times["clew"], other=times["raw"], unit="events/s")
+        claims = {"threads": f"{count} threads: own commits", "served": f"{count} served: own commits"}
+        return [
+            at_least(self._kind, claim, 4.0, clew=times[name], other=times["raw"], unit="events/s")
+            for name, claim in claims.items()
+        ]
 
     def disk(self) -> list[Verdict]:
         """What an event adds to a database, appended one at a time; measured closed, with no journal left over."""
@@ -312,5 +319,9 @@ def _repeating(operation: Callable[[], object], *, pause_s: float) -> Iterator[N
 
 def _writer(append: Append, *, seed: int) -> Callable[[], object]:
     """An append to repeat in a thread. Its texts come round again: making new ones would hold up the other threads."""
-    source = cycle(list(islice(texts(seed), 200)))
+    source = _again(seed)
     return lambda: append(next(source))
+
+
+def _again(seed: int) -> Iterator[str]:
+    return cycle(list(islice(texts(seed), 200)))

@@ -1,10 +1,14 @@
 """clew, as the benchmark uses it. The only file of the benchmark that imports clew."""
 
-from collections.abc import Sequence
+import asyncio
+import time
+from collections.abc import Iterator, Sequence
 
 from clew.model.events import Draft, Event, MessageAdded
 from clew.model.session import Session
-from clew.store import open_store
+from clew.server.lane import Lane, Planned
+from clew.store import Store, open_store
+from clew.store.plan import Appended, Request
 
 __all__ = ["Session", "Subject"]
 
@@ -43,8 +47,42 @@ class Subject:
         """Fork a session."""
         self._store.fork(session, at=at, actor=ACTOR)
 
+    def served(self, sessions: Sequence[Session], texts: Sequence[Iterator[str]], *, window_s: float) -> float:
+        """Append as a server does for its callers, each waiting for its own answer: the seconds that one event took."""
+        return asyncio.run(self._served(sessions, texts, window_s))
+
+    async def _served(self, sessions: Sequence[Session], texts: Sequence[Iterator[str]], window_s: float) -> float:
+        lane: Lane[Appended] = Lane(self._store)
+        end = time.perf_counter() + window_s
+
+        async def write(session: Session, source: Iterator[str]) -> int:
+            done = 0
+            while True:
+                await lane.run(_Append(self._store, session, next(source)))
+                if time.perf_counter() > end:
+                    return done
+                done += 1
+
+        try:
+            return window_s / sum(await asyncio.gather(*map(write, sessions, texts)))
+        finally:
+            lane.close()
+
     def close(self) -> None:
         self._store.close()
+
+
+class _Append:
+    """One caller's append in a server's lane."""
+
+    def __init__(self, store: Store, session: Session, text: str) -> None:
+        self._store, self._session, self._text = store, session, text
+
+    def begin(self) -> Appended:
+        raise Planned(self._store.request(self._session, [_draft(self._text)]))
+
+    def finish(self, request: Request) -> Appended:
+        return self._store.outcome(request)
 
 
 def _draft(text: str) -> Draft:

@@ -7,10 +7,11 @@ each other up, and then wait for the interpreter. Here those who come while a co
 import asyncio
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar, cast
 
+from clew.model.events import Draft
 from clew.model.ids import LENGTH
 from clew.model.session import Session
 from clew.store import Store
@@ -31,29 +32,29 @@ class Planned(Exception):
         self.request = request
 
 
-class _Gate:
-    """Stands where a store submits an append to be committed: hands it out, or lets through one that was."""
-
-    def __init__(self, known: Appended | None) -> None:
-        self._known = known
-
-    def submit(self, request: Request) -> None:
-        if self._known is None:
-            raise Planned(request)
-        request.result = self._known
-
-
 class LaneStore(Store):
     """A caller's store whose `append` goes as far as the commit, and which looks up a session once while it lasts.
 
     Appending needs no more of a session than its place in the log, which never changes.
     """
 
-    def __init__(self, store: Store, known: Appended | None = None) -> None:
-        """`known` is what came of an append that was committed."""
+    def __init__(self, store: Store) -> None:
         vars(self).update(vars(store))
-        self._group = cast(Any, _Gate(known))
         self._sessions: dict[str, Session] = {}
+
+    def append(
+        self,
+        session: Session,
+        drafts: Iterable[Draft],
+        *,
+        actor: str = "",
+        expect: int | None = None,
+        lease: int | None = None,
+    ) -> Appended:
+        request = self.request(session, drafts, actor=actor, expect=expect, lease=lease)
+        if request.drafts:
+            raise Planned(request)
+        return super().append(session, ())
 
     def session(self, prefix: str, reach: Parameters = NOWHERE_LEFT_OUT) -> Session:
         known = self._sessions.get(prefix)
@@ -91,7 +92,7 @@ class Lane(Generic[T]):
     """Carries out work in rounds."""
 
     def __init__(self, store: Store) -> None:
-        self._commit: Callable[[list[Request]], None] = store._commit
+        self._store_all = store.carry_out
         self._waiting: queue.SimpleQueue[_Place[T] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
 
@@ -131,7 +132,7 @@ class Lane(Generic[T]):
         if not planned:
             return
         try:
-            self._commit([place.request for place in planned if place.request is not None])
+            self._store_all([place.request for place in planned if place.request is not None])
         except BaseException as error:  # noqa: BLE001
             for place in planned:
                 place.error = error

@@ -337,14 +337,9 @@ class _Append(_Work):
 
     def finish(self, request: Request) -> Answer:
         try:
-            appended = request.outcome()
+            return self._told(self._context.store.outcome(request))
         except StaleHead as error:
             raise _precondition(error) if self._is_expected else error from None
-        if appended.exceeded:
-            # The store itself says what that means.
-            again = LaneStore(self._context.store, known=appended)
-            call(msgspec.structs.replace(self._context, store=again), "append", self._found)
-        return self._told(appended)
 
     def _told(self, appended: Appended) -> Answer:
         return Answer(200, _encode(appended), [JSON])

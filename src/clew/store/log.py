@@ -69,7 +69,7 @@ class Store:
     def __init__(self, database: Database, blobs: Blobs) -> None:
         self.database = database
         self.blobs = blobs
-        self._group: Group[Request] = Group(self._commit)
+        self._group: Group[Request] = Group(self.carry_out)
         self._heads = Heads()
         self.whole = self
         """The store itself, also where only some of it is to be seen."""
@@ -254,11 +254,31 @@ class Store:
         repeated.
         When a budget is exceeded everything is stored, the session is paused, and BudgetExceeded says so.
         """
-        check_name(actor, "the actor")
-        request = Request(session, [prepare(draft, self.blobs) for draft in drafts], actor, expect, lease)
+        request = self.request(session, drafts, actor=actor, expect=expect, lease=lease)
         if not request.drafts:
             return Appended(seqs=[], deduplicated=[], head=self.head(session).head)
-        appended = self._until_known(request) if self.database.remote else self._try(request)
+        if self.database.remote:
+            self._until_known(request)
+        else:
+            self._group.submit(request)
+        return self.outcome(request)
+
+    def request(
+        self,
+        session: Session,
+        drafts: Iterable[Draft],
+        *,
+        actor: str = "",
+        expect: int | None = None,
+        lease: int | None = None,
+    ) -> Request:
+        """An append made ready, for who gathers those of many callers and carries them out together."""
+        check_name(actor, "the actor")
+        return Request(session, [prepare(draft, self.blobs) for draft in drafts], actor, expect, lease)
+
+    def outcome(self, request: Request) -> Appended:
+        """What became of a request that was carried out, or the error that it ended with."""
+        appended, session = request.outcome(), request.session
         if appended.exceeded:
             head = self.head(session)
             raise BudgetExceeded(
@@ -273,11 +293,7 @@ class Store:
             )
         return appended
 
-    def _try(self, request: Request) -> Appended:
-        self._group.submit(request)
-        return request.outcome()
-
-    def _until_known(self, request: Request) -> Appended:
+    def _until_known(self, request: Request) -> None:
         """Append over a connection that can break during the commit: a source on every draft makes a retry safe."""
         request.drafts = [
             draft if draft.source else msgspec.structs.replace(draft, source=OWN_MARK + new_id())
@@ -289,18 +305,16 @@ class Store:
         end = time.monotonic() + PATIENCE_SECONDS
         pause = 0.05
         while True:
-            try:
-                return self._try(request)
-            except (Unavailable, Busy):
-                if time.monotonic() + pause > end:
-                    raise
+            self._group.submit(request)
+            if not isinstance(request.error, Unavailable | Busy) or time.monotonic() + pause > end:
+                return
             time.sleep(pause)  # Nothing tells when a server is back; connecting again is the only way to know.
             pause = min(pause * 2, 0.5)
             request.unseen = frozenset()
             request.error = request.result = None
 
-    def _commit(self, requests: list[Request]) -> None:
-        """Carry out one round of the group: every request ends with a result or an error."""
+    def carry_out(self, requests: list[Request]) -> None:
+        """Store all of them in one commit; every request ends with a result or with the error that kept it out."""
         left = requests
         try:
             left = append_from_memory(self.database, requests, self._heads)
@@ -319,7 +333,7 @@ class Store:
                 return
             for request in left:
                 request.error = request.result = None
-                self._commit([request])
+                self.carry_out([request])
         except BaseException:
             for request in left:
                 request.error = StoreError("the commit was interrupted, its outcome is unknown; read before you retry")
