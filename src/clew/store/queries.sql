@@ -164,13 +164,14 @@ RETURNING epoch
 --pg SELECT session FROM moved
 
 -- name: append_one
--- The same for one event, the most common append: plain parameters cost PostgreSQL half as much as JSON.
+-- The same for one event, the most common append: plain parameters cost PostgreSQL half as much as JSON. The head moves
+-- to this very event.
 --pg WITH moved AS (
---pg     UPDATE head SET state = :to_state, head = :to_head, digest = :to_digest, at = :to_at,
+--pg     UPDATE head SET state = :to_state, head = :seq, digest = :digest, at = :to_at,
 --pg         budget_tokens = CAST(:to_budget_tokens AS BIGINT),
 --pg         budget_cost_micros = CAST(:to_budget_cost_micros AS BIGINT),
 --pg         spent_tokens = :to_spent_tokens, spent_cost_micros = :to_spent_cost_micros
---pg     WHERE project = :to_project AND session = :to_session AND head = :to_from_head AND epoch = :to_epoch
+--pg     WHERE project = :project AND session = :session AND head = :to_from_head AND epoch = :to_epoch
 --pg         AND (:to_fenced = 0 OR (CAST(:to_lease AS BIGINT) IS NULL AND lease_until <= {now})
 --pg             OR (epoch = CAST(:to_lease AS BIGINT) AND lease_until > {now}))
 --pg     RETURNING session
