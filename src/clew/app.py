@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 import msgspec
 
 from clew.model.access import owner_of_everything
-from clew.model.errors import ClewError, InvalidInput, Unavailable
+from clew.model.errors import ClewError, Damaged, InvalidInput, Unavailable
 
 if TYPE_CHECKING:
     from clew.client import Plane
@@ -160,12 +160,12 @@ def _room(home: Path) -> Finding:
 def _store(chosen: Settings) -> list[Finding]:
     from clew.store import migrate as schema
     from clew.store import open_store
-    from clew.store.verify import verify_all
+    from clew.store.verify import WHAT_HELPS, verify_all
 
     try:
         store = open_store(chosen.store)
     except ClewError as error:
-        return [Finding(what="store", ok=False, found=str(error), advice=f"error code {error.code}")]
+        return [Finding(what="store", ok=False, found=str(error), advice=_advice(error))]
     with store:
         about = store.database.describe()
         found = [
@@ -185,15 +185,15 @@ def _store(chosen: Settings) -> list[Finding]:
                     what="integrity",
                     ok=not problems,
                     found="ok" if not problems else "; ".join(problems[:5]),
-                    advice="" if not problems else "keep a copy of the files and restore from a backup",
+                    advice=WHAT_HELPS * bool(problems),
                 )
             )
             sessions = events = 0
             broken = []
             for one in verify_all(store):
-                sessions, events = sessions + 1, events + one.events
+                sessions, events = sessions + bool(one.session), events + one.events
                 broken += one.problems
-            first = f"; first: session {broken[0].session} seq {broken[0].seq}: {broken[0].what}" if broken else ""
+            first = f"; first: {broken[0].place}: {broken[0].what}" if broken else ""
             found.append(
                 Finding(
                     what="chains",
@@ -203,9 +203,16 @@ def _store(chosen: Settings) -> list[Finding]:
                 )
             )
         except ClewError as error:
-            found.append(Finding(what="integrity", ok=False, found=str(error), advice=f"error code {error.code}"))
+            found.append(Finding(what="integrity", ok=False, found=str(error), advice=_advice(error)))
         found.append(_views(store))
     return found
+
+
+def _advice(error: ClewError) -> str:
+    """What to do about an error; a database of another program is none that is damaged."""
+    from clew.store.verify import WHAT_HELPS
+
+    return WHAT_HELPS if isinstance(error, Damaged) and "place" in error.details else f"error code {error.code}"
 
 
 def _wall(store: "Store") -> Finding:

@@ -11,6 +11,7 @@ import pytest
 
 from clew.model.errors import ClewError, Damaged, StoreError
 from clew.model.events import Draft, Event, MessageAdded
+from clew.model.session import Head, Session
 from clew.store import Store, open_store
 from clew.store.verify import verify, verify_all
 from support.drafts import message
@@ -231,3 +232,126 @@ def changed(log: Log, folder: Path, statement: str) -> Path:
     connection.execute(statement)
     connection.close()
     return copy
+
+
+# Damage at many places ------------------------------------------------------------------------------------------------
+
+MANY = 30
+
+
+class Many(NamedTuple):
+    """A log of many sessions in one file, and what it holds: who each is, where it stands and its events."""
+
+    data: bytes
+    sessions: dict[str, tuple[Session, Head, list[Event]]]
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Many:
+    folder = tmp_path_factory.mktemp("many")
+    with open_store(url(folder), synchronous="OFF") as store:
+        for number in range(MANY):
+            # Ids of our own, so that a seed hits the same places each time.
+            session = store.open_session(
+                project=f"p{number % 3}", actor="person:test", title=f"t {number}", id=f"{number:020}"
+            ).session
+            drafts = [message(f"w-{number}-{each}", 5_000 if each == 7 else 150) for each in range(12)]
+            store.append(session, drafts, actor="agent:w")
+        found = {one.session.id: whole(store, one.session.id) for one in store.sessions(limit=MANY)}
+    return Many((folder / "clew.db").read_bytes(), found)
+
+
+def whole(store: Store, id: str) -> tuple[Session, Head, list[Event]]:
+    session = store.session(id)
+    return session, store.head(session), store.read(session)
+
+
+def texts(one: tuple[Session, Head, list[Event]]) -> list[tuple[int, bytes, object]]:
+    """What the chain of a session holds together."""
+    return [(event.seq, event.digest, event.body) for event in one[2]]
+
+
+def read_or_none(store: Store, id: str) -> tuple[Session, Head, list[Event]] | None:
+    try:
+        return whole(store, id)
+    except ClewError:
+        return None
+
+
+def opened_or_refused(folder: Path) -> Store | Damaged:
+    try:
+        return open_store(url(folder), synchronous="OFF")
+    except Damaged as error:
+        return error
+
+
+def overwritten(many: Many, folder: Path, seed: int) -> Path:
+    """The log with 16 bytes overwritten at many places, mostly not in the page that says what tables there are."""
+    chance = random.Random(seed)
+    data = bytearray(many.data)
+    first = 8192 if seed % 4 else 0
+    for _ in range((8, 40, 150)[seed % 3]):
+        at = chance.randrange(first, len(data) - 16)
+        data[at : at + 16] = chance.randbytes(16)
+    (folder / "clew.db").write_bytes(data)
+    return folder
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_bytes_overwritten_anywhere_are_named_and_every_other_session_is_found_healthy(
+    seed: int, many: Many, tmp_path: Path
+) -> None:
+    store = opened_or_refused(overwritten(many, tmp_path, seed))
+    if isinstance(store, Damaged):
+        assert "restore" in str(store)
+        assert "clew verify" not in str(store)
+        return
+    with store:
+        found = {one.session: one for one in verify_all(store)}
+        problems = [problem for one in found.values() for problem in one.problems]
+        assert problems or seed % 3 == 0
+        assert not any("clew verify" in problem.what for problem in problems)
+        for id, was in many.sessions.items():
+            if id in found and found[id].ok:
+                assert texts(whole(store, id)) == texts(was)
+            elif id in found:
+                assert read_or_none(store, id) != was, found[id]
+            else:
+                assert problems
+
+
+def test_a_session_whose_row_is_not_unicode_is_named_and_the_others_are_checked(many: Many, tmp_path: Path) -> None:
+    (tmp_path / "clew.db").write_bytes(many.data.replace(b"t 17{}", b"\xff 17{}"))
+    with open_store(url(tmp_path)) as store:
+        found = list(verify_all(store))
+    hurt = [id for id, (session, _, _) in many.sessions.items() if session.title == "t 17"]
+    assert [one.session for one in found if not one.ok] == hurt
+    assert len(found) == MANY
+
+
+def test_a_session_that_is_gone_from_the_list_is_found_by_its_events(many: Many, tmp_path: Path) -> None:
+    (tmp_path / "clew.db").write_bytes(many.data)
+    connection = apsw.Connection(str(tmp_path / "clew.db"))
+    connection.execute("DELETE FROM session WHERE title = 't 17'")
+    connection.close()
+    with open_store(url(tmp_path)) as store:
+        *others, last = verify_all(store)
+    assert all(one.ok for one in others)
+    assert len(others) == MANY - 1
+    assert [(problem.session, "(key 18)" in problem.what) for problem in last.problems] == [("", True)]
+
+
+def test_a_list_of_sessions_that_cannot_be_read_is_a_problem_of_the_database(many: Many, tmp_path: Path) -> None:
+    (tmp_path / "clew.db").write_bytes(many.data)
+    connection = apsw.Connection(str(tmp_path / "clew.db"))
+    [(root,)] = connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'session'").fetchall()
+    [(size,)] = connection.execute("PRAGMA page_size").fetchall()
+    connection.close()
+    data = bytearray((tmp_path / "clew.db").read_bytes())
+    data[(root - 1) * size : (root - 1) * size + 16] = bytes(16)
+    (tmp_path / "clew.db").write_bytes(data)
+    with open_store(url(tmp_path)) as store:
+        [found] = verify_all(store)
+    assert (found.session, found.ok) == ("", False)
+    assert "the list of sessions is damaged" in found.problems[0].what
+    assert all("backup" in problem.what and "clew verify" not in problem.what for problem in found.problems)

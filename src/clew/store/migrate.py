@@ -44,13 +44,7 @@ def prepare(database: Database, *, upgrade: bool) -> None:
     found, wanted = database.schema_version(), current()
     if found == wanted:
         return
-    if found > wanted:
-        raise SchemaNewer(
-            f"this database has schema {found}, made by a newer clew; this program knows schemas up to {wanted}: "
-            "upgrade clew (`pip install -U clew`); nothing was changed",
-            found=found,
-            expected=wanted,
-        )
+    _refuse_newer(found, wanted)
     if found == 0:
         _create(database, wanted)
     elif upgrade:
@@ -66,12 +60,23 @@ def prepare(database: Database, *, upgrade: bool) -> None:
 
 def migrate(database: Database) -> list[str]:
     """Apply the missing steps; returns their names."""
+    _refuse_newer(database.schema_version(), current())
     done = []
     for step in migrations():
         if step.version > database.schema_version():
             _apply(database, step.text, step.version)
             done.append(step.name)
     return done
+
+
+def _refuse_newer(found: int, wanted: int) -> None:
+    if found > wanted:
+        raise SchemaNewer(
+            f"this database has schema {found}, made by a newer clew; this program knows schemas up to {wanted}: "
+            "upgrade clew (`pip install -U clew`); nothing was changed",
+            found=found,
+            expected=wanted,
+        )
 
 
 def _create(database: Database, version: int) -> None:

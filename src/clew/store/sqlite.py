@@ -26,7 +26,7 @@ POLL_SECONDS = 0.02
 # The shared-memory file could not grow; SQLite calls that an I/O error.
 NO_ROOM = (apsw.SQLITE_IOERR_SHMSIZE, apsw.SQLITE_IOERR_SHMMAP)
 # Every statement is our own, so this is said of tables that are not as we made them.
-NOT_AS_MADE = ("no such table", "vtable constructor failed", "invalid fts5 file format")
+NOT_AS_MADE = ("no such table", "no such column", "vtable constructor failed", "invalid fts5 file format")
 UNIQUE = (apsw.SQLITE_CONSTRAINT_UNIQUE, apsw.SQLITE_CONSTRAINT_PRIMARYKEY)
 SESSION = EVENT.index("session")
 
@@ -291,6 +291,13 @@ class SQLite:
             "is safe; free some space and try again"
         )
 
+    def _not_unicode(self, error: UnicodeDecodeError) -> Damaged:
+        return Damaged(
+            f"{self.path} holds text that is not Unicode ({error}): it is damaged; `clew verify`, without an id, names "
+            "the sessions that are hit, and the others stay readable",
+            place=str(self.path),
+        )
+
     def _translated(self, error: apsw.Error) -> ClewError:
         match error:
             case _ if isinstance(error, apsw.FullError) or getattr(error, "extendedresult", 0) in NO_ROOM:
@@ -349,10 +356,7 @@ class _Transaction:
         except apsw.Error as error:
             raise self._database._translated(error) from error
         except UnicodeDecodeError as error:
-            raise Damaged(
-                f"{self._database.path} holds text that is not Unicode ({error}); run `clew verify`",
-                place=str(self._database.path),
-            ) from error
+            raise self._database._not_unicode(error) from error
 
     def batch(self, statements: Sequence[Statement]) -> list[list[Row]]:
         texts, execute = self._queries, self.execute
@@ -360,6 +364,8 @@ class _Transaction:
             return [execute(texts[name], parameters).fetchall() for name, parameters in statements]
         except apsw.Error as error:
             raise self._database._translated(error) from error
+        except UnicodeDecodeError as error:
+            raise self._database._not_unicode(error) from error
 
     def many(self, name: str, rows: Sequence[Parameters]) -> None:
         try:

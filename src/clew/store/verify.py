@@ -2,15 +2,17 @@
 
 A removed body is accepted only when the log itself says that it was removed: an event `bodies_pruned` names its seq, or
 `session_erased` ends the session. An emptied row without such a record is reported like any other change. Nothing that
-is stored is trusted, not even to have the right type.
+is stored is trusted, not even to have the right type or to come back at all: what of a session cannot be read is
+reported as its problem, and the other sessions are still checked.
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 import msgspec
 
 from clew.model import chain, codec
-from clew.model.errors import ClewError, Damaged
+from clew.model.errors import ClewError, Damaged, InvalidInput, NotFound
 from clew.model.events import (
     KINDS,
     BodiesPruned,
@@ -28,11 +30,27 @@ from clew.store import blobs as blob
 from clew.store.contract import Row, Transaction
 from clew.store.log import EVERYTHING, PAGE, Store, session_from
 
+WHAT_HELPS = (
+    "keep a copy of the database as it is (of SQLite the file and the -wal beside it), restore a backup elsewhere, and "
+    "`clew export ID` what is newer than that and can still be read"
+)
+STRAYS = 20
+# What a row that is damaged, or is not there, ends in. A database that cannot be reached is not damaged.
+UNREAD = (Damaged, NotFound, InvalidInput)
+# What odd bytes make of reading a blob.
+ODD = (ClewError, OSError, TypeError, ValueError, OverflowError, MemoryError)
+
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
+    """What does not hold, and where; without a session it is the database itself."""
+
     session: str
     seq: int
     what: str
+
+    @property
+    def place(self) -> str:
+        return f"session {self.session} seq {self.seq}" if self.session else "the database"
 
 
 class Verified(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,17 +74,100 @@ def verify(store: Store, session: Session) -> Verified:
 
 
 def verify_all(store: Store) -> Iterator[Verified]:
-    """Check every session of the store, control logs included, oldest first."""
-    after = 0
-    while True:
+    """Check every session of the store, control logs included, oldest first.
+
+    What is wrong with the list of them comes last, as problems of no session.
+    """
+    listing = _Listing(store)
+    for key in listing:
+        yield _verify_key(store, key)
+    if problems := [*listing.problems, *_strays(store)]:
+        yield Verified(session="", events=0, removed=0, digest="", problems=problems)
+
+
+class _Listing:
+    """The keys of all sessions, as far as they can be read; what cannot be is stepped over."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.problems: list[Problem] = []
+
+    def __iter__(self) -> Iterator[int]:
+        after, limit, skipped = 0, PAGE, 0
+        while skipped < PAGE:
+            try:
+                keys = self._page(after, limit)
+            except Damaged as error:
+                self._note(error)
+                # One at a time up to what is damaged, then over it: keys are given out one by one.
+                after, skipped, limit = (after, skipped, 1) if limit > 1 else (after + 1, skipped + 1, 1)
+                continue
+            yield from keys
+            # Damaged keys need not ascend: whoever followed them would go round for ever.
+            if len(keys) < limit or not after < max(keys) < EVERYTHING:
+                return
+            after, skipped, limit = max(keys), 0, PAGE
+
+    def _page(self, after: int, limit: int) -> list[int]:
+        with self._store.database.read() as tx:
+            return [row[0] for row in tx.run("session_keys", after=after, limit=limit)]
+
+    def _note(self, error: Damaged) -> None:
+        if not self.problems:
+            what = f"the list of sessions is damaged ({_why(error)}), and those it lost were not checked; {WHAT_HELPS}"
+            self.problems.append(Problem(session="", seq=0, what=what))
+
+
+def _verify_key(store: Store, key: int) -> Verified:
+    try:
         with store.database.read() as tx:
-            keys = [row[0] for row in tx.run("session_keys", after=after, limit=PAGE)]
-            sessions = [session_from(tx.run("session_by_key", key=key)[0]) for key in keys]
-        for session in sessions:
-            yield verify(store, session)
-        if len(keys) < PAGE:
-            return
-        after = keys[-1]
+            rows = tx.run("session_by_key", key=key)
+        if rows and _is_found(store, rows[0][0], key):
+            return verify(store, session_from(rows[0]))
+        if rows:
+            what = "the index of ids is damaged: it cannot be found by its id"
+        else:
+            what = "its row, or that of its project, is gone"
+    except Damaged as error:
+        what = f"its row, its id in the index, or that of its project or parent, cannot be read ({_why(error)})"
+    name = _name(store, key)
+    return Verified(session=name, events=0, removed=0, digest="", problems=[Problem(session=name, seq=0, what=what)])
+
+
+def _is_found(store: Store, id: object, key: int) -> bool:
+    """Whether a session can be looked up by its id, alone and among its neighbours."""
+    with store.database.read() as tx:
+        tx.run("session_by_prefix", prefix=id, beyond=f"{id}~")
+    return store.keys_of([str(id)]) == {id: key}
+
+
+def _name(store: Store, key: int) -> str:
+    """The id of a session of which not everything can be read, or its key when not even that can be."""
+    try:
+        with store.database.read() as tx:
+            rows = tx.run("standings", after=key - 1, limit=1)
+    except Damaged:
+        rows = []
+    return rows[0][1] if rows and rows[0][0] == key and isinstance(rows[0][1], str) else f"(key {key})"
+
+
+def _strays(store: Store) -> list[Problem]:
+    """The events of sessions that are not there."""
+    try:
+        with store.database.read() as tx:
+            rows = tx.run("strays", limit=STRAYS)
+    except Damaged as error:
+        what = f"the index of all events is damaged ({_why(error)}); {WHAT_HELPS}"
+        return [Problem(session="", seq=0, what=what)]
+    return [
+        Problem(session="", seq=0, what=f"there are events, from {seq} on, of a session (key {key}) that is gone")
+        for _, key, seq in rows
+    ]
+
+
+def _why(error: ClewError) -> str:
+    """What the database said, without advice that is meant for others."""
+    return str(error.__cause__ or error)
 
 
 class _Check:
@@ -76,6 +177,8 @@ class _Check:
         self._store = store
         self._tx = tx
         self._session = session
+        id: object = session.id
+        self._name = id if isinstance(id, str) else f"(key {session.key})"
         self._previous: bytes | None = None
         self._problems: list[Problem] = []
         self._emptied: dict[str, list[int]] = {"pruned": [], "erased": []}
@@ -85,23 +188,39 @@ class _Check:
 
     def run(self) -> Verified:
         session = self._session
+        if not _is_as_declared(session):
+            self._report(0, "a value of its row has a wrong type: it was changed or damaged")
+            return self._verified(0)
         self._previous = self._start()
-        seq = session.upto
-        while rows := self._page(seq):
-            for row in rows:
-                if row[0] != seq + 1:
-                    self._break(seq + 1, f"missing: the next event stored is {row[0]}")
-                seq = row[0]
-                self._event(row)
-        self._end(seq)
+        before = self._stands()
+        seq = self._follow(session.upto)
+        self._end(seq, before)
         self._compare()
         for how, seqs in self._emptied.items():
             for empty in seqs:
                 if not any(first <= empty <= last for first, last in self._removals[how]):
                     self._report(empty, f"its body is gone ({how}) and no event of the session records that")
+        return self._verified(seq - session.upto)
+
+    def _follow(self, seq: int) -> int:
+        """Check event after event; returns the seq of the last that there is."""
+        while True:
+            rows = self._page(seq)
+            for row in rows:
+                if not isinstance(row[0], int) or not seq < row[0] < EVERYTHING:
+                    self._break(seq + 1, f"the index of its events is damaged: after {seq} comes {row[0]!r}")
+                    return seq
+                if row[0] != seq + 1:
+                    self._break(seq + 1, f"missing: the next event stored is {row[0]}")
+                seq = row[0]
+                self._event(row)
+            if len(rows) < PAGE:
+                return seq  # Not looked for beyond: what lies there in the index is another session's, and its damage.
+
+    def _verified(self, events: int) -> Verified:
         return Verified(
-            session=session.id,
-            events=seq - session.upto,
+            session=self._name,
+            events=events,
             removed=sum(map(len, self._emptied.values())),
             digest=self._previous.hex() if self._previous else "",
             problems=sorted(self._problems, key=lambda problem: problem.seq),
@@ -109,16 +228,19 @@ class _Check:
 
     def _page(self, after: int) -> list[Row]:
         """The next rows; a row that cannot even be read is reported and stands in the page as its seq alone."""
-        try:
+        with suppress(Damaged):
             return self._rows(after + 1, EVERYTHING, PAGE)
-        except Damaged:
+        try:
             seqs = [row[0] for row in self._seqs(after + 1)]
+        except Damaged as error:
+            self._break(after + 1, f"from here on it cannot be read ({_why(error)})")
+            return []
         found: list[Row] = []
         for seq in seqs:
             try:
                 found += self._rows(seq, seq, 1)
             except Damaged as error:
-                self._report(seq, str(error))
+                self._report(seq, f"it cannot be read ({_why(error)})")
                 found.append((seq,))
         return found
 
@@ -136,9 +258,13 @@ class _Check:
         """The digest the first event continues: the parent's, or none."""
         if self._session.parent is None:
             return chain.GENESIS
-        parent = self._store.session(self._session.parent)
-        rows = self._tx.run("event_digest", project=parent.project_key, session=parent.key, seq=self._session.upto)
-        if not rows:
+        try:
+            parent = self._store.session(self._session.parent)
+            rows = self._tx.run("event_digest", project=parent.project_key, session=parent.key, seq=self._session.upto)
+        except UNREAD as error:
+            self._report(self._session.upto, f"its parent {self._session.parent} cannot be read ({_why(error)})")
+            return None
+        if not rows or not isinstance(rows[0][0], _BYTES):
             self._report(self._session.upto, f"the event it was forked at is missing from its parent {parent.id}")
             return None
         return bytes(rows[0][0])
@@ -202,30 +328,49 @@ class _Check:
 
     def _from_blob(self, seq: int, digest: bytes) -> tuple[str | None, bytes]:
         """The text of a body in a blob, and its hash."""
-        rows = self._tx.run("blob_read", digest=digest)
         try:
+            rows = self._tx.run("blob_read", digest=digest)
             data = blob.unpack(digest, self._store.blobs.fetch(digest, rows[0] if rows else None))
             return data.decode(), chain.body_hash(data)
-        except (ClewError, UnicodeDecodeError) as error:
-            self._report(seq, str(error))
+        except ODD as error:
+            self._report(seq, f"its blob cannot be read: {error!r}" if not isinstance(error, ClewError) else str(error))
             return None, b""
 
-    def _end(self, seq: int) -> None:
-        head = self._store.head(self._session)
+    def _end(self, seq: int, before: Head | None) -> None:
+        """Compare where the session stood before its events were read, or stands now, with the last of them."""
+        if before is None:
+            return
         # Events appended while the check ran are simply not part of it.
+        head = before if before.head >= seq else self._stands()
+        if head is None:
+            return
         if head.head < seq:
             self._report(seq, f"the head says {head.head}, but there are events beyond it")
-        elif head.head > seq and not self._seqs(seq + 1):
+        elif before.head > seq and not self._is_reported(seq + 1):
             self._report(head.head, f"the head says {head.head}, but the last event stored is {seq}")
         elif head.head == seq and self._previous is not None and head.digest != self._previous:
             self._report(seq, "the head's digest is not that of the last event")
+
+    def _stands(self) -> Head | None:
+        try:
+            head = self._store.head(self._session)
+        except UNREAD as error:
+            self._report(self._session.upto, f"where it stands cannot be read ({_why(error)})")
+            return None
+        if _is_as_declared(head):
+            return head
+        self._report(self._session.upto, "a value of its head has a wrong type: it was changed or damaged")
+        return None
+
+    def _is_reported(self, seq: int) -> bool:
+        return any(problem.seq == seq for problem in self._problems)
 
     def _break(self, seq: int, what: str) -> None:
         self._report(seq, what)
         self._previous = self._replay = None
 
     def _report(self, seq: int, what: str) -> None:
-        self._problems.append(Problem(session=self._session.id, seq=seq, what=what))
+        self._problems.append(Problem(session=self._name, seq=seq, what=what))
 
 
 class _Replay:
@@ -301,6 +446,14 @@ _TYPES: tuple[tuple[type, ...], ...] = (
     (int,), (int,), (int,), (int, type(None)), (str,), (str, type(None)), _BYTES, (str,), (int,), (str, type(None)),
     (*_BYTES, type(None)), (*_BYTES, type(None)),
 )  # fmt: skip
+
+
+def _is_as_declared(value: Session | Head) -> bool:
+    try:
+        msgspec.convert(msgspec.structs.asdict(value), type(value))
+    except msgspec.ValidationError:
+        return False
+    return not isinstance(value, Session) or 0 <= value.upto < EVERYTHING
 
 
 def _well_typed(row: Row) -> bool:
