@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from clew.model.codec import UPCASTS, decode, draft, encode, event_fields, to_json
 from clew.model.errors import InvalidInput
 from clew.model.events import KINDS, Body, CallMade, Event, MessageAdded, Opaque, Removed, blobs_of
+from clew.service import answers
 from model.shapes import INTS, JSON, bodies, structs
 
 
@@ -221,3 +222,33 @@ def test_the_blobs_of_a_body_are_all_that_it_names(body: Body) -> None:
 def test_a_kind_of_ones_own_that_is_not_utf_8_is_refused_in_words() -> None:
     with pytest.raises(InvalidInput, match="UTF-8"):
         draft(b'{"kind": "my.note", "text": "\xff"}')
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"kind": "message_added", "role": "user", "text": "\xff"}',
+        b'{"kind": "message_added", "role": "user", "text": "", "source": "\xff"}',
+        b'{"kind": "message\xff"}',
+        b'{"kind": "call_made", "call": "1", "tool": "x", "input": {"a": "\xff"}}',
+    ],
+)
+def test_a_line_that_is_not_utf_8_is_refused_in_words(line: bytes) -> None:
+    with pytest.raises(InvalidInput, match="'utf-8' codec can't decode byte 0xff"):
+        draft(line)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        CallMade(call="1", tool="x", input=msgspec.Raw(b'{\r\n  "a": [1,\n 2]\r}')),
+        Opaque(kind="x.y", raw='{\n"a":\r1}'),
+    ],
+)
+def test_an_event_is_one_line_whatever_lines_its_source_had(body: Body | Opaque) -> None:
+    event = stored(body)
+    for text in (to_json(event_fields(event)), answers.to_json(event).decode()):
+        assert not {"\n", "\r"}.intersection(text)
+        assert json.loads(text).items() >= json.loads(to_json({"kind": body.kind, "at": event.at})).items()
+    told = json.loads(to_json(event_fields(event)))
+    assert told.get("input", told.get("opaque")) in ({"a": [1, 2]}, {"a": 1})

@@ -150,13 +150,20 @@ _envelope = msgspec.json.Decoder(_Envelope).decode
 
 
 def to_json(value: Any) -> str:
-    """Any value of the model as JSON text."""
-    return _encode(value).decode()
+    """Any value of the model as JSON text, on one line."""
+    return on_one_line(_encode(value)).decode()
+
+
+def on_one_line(text: bytes) -> bytes:
+    """JSON without line breaks. Verbatim JSON inside can have them, but only between its tokens."""
+    return text.replace(b"\n", b" ").replace(b"\r", b" ") if b"\n" in text or b"\r" in text else text
 
 
 def _split(line: str | bytes | Mapping[str, Any]) -> dict[str, msgspec.Raw]:
     try:
         text = line if isinstance(line, str | bytes) else _encode(line)
+        if isinstance(text, bytes):
+            text.decode()  # The decoder does not look into what it leaves for later.
         return msgspec.json.decode(text, type=dict[str, msgspec.Raw])
     except (msgspec.DecodeError, UnicodeError, RecursionError, TypeError, OverflowError) as error:
         raise InvalidInput(
