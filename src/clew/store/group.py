@@ -12,6 +12,8 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 MOST = 256
 GATHER_SECONDS = 0.0003
+# How many rounds at most go by before those of the last one are waited for again.
+LONGEST_PAUSE = 32
 
 
 class Group(Generic[T]):
@@ -24,6 +26,9 @@ class Group(Generic[T]):
         self._waiting: deque[_Place[T]] = deque()
         self._expected = 0
         self._led = False
+        # Rounds to go before anybody is waited for, and how many there will be if that is in vain again.
+        self._pause = 0
+        self._next_pause = 1
 
     def submit(self, request: T) -> None:
         """Return once the request was carried out; `commit` keeps each outcome in its request."""
@@ -60,12 +65,21 @@ class Group(Generic[T]):
     def _take(self) -> "list[_Place[T]]":
         """Everybody who waits, after a moment for those of the last round to come back.
 
-        Without that moment rounds of one and of many alternate, and half of the commits are not shared.
+        Without that moment rounds of one and of many alternate, and half of the commits are not shared. Where callers
+        meet only by chance nobody comes back, and they are waited for less and less often.
         """
         with self._mutex:
-            if len(self._waiting) < self._expected - 1:
+            there = len(self._waiting)
+            if self._pause:
+                self._pause -= 1
+            elif there < self._expected - 1:
                 self._expected -= 1
                 self._gathered.wait(GATHER_SECONDS)
+                if len(self._waiting) > there:
+                    self._next_pause = 1
+                else:
+                    self._pause = self._next_pause
+                    self._next_pause = min(2 * self._next_pause, LONGEST_PAUSE)
             places = [self._waiting.popleft() for _ in range(min(len(self._waiting), MOST))]
             self._expected = len(places) + 1
         return places
