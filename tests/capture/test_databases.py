@@ -353,3 +353,28 @@ def test_what_was_erased_is_not_captured_again(plane: Plane, person: Path) -> No
     plane.client.call("erase", session=session, with_forks=True)
     say(path, 1, "again")
     assert first(capture(plane, person)).status == "erased"
+
+
+def test_an_archived_session_goes_on_in_a_fork(plane: Plane, person: Path) -> None:
+    path = made(opencode(person))
+    go_on(path)
+    archived = first(capture(plane, person)).session
+    words = said(plane, archived)
+    plane.client.call("close", session=archived)
+    plane.client.call("archive", session=archived)
+    for number in (1, 2):
+        say(path, number, f"word {number}")
+        fork = first(capture(plane, person)).session
+        assert said(plane, fork) == [*words, *(f"word {i + 1}" for i in range(number))]
+    assert said(plane, archived) == words
+    assert [(one.id, one.parent) for one in plane.sessions() if one.parent] == [(fork, archived)]
+    assert {one.status for one in capture(plane, person)} == {"same"}
+
+
+def test_a_subagent_in_a_database_names_who_called_it(plane: Plane, person: Path) -> None:
+    made(opencode(person))
+    reports = capture(plane, person)
+    parent = first(reports).session
+    [child] = [one.session for one in reports if one.session != parent]
+    assert plane.client.call("show", session=child).subagent_of == parent
+    assert plane.client.call("show", session=parent).subagents == [child]

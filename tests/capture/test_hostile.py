@@ -401,21 +401,6 @@ def test_a_session_that_somebody_holds_is_reported_and_captured_next_time(plane:
     assert (report.status, report.records) == ("grown", len(claude.story()) + 1)
 
 
-def test_an_archived_session_is_reported_and_the_others_are_captured(plane: Plane, person: Path) -> None:
-    path = claude.transcript(person)
-    path.write_bytes(claude.lines(claude.story()))
-    session = only(plane, person).session
-    plane.client.call("close", session=session)
-    plane.client.call("archive", session=session)
-    good(person)
-    with path.open("ab") as file:
-        file.write(claude.lines([claude.says("u3", "a5", "one more")]))
-    [report] = [one for one in capture(plane, person) if OTHER not in one.path]
-    assert report.status == "failed"
-    assert "archived" in str(report.error)
-    well(plane, person)
-
-
 def test_a_closed_session_stays_closed_when_nothing_new_was_said(plane: Plane, person: Path) -> None:
     path = claude.transcript(person)
     path.write_bytes(claude.lines(claude.story()))

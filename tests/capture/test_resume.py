@@ -2,6 +2,9 @@
 
 import json
 import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +12,13 @@ import pytest
 
 from clew.client import Plane
 from clew.model.conversation import conversation
-from clew.model.errors import InvalidInput, Lossy
-from clew.model.events import CallMade, Event, MessageAdded
+from clew.model.errors import InvalidInput, Lossy, StoreError
+from clew.model.events import CallMade, Event, MessageAdded, SessionClosed
 from clew.runtimes.rounds import Answer, Prompt, Results, output_text, rounds, text_of
 from clew.service.capture import Captured
 from clew.service.materialise import Materialised
 from support import claude
+from support.children import environment
 from support.planes import plane_on
 
 WRITABLE = ["claude-code", "codex", "copilot-cli", "gemini-cli", "pi", "qwen-code"]
@@ -218,7 +222,9 @@ def test_a_session_too_long_for_the_target_is_cut_at_a_turn_with_a_brief_in_fron
         "append", session=report.session, drafts=[{"kind": "fact_learned", "fact": "f", "text": "the port is 4711"}]
     )
     made = materialise(plane, report.session, "codex", cwd=str(elsewhere))
-    [cut] = [one for one in made.fidelity.adapted if one.what == "turns too many"]
+    [cut] = made.fidelity.dropped
+    with pytest.raises(Lossy, match=f"{cut.count} turns"):
+        materialise(plane, report.session, "codex", cwd=str(elsewhere), strict=True)
     assert cut.count > 5
     rows = [json.loads(line)["payload"] for line in Path(made.files[0]).read_bytes().splitlines()]
     texts = [row["content"][0]["text"] for row in rows if row.get("type") == "message"]
@@ -305,3 +311,66 @@ def test_a_session_made_by_hand_can_go_on_in_a_program(plane: Plane, elsewhere: 
     made = materialise(plane, opened.id, "claude-code", cwd=str(elsewhere))
     assert made.fidelity.carried == {"prompts": 1, "calls": 1, "results": 1}
     assert "why does it lock?" in Path(made.files[0]).read_text()
+
+
+# A resume in a process of its own, which ends itself when the native file is about to be in its place, or just is.
+KILLED = """
+import os, signal, sys
+from support.planes import plane_on
+
+url, session, when = sys.argv[1:]
+put = os.replace
+
+def ending(source, target):
+    if when == "after":
+        put(source, target)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+os.replace = ending
+with plane_on(url) as plane:
+    plane.client.call("materialise", session=session, runtime="codex")
+"""
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_resume_that_is_killed_leaves_no_stranger(
+    plane: Plane, session: str, store_url: str, elsewhere: Path, when: str
+) -> None:
+    argv = [sys.executable, "-c", KILLED, store_url, session, when]
+    assert subprocess.run(argv, env=environment(), check=False).returncode == -signal.SIGKILL
+    with plane_on(store_url) as other:
+        assert {one.status for one in captured(other, elsewhere, "codex")} <= {"same"}
+        [fork] = [one for one in other.sessions() if one.id != session]
+        assert (fork.parent, told(other, fork.id)) == (session, told(other, session))
+        # What is left of it can be gone on with, with its file or without.
+        made = materialise(other, fork.id, "codex")
+        assert (made.session, len(list(elsewhere.rglob("*.jsonl")))) == (fork.id, 1)
+        _go_on(Path(made.files[0]), "codex", "and what now?")
+        assert [one.session for one in captured(other, elsewhere, "codex")] == [fork.id]
+        assert told(other, fork.id) == [*told(other, session), ("user", "and what now?")]
+
+
+def test_a_file_that_cannot_be_written_leaves_a_closed_fork_that_says_so(
+    plane: Plane, session: str, elsewhere: Path
+) -> None:
+    (elsewhere / ".codex").mkdir()
+    (elsewhere / ".codex/sessions").write_text("not a folder")
+    with pytest.raises(StoreError, match="cannot write"):
+        materialise(plane, session, "codex")
+    [fork] = [one for one in plane.sessions() if one.id != session]
+    assert (fork.parent, fork.state) == (session, "closed")
+    [closed] = [one.body for one in events(plane, fork.id) if isinstance(one.body, SessionClosed)]
+    assert (closed.outcome, "cannot write" in closed.summary) == ("failed", True)
+
+
+def test_a_fork_that_was_archived_goes_on_in_another(plane: Plane, session: str, elsewhere: Path) -> None:
+    made = materialise(plane, session, "codex", cwd=str(elsewhere))
+    plane.client.call("close", session=made.session)
+    plane.client.call("archive", session=made.session)
+    _go_on(Path(made.files[0]), "codex", "and what now?")
+    [report] = captured(plane, elsewhere, "codex")
+    assert told(plane, report.session) == [*told(plane, session), ("user", "and what now?")]
+    assert {one.id: one.parent for one in plane.sessions()}[report.session] == made.session
+    # Its own file is the one to go on with.
+    again = materialise(plane, report.session, "codex", cwd=str(elsewhere))
+    assert (again.session, again.files) == (report.session, made.files)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import shlex
 import signal
 import subprocess
@@ -17,6 +18,7 @@ import pytest
 
 from cli.conftest import Clew
 from support import claude
+from support.fake_secrets import KINDS
 
 CLAUDE = claude.SESSION
 
@@ -101,6 +103,20 @@ def test_resume_prints_the_command_and_what_became_of_the_session(clew: Clew, se
     assert all(Path(path).is_file() for path in made["files"])
 
 
+def test_a_command_to_resume_has_nothing_in_it_that_a_terminal_obeys(clew: Clew, tmp_path: Path) -> None:
+    folder = f"{tmp_path}/\x1b]0;o'wned\x07shop"
+    path = tmp_path / "evil.jsonl"
+    path.write_bytes(claude.lines({**one, "cwd": folder} if "cwd" in one else one for one in claude.story()))
+    report, _ = clew("import", str(path), "--json").objects
+    done = clew("resume", report["session"], "--in", "codex", "--print", HOME=str(tmp_path), CODEX_HOME="")
+    assert done.code == 0
+    assert not {"\x1b", "\x07"}.intersection(done.out + done.err)
+    told = subprocess.run(
+        ["bash", "-c", f'cd() {{ printf %s "$1"; exit; }}; {done.out}'], capture_output=True, check=True
+    )
+    assert told.stdout.decode() == folder
+
+
 def test_resume_runs_the_program_and_captures_what_it_did(clew: Clew, session: str, tmp_path: Path) -> None:
     """A stand-in for the program: it appends to the session it is told to resume, as the real one does."""
     home, programs = tmp_path / "new", tmp_path / "bin"
@@ -168,6 +184,27 @@ def test_every_export_can_be_imported_again(clew: Clew, session: str, tmp_path: 
     assert said(events) == said(clew("show", session, "--events", "--json").objects)
 
 
+def test_export_says_what_became_of_the_session_and_strict_refuses_to_lose_any(clew: Clew, session: str) -> None:
+    done = clew("export", session, "--as", "copilot")
+    assert (done.code, done.out.startswith('{"type":"session"')) == (0, True)
+    assert "carried: 2 prompts, 2 answers, 2 calls, 2 results" in done.err
+    assert "dropped: 1 thinking (the interchange has no word for it)" in done.err
+    refused = clew("export", session, "--as", "copilot", "--strict", "--json")
+    assert (refused.code, refused.out, refused.error["error"]) == (4, "", "lossy")
+    assert clew("export", session, "--as", "markdown", "--strict").code == 0
+
+
+@pytest.mark.parametrize("form", ["native", "markdown", "atif"])
+def test_export_as_json_is_one_object_with_the_text_in_it(clew: Clew, session: str, tmp_path: Path, form: str) -> None:
+    [shown] = clew("export", session, "--as", form, "--json").objects
+    assert (shown["file"], shown["bytes"]) == (None, len(shown["text"].encode()))
+    assert "Zwei Dateien" in shown["text"]
+    [written] = clew("export", session, "--as", form, "--out", f"{tmp_path / 'out'}/", "--json").objects
+    assert "text" not in written
+    assert written["fidelity"] == shown["fidelity"]
+    assert set(shown["fidelity"]) == {"carried", "adapted", "dropped", "stayed"}
+
+
 def said(events: list[dict[str, Any]]) -> list[str]:
     texts = [event.get("text") or "" for event in events if event["kind"] == "message_added"]
     return [text for text in texts if text] + [
@@ -231,6 +268,18 @@ def test_connect_leaves_broken_settings_alone(clew: Clew, tmp_path: Path) -> Non
     done = clew("connect", "claude-code", "--yes", HOME=str(tmp_path), CLAUDE_CONFIG_DIR="")
     assert done.code == 2
     assert settings.read_text() == "{ not json"
+    assert str(settings) in done.err
+
+
+def test_a_hook_knows_a_home_of_ones_own(clew: Clew, tmp_path: Path) -> None:
+    """A program may start it without a person's variables."""
+    for home, own in ((tmp_path / ".clew", ""), (tmp_path / "my own", f"--home '{tmp_path}/my own' ")):
+        mine = {"HOME": str(tmp_path), "CLAUDE_CONFIG_DIR": "", "CLEW_HOME": str(home)}
+        assert clew("connect", "claude-code", "--yes", **mine).code == 0
+        hooks = json.loads((tmp_path / ".claude/settings.json").read_text())["hooks"]
+        lines = [hook["command"] for groups in hooks.values() for group in groups for hook in group["hooks"]]
+        assert len(lines) == len(hooks)
+        assert all(f"hook.py {own}" in line and ("--home" in line) == bool(own) for line in lines)
 
 
 def test_a_program_without_hooks_says_what_to_do_instead(clew: Clew) -> None:
@@ -253,6 +302,96 @@ def test_what_a_hook_reports_is_captured_and_briefed(clew: Clew, person: Path, h
     [brief] = (home / "briefs").glob("*.txt")
     assert "Session: Files" in brief.read_text()
     assert "Done." in brief.read_text()
+
+
+def reported(home: Path, runtime: str) -> None:
+    """A note as a hook of this program leaves it."""
+    (home / "spool").mkdir(parents=True, exist_ok=True)
+    home.chmod(0o700)
+    (home / "spool" / f"{runtime}-1-1.json").write_text(json.dumps({"runtime": runtime, "event": "Stop"}) + "\n")
+
+
+def too_large(person: Path, name: str = "session-2026-11-15-gem") -> Path:
+    """A file that no capture takes."""
+    path = person / ".gemini/tmp/app/chats" / f"{name}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch()
+    os.truncate(path, 300 * 1024 * 1024)
+    return path
+
+
+def ailments(clew: Clew) -> list[str]:
+    """What `clew doctor` says about captures in the background."""
+    done = clew("doctor", "--json")
+    found = [one for one in done.objects if one["what"] == "capture"]
+    assert done.code == (not all(one["ok"] for one in found))
+    return [f"{one['found']} -> {one['advice']}" for one in found if not one["ok"]]
+
+
+@pytest.mark.parametrize("way", [("capture", "--spool"), ("watch",)])
+def test_a_capture_in_the_background_that_fails_is_told_by_doctor_until_one_succeeds(
+    clew: Clew, person: Path, home: Path, way: tuple[str, ...]
+) -> None:
+    path = too_large(person)
+    reported(home, "gemini-cli")
+    mine = {"HOME": str(person), "CLAUDE_CONFIG_DIR": "", "XDG_DATA_HOME": ""}
+    assert clew(*way, **mine).code == 0
+    [ailment] = ailments(clew)
+    assert all(word in ailment for word in (str(path), "314,572,800 bytes", "`clew capture --runtime gemini-cli`"))
+    assert "!! capture" in clew("doctor").out
+    assert (home / "capture-failed.json").stat().st_mode & 0o777 == 0o600
+    # That another program's sessions were captured says nothing about this one's.
+    reported(home, "claude-code")
+    assert clew("capture", "--spool", **mine).code == 0
+    assert [str(path) in one for one in ailments(clew)] == [True]
+    path.unlink()
+    reported(home, "gemini-cli")
+    assert clew(*way, **mine).code == 0
+    assert ailments(clew) == []
+
+
+def test_a_capture_by_hand_that_succeeds_settles_what_failed_in_the_background(
+    clew: Clew, person: Path, home: Path, tmp_path: Path
+) -> None:
+    path, mine = too_large(person), {"HOME": str(person), "CLAUDE_CONFIG_DIR": "", "XDG_DATA_HOME": ""}
+    reported(home, "gemini-cli")
+    clew("capture", "--spool", **mine)
+    assert str(path) in clew("capture", "--runtime", "gemini-cli", **mine).err
+    clew("capture", "--home", str(tmp_path / "elsewhere"))
+    assert ailments(clew)
+    path.unlink()
+    clew("capture", **mine)
+    assert ailments(clew) == []
+
+
+def test_what_is_left_of_a_failure_has_no_secrets_and_a_store_out_of_reach_is_one(
+    clew: Clew, person: Path, home: Path, tmp_path: Path
+) -> None:
+    secret = KINDS["GITHUB_TOKEN"](random.Random(1))
+    too_large(person, f"session-{secret}")
+    reported(home, "gemini-cli")
+    clew("capture", "--spool", HOME=str(person))
+    assert secret not in (home / "capture-failed.json").read_text()
+    (tmp_path / "letter.db").write_bytes(b"this is not a database, it is a letter" * 100)
+    reported(home, "claude-code")
+    clew("capture", "--spool", HOME=str(person), CLEW_STORE=f"sqlite:///{tmp_path / 'letter.db'}")
+    ailment, other = ailments(clew)
+    assert "***" in ailment
+    assert "letter.db is damaged or is not a clew database" in other
+
+
+def test_subagents_are_told_apart_and_linked_with_who_called_them(clew: Clew, person: Path, session: str) -> None:
+    path = claude.transcript(person).with_suffix("") / "subagents/agent-1.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(claude.lines([claude.says("s", None, "look into it", isSidechain=True, agentId="1")]))
+    clew("capture", "--home", str(person))
+    [child] = [one["id"] for one in clew("sessions", "--json").objects if one["id"] != session]
+    assert [line.split()[-4:] for line in clew("sessions").out.splitlines() if child[:10] in line] == [
+        ["subagent:", "look", "into", "it"]
+    ]
+    assert f"subagent of  {session}" in clew("show", child).out
+    assert f"subagent     {child}" in clew("show", session).out
+    assert clew("show", session, "--json").objects[0]["subagents"] == [child]
 
 
 def test_watch_captures_what_comes_until_it_is_interrupted(person: Path, home: Path) -> None:

@@ -33,7 +33,7 @@ PLAIN: dict[str, Any] = {
         "failed label scopes days rights issuer subject instructions tools place match_runtime match_path match_name "
         "tokens usd unlimited scope evidence why rejected next open operation allowed content checkpoint "
         "kind rule ruling older newer with_content checkpoints keys parent_source events blobs "
-        "large data stretches start".split()
+        "large data stretches start strict".split()
     ),
 }  # fmt: skip
 

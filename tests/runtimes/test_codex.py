@@ -150,7 +150,7 @@ def test_a_fork_holds_its_own_part_and_names_its_parent() -> None:
     data = fixture("fork.jsonl")
     who = RUNTIME.formats[0].identify(PurePath("rollout-x.jsonl"), data.split(b"\n")[0])
     assert who.native == "01a1e3d1-768e-73d1-9d6d-7c6b45692ec6"
-    assert who.parent == "01a1e3cd-643e-7fa2-8e42-5173f1641ad2"
+    assert (who.fork_of, who.parent) == ("01a1e3cd-643e-7fa2-8e42-5173f1641ad2", "")
     drafts = read("codex", data).drafts
     assert isinstance(drafts[0].body, RuntimeAttached)
     kept = drafts[1].body
@@ -164,7 +164,7 @@ def test_what_follows_a_revert_is_a_session_of_its_own_that_codex_knows_by_the_f
     path = f"rollout-2026-11-16T10-01-57-{thread}_01a1e3ce-669f-72e2-83d4-51ae5354ce10.jsonl"
     data = fixture("reverted.jsonl")
     who = RUNTIME.formats[0].identify(PurePath(path), data.split(b"\n")[0])
-    assert (who.native, who.parent) == (f"{thread}_01a1e3ce-669f-72e2-83d4-51ae5354ce10", thread)
+    assert (who.native, who.fork_of) == (f"{thread}_01a1e3ce-669f-72e2-83d4-51ae5354ce10", thread)
     assert [one.native for one in told(read("codex", data, path=path).drafts, RuntimeAttached)] == [thread]
     assert RUNTIME.writer is not None
     assert RUNTIME.writer.resume(who.native, path).argv == ["codex", "resume", thread]

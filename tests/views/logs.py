@@ -75,7 +75,7 @@ BODIES = st.one_of(
 )  # fmt: skip
 TIMES = st.none() | st.integers(0, 5).map(lambda number: 1_700_000_000_000_000 + number * HOUR_US // 2)
 DRAFTS = st.builds(
-    Draft, body=BODIES, source=st.none() | st.sampled_from(["s1", "s2", "s3"]),
+    Draft, body=BODIES, source=st.none() | st.sampled_from(["s1", "s2", "s3", "r1~a", "r1~b", "r2~a"]),
     said_at=TIMES | st.integers(-(2**63) + 1, 2**63 - 1),
 )  # fmt: skip
 STEPS = st.one_of(
@@ -207,13 +207,18 @@ def check_against_log(store: Store, views: Views) -> None:
             continue
         own = list(store.own_events(session, upto=head.head))
         bodies = [event.body for event in own]
+        # Of the versions of one record the first counts.
+        told = {
+            (event.kind, event.source.partition("~")[0] if "~" in (event.source or "") else event.seq): event.body
+            for event in reversed(own)
+        }.values()
         lines[key] = (
             session.id,
             head.state,
             len(own),
-            sum(isinstance(body, MessageAdded) and body.role == "user" and not body.side for body in bodies),
-            sum(isinstance(body, CallMade) for body in bodies),
-            sum(isinstance(body, CallReturned) and body.failed for body in bodies),
+            sum(isinstance(body, MessageAdded) and body.role == "user" and not body.side for body in told),
+            sum(isinstance(body, CallMade) for body in told),
+            sum(isinstance(body, CallReturned) and body.failed for body in told),
         )
         passages += [(key, event.seq) for event in own if passage_of(event.body)]
         used = [event for event in own if isinstance(event.body, SPENDING) and event.body.usage is not None]

@@ -20,9 +20,10 @@ FAR = 2**62
 # Three tables as a year of work fills them: hours, sessions, words of all kinds of rarity, and tags.
 FILL = """
 INSERT INTO listing (session, project, id, title, agent, person, runtime, machine, folder, state, outcome, events,
-    turns, calls, errors, began_at, said_at, kept_at, last_at, private)
+    turns, calls, errors, began_at, said_at, kept_at, last_at, private, called_by)
 SELECT n, n % 7, 'id' || n, 'title', 'agent' || n % 20, 'person:' || n % 5, 'runtime' || n % 8, 'machine' || n % 3,
-    '', (ARRAY['active', 'paused', 'closed'])[n % 3 + 1], '', 9, 3, 3, n % 2, n * 1000, n * 1000, n * 1000, n * 1000, 0
+    '', (ARRAY['active', 'paused', 'closed'])[n % 3 + 1], '', 9, 3, 3, n % 2, n * 1000, n * 1000, n * 1000, n * 1000, 0,
+    CASE n % 9 WHEN 0 THEN 'native' || n % 90 ELSE '' END
 FROM generate_series(1, 3000) AS n;
 INSERT INTO touched (session, type, what, name, read, written, read_seq, written_seq, last_at)
 SELECT n % 3000, 'file', 'src/file' || n || '.py', 'file' || n % 900 || '.py', 1, 0, 1, 0, n
@@ -69,6 +70,7 @@ STATEMENTS: dict[str, list[dict[str, Any]]] = {
         )
     ],
     "listing_of": [{"session": 7}],
+    "listing_called_by": [{"native": "native9", "runtime": "runtime3", "limit": 100, **more} for more in ({}, REACH)],
     "touched_by_name": [
         {"name": "file7.py", "limit": 50, **more}
         for more in ({}, {"type": "file"}, {"project": 3}, {"limit": 100_000}, REACH)
@@ -78,7 +80,7 @@ STATEMENTS: dict[str, list[dict[str, Any]]] = {
 }  # fmt: skip
 INDEXES = {
     "hits": "passage_words", "hits_count": "passage_words", "touched_by_name": "touched_name",
-    "passage_spilled": "passage_spilled",
+    "passage_spilled": "passage_spilled", "listing_called_by": "listing_called_by",
 }  # fmt: skip
 # Read from end to end on purpose: usage of all time, for all sessions, and how far each view has come.
 WHOLE = {"listing_all", "spending_times", "views", "views_lock", "words_settle"}

@@ -16,6 +16,7 @@ from clew.service.files import Touching
 from clew.service.search import Found, FoundSession, Place
 from clew.service.sessions import SessionLine
 from clew.service.usage import UsageReport, Used
+from clew.views.contract import origin_of
 
 # What the gutter of a hit takes: its seq, its role and the blanks between.
 GUTTER = 19
@@ -116,7 +117,7 @@ def sessions(found: list[SessionLine]) -> None:
             "agent": one.agent, "project": one.project, "person": one.person.removeprefix("person:"),
             "turns": _number(one.turns), "calls": _number(one.calls),
             "errors": _number(one.errors), "cost": _cost(one.cost_micros) if one.tokens else "",
-            "title": one.title or "(untitled)",
+            "title": ("subagent: " if origin_of(one.metadata).parent else "") + (one.title or "(untitled)"),
         }
         for one in found
     ]  # fmt: skip

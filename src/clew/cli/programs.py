@@ -110,32 +110,29 @@ def commands(json_option: Callable[..., Any], complete_id: Callable[..., Any]) -
     @click.option("--out", "-o", default="", metavar="PATH", help="A file, or a folder for it. [default: stdout]")
     @click.option("--upto", type=int, metavar="SEQ", help="Only up to this event.")
     @click.option("--with-secrets", "secrets", is_flag=True, help="The exact bytes, with the secrets in them.")
+    @click.option("--strict", is_flag=True, help="Refuse if anything would be dropped.")
     @json_option
     @click.pass_obj
     def export(
-        plane: Any, session: str, form: str, out: str, upto: int | None, secrets: bool, as_json: bool
+        plane: Any, session: str, form: str, out: str, upto: int | None, secrets: bool, strict: bool, as_json: bool
     ) -> None:  # fmt: skip
         """Export a session: its native files, or its conversation in a form others read. Secrets are masked."""
-        files = plane.call("export", session=session, form=form, upto=upto, secrets=secrets)
-        if not out:
-            if len(files) > 1:
-                raise InvalidInput(f"the session has {len(files)} native files; name a folder with --out")
-            sys.stdout.buffer.write(files[0].data)
-            sys.stdout.buffer.flush()
-            _masked(files)
-            return
-        written = [_save(out, file.name, file.data, several=len(files) > 1) for file in files]
+        files = plane.call("export", session=session, form=form, upto=upto, secrets=secrets, strict=strict)
+        if not out and len(files) > 1:
+            raise InvalidInput(f"the session has {len(files)} native files; name a folder with --out")
+        written = [_save(out, file.name, file.data, several=len(files) > 1) if out else None for file in files]
         if as_json:
-            print_json(
-                [
-                    {"file": path, "bytes": len(file.data), "masked": file.masked}
-                    for path, file in zip(written, files, strict=True)
-                ]
-            )
-        else:
-            for path in written:
+            print_json([_exported(path, file) for path, file in zip(written, files, strict=True)])
+            return
+        for path, file in zip(written, files, strict=True):
+            if path:
                 click.echo(path)
-            _masked(files)
+            else:
+                sys.stdout.buffer.write(file.data)
+                sys.stdout.buffer.flush()
+            if form != "native":
+                _told(file.fidelity)
+        _masked(files)
 
     @click.command()
     @click.argument("session", metavar="[ID]", required=False, shell_complete=complete_id)
@@ -203,6 +200,10 @@ def _capture(plane: Any, paths: list[str], runtime: str, home: str, *, as_json: 
         reports.append(report)
         if as_json and not (quiet and report.status == "same"):
             print_json({name: getattr(report, name) for name in FIELDS})
+    if not paths and not home and not any(one.error for one in reports):
+        from clew.cli import background
+
+        background.remember(plane.settings.home, runtime, [])
     if as_json and not quiet:
         print_json(totals(reports))
     elif not as_json:
@@ -303,26 +304,42 @@ def _watch(plane: Any, paths: list[str], runtime: str, home: str, *, as_json: bo
 
 def _materialised(made: Any) -> None:
     """What became of the conversation, to a person; the command itself to stdout."""
-    fidelity = made.fidelity
     click.echo(f"session: {made.session}", err=True)
-    carried = ", ".join(_counted(count, name) for name, count in fidelity.carried.items())
-    click.echo(f"carried: {carried or 'nothing'}", err=True)
-    for word, changes in (("adapted", fidelity.adapted), ("dropped", fidelity.dropped)):
-        for one in changes:
-            click.echo(f"{word}: {_counted(one.count, one.what)} ({one.why})", err=True)
+    _told(made.fidelity)
     for path in made.files:
         click.echo(f"file: {plain(path)}", err=True)
     for note in made.notes:
         click.echo(f"note: {plain(note)}", err=True)
+    settings = "".join(f"{name}={_quoted(value)} " for name, value in made.env.items())
+    click.echo(f"cd {_quoted(made.cwd)} && {settings}{' '.join(map(_quoted, made.command))}")
+
+
+def _quoted(word: str) -> str:
+    """A word for the shell; what a terminal would obey is spelled out."""
     import shlex
 
-    words = shlex.join(made.command)
-    settings = " ".join(f"{name}={shlex.quote(value)}" for name, value in made.env.items())
-    click.echo(f"cd {shlex.quote(made.cwd)} && {settings + ' ' if settings else ''}{words}")
+    if plain(word) == word:
+        return shlex.quote(word)
+    spelled = (chr(byte) if 32 <= byte < 127 and byte not in b"'\\" else f"\\x{byte:02x}" for byte in os.fsencode(word))
+    return f"$'{''.join(spelled)}'"
+
+
+def _told(fidelity: Any) -> None:
+    """What was carried, adapted and dropped, to a person."""
+    carried = ", ".join(_counted(count, name) for name, count in fidelity.carried.items())
+    click.echo(f"carried: {carried or 'nothing'}", err=True)
+    for word, changes in (("adapted", fidelity.adapted), ("dropped", fidelity.dropped)):
+        for one in changes:
+            click.echo(f"{word}: {plain(_counted(one.count, one.what))} ({one.why})", err=True)
 
 
 def _counted(count: int, name: str) -> str:
-    return f"{count:,} {name}" if count != 1 else f"1 {name.removesuffix('s')}"
+    if count != 1:
+        return f"{count:,} {name}"
+    noun = name
+    for word in (" of ", " before ", " without "):
+        noun = noun.partition(word)[0]
+    return f"1 {' or '.join(one.removesuffix('s') for one in noun.split(' and '))}{name.removeprefix(noun)}"
 
 
 def _run(plane: Any, made: Any) -> None:
@@ -401,6 +418,17 @@ def _portions(plane: Any, session: str | None, project: str) -> Iterator[Any]:
 
 
 # Export and settings --------------------------------------------------------------------------------------------------
+
+
+def _exported(path: str | None, file: Any) -> dict[str, Any]:
+    """An exported file as one object, with its text where it went to no file."""
+    told = {"file": path, "bytes": len(file.data), "masked": file.masked, "fidelity": file.fidelity}
+    if path:
+        return told
+    try:
+        return {**told, "text": file.data.decode()}
+    except UnicodeDecodeError:
+        raise InvalidInput(f"{file.name} is no text, so it cannot be told as JSON; name a file with --out") from None
 
 
 def _save(out: str, name: str, data: bytes, *, several: bool) -> str:

@@ -45,6 +45,7 @@ def standing(detail: SessionDetail) -> list[tuple[str, str]]:
     if one.parent:
         pairs.append(("forked from", f"{one.parent} at {one.upto}"))
     pairs += [("fork", f"{id} at {upto}") for id, upto in detail.forks]
+    pairs += [("subagent of", detail.subagent_of), *(("subagent", id) for id in detail.subagents)]
     if one.spent_tokens or one.spent_cost_micros or one.budget:
         used = f"{one.spent_tokens:,} tokens, ${one.spent_cost_micros / 1e6:.2f}{_limit(one.budget)}"
         pairs.append(("used", used))
@@ -243,7 +244,7 @@ def findings(found: list[Finding]) -> None:
         click.secho(f" {mark} ", fg=color, bold=True, nl=False)
         click.echo(f"{one.what:<10} {plain(one.found)}")
         if one.advice and not one.ok:
-            click.echo(f"    {'':<10} -> {one.advice}")
+            click.echo(f"    {'':<10} -> {plain(one.advice)}")
 
 
 def runtimes(found: list[Known]) -> None:

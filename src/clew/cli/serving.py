@@ -8,6 +8,7 @@ import click
 
 from clew import app
 from clew.model.errors import InvalidInput
+from clew.model.plain import plain
 
 if TYPE_CHECKING:
     from clew.server.application import Application
@@ -155,24 +156,25 @@ def watch(plane: Any) -> None:
     threading.Thread(target=wait, daemon=True).start()
     there = [str(home) for one in runtimes() if one.home and (home := home_of(one, "")).exists()]
     with flowing(plane):
-        _capture(plane)
+        failed = _capture(plane, [])
         if there:
             for _ in changes(*there, debounce=400, step=100, stop_event=ended, raise_interrupt=False):
-                _capture(plane)
+                failed = _capture(plane, failed)
 
 
-def _capture(plane: Any) -> None:
-    """Capture what is new, and take it into the views."""
-    from clew.model.errors import ClewError
-    from clew.service.capture import chunks
+def _capture(plane: Any, before: list[str]) -> list[str]:
+    """Capture what is new and take it into the views; says what fails, unless it did so before, and returns it."""
+    from clew.cli import background
 
-    try:
-        for portion in chunks(plane.call("capture_find").changed):
-            plane.call("capture", files=portion)
-            while plane.call("views_step").left:
-                pass
-    except ClewError as error:
-        click.echo(f"capture: {error}", err=True)  # The next change tries again.
+    def take_in(_: list[Any]) -> None:
+        while plane.call("views_step").left:
+            pass
+
+    failed = [background.told(one) for one in background.capture(plane, "", take_in)]
+    for text in failed:
+        if text not in before:
+            click.echo(f"capture: {plain(text)}", err=True)
+    return failed
 
 
 # Parts ----------------------------------------------------------------------------------------------------------------

@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
+from clew.cli import background
 from clew.hook import brief_name
 from clew.model.errors import ClewError
-from clew.service.capture import chunks
 from clew.service.folders import replace
 
 
@@ -67,10 +67,7 @@ def _capture(plane: Any, notes: list[Path]) -> None:
             told.append(msgspec.json.decode(path.read_bytes(), type=Note))
         path.unlink(missing_ok=True)
     for runtime in sorted({note.runtime for note in told}):
-        try:
-            finds = plane.call("capture_find", runtime=runtime)
-            for portion in chunks(finds.changed):
-                _brief(plane, plane.call("capture", files=portion))
-            plane.call("views_step", limit=100_000)
-        except ClewError:
-            continue  # Nobody is there to be told; the next capture reports what is still wrong.
+        background.capture(plane, runtime, lambda reports: _brief(plane, reports))
+    # Whoever reads the views next would take in what is left.
+    with suppress(ClewError):
+        plane.call("views_step", limit=100_000)

@@ -157,8 +157,10 @@ def commands(json_option: Callable[..., Any], complete_id: Callable[..., Any]) -
     @json_option
     @click.pass_obj
     def doctor(plane: Plane, as_json: bool) -> None:
-        """Check versions, permissions, free disk, integrity and every digest chain."""
-        found = app.diagnose(plane.settings)
+        """Check versions, permissions, free disk, integrity, every digest chain and captures in the background."""
+        from clew.cli import background
+
+        found = [*app.diagnose(plane.settings), *background.findings(plane.settings.home)]
         if as_json:
             print_json(found)
         else:

@@ -478,7 +478,12 @@ def _summary(compacted: Payload) -> str:
 # Finding and recognising ----------------------------------------------------------------------------------------------
 
 
+_ZSTD = b"\x28\xb5\x2f\xfd"
+
+
 def recognises(path: PurePath, head: bytes) -> bool:
+    if path.name.startswith("rollout-") and path.name.endswith(".jsonl.zst") and head.startswith(_ZSTD):
+        return True
     first = head.lstrip().partition(b"\n")[0]
     if re.search(rb'"type":\s*"session_meta"', first) and b'"payload"' in first:
         return True
@@ -498,7 +503,6 @@ def identify(path: PurePath, first: bytes) -> Identity:
     spawn = meta.source.get("subagent") if isinstance(meta.source, dict) else None
     spawn = spawn.get("thread_spawn") if isinstance(spawn, dict) else None
     parent = meta.parent_thread_id or (spawn.get("parent_thread_id") if isinstance(spawn, dict) else "")
-    parent = parent or meta.forked_from_id or base.get("thread_id") or ""
     native = f"{thread}{name[2]}" if name and name[2] and name[1] == thread else thread
     return Identity(
         native=native,
@@ -617,11 +621,16 @@ RUNTIME = Runtime(
     formats=(
         Format(
             name="rollout",
-            patterns=("sessions/**/rollout-*.jsonl", "archived_sessions/**/rollout-*.jsonl"),
+            patterns=tuple(
+                f"{folder}/**/rollout-*.jsonl{packed}"
+                for folder in ("sessions", "archived_sessions")
+                for packed in ("", ".zst")
+            ),
             recognises=recognises,
             identify=identify,
             read=read,
             state=State,
+            packed=True,
         ),
     ),
     tools={"shell": Tool("exec_command", {"command": "cmd"}), "patch": Tool("apply_patch", {"patch": "input"})},

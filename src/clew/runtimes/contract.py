@@ -20,7 +20,7 @@ missing results, images and other paths have been dealt with before (fit.py); a 
 
 import re
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -86,7 +86,8 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
     """One way in which a program keeps sessions: a file of lines, a document (`split`), or a database (`rows`).
 
     `recognises` and `identify` get the path and the beginning of the file (its first record, for `identify`).
-    `mutable` says that a record can be written again with other content; its events then become revisions.
+    `mutable` says that a record can be written again with other content; its events then become revisions. `packed`
+    says that the program packs files of lines with zstd and puts `.zst` behind their names; its patterns name both.
     """
 
     name: str
@@ -96,6 +97,7 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
     read: Callable[[bytes, str, Any], list[Draft]]
     state: type[msgspec.Struct] = NoState
     mutable: bool = False
+    packed: bool = False
     split: Callable[[bytes], Iterable[Record]] | None = None
     rows: "Rows | None" = None
 
@@ -227,6 +229,10 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True):
 # Beyond the year 9999 no program writes a time; a number like that is something else.
 LATEST_MS = 253_402_300_800_000
 _ODD = re.compile("[^a-zA-Z0-9_.-]+")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# All that a datetime can tell, in microseconds since 1970.
+_EARLIEST = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // timedelta.resolution
+_LATEST = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // timedelta.resolution
 
 
 def opaque(kind: str, record: bytes, source: str, said_at: int | None = None) -> Draft:
@@ -249,7 +255,9 @@ def micros(time: str | float | None) -> int | None:
 
 def iso(at: int) -> str:
     """ISO 8601 with milliseconds and Z, as most programs write it, from microseconds."""
-    return datetime.fromtimestamp(at / 1_000_000, UTC).strftime("%Y-%m-%dT%H:%M:%S.") + f"{at // 1000 % 1000:03d}Z"
+    # A provider's clock can be absurd, and what was said still has to be told.
+    at = min(max(at, _EARLIEST), _LATEST)
+    return (_EPOCH + timedelta(microseconds=at)).isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
 
 
 def raw(value: Any) -> Raw:

@@ -5,20 +5,23 @@ and the report says why. What was never part of the conversation stays in the lo
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from typing import Any
 
 import msgspec
 
-from clew.model.conversation import conversation, model_view
+from clew.model.conversation import SPOKEN, conversation, model_view
 from clew.model.events import (
     CallMade,
     CallReturned,
     Event,
     FilePart,
     ImagePart,
+    MessageAdded,
     Opaque,
     Part,
+    Removed,
     RuntimeAttached,
     TextPart,
     ThinkingPart,
@@ -31,6 +34,10 @@ from clew.runtimes.rounds import Answer, Prompt, Results, Round, output_text, ro
 CHARACTERS_PER_TOKEN = 4
 NO_RESULT = "[No result was recorded: the session ended before this call returned.]"
 NO_BEGINNING = "[The beginning of this session was not recorded.]"
+NOT_SHOWN = "[The earlier part of this session is not shown here.]"
+# Why a body is gone. What was erased does not even tell its kind.
+GONE = {"pruned": "removed by retention", "erased": "erased on request"}
+MAY_HAVE_SPOKEN = {*(body.kind for body in SPOKEN), "erased"}
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,6 +55,67 @@ class Fidelity(msgspec.Struct, frozen=True, kw_only=True):
     adapted: list[Change] = []
     dropped: list[Change] = []
     stayed: dict[str, int] = {}
+
+
+class Tally:
+    """What is adapted and dropped, counted while it happens."""
+
+    def __init__(self) -> None:
+        self._adapted: Counter[tuple[str, str]] = Counter()
+        self._dropped: Counter[tuple[str, str]] = Counter()
+
+    def adapt(self, what: str, count: int, why: str) -> None:
+        if count:
+            self._adapted[what, why] += count
+
+    def drop(self, what: str, count: int, why: str) -> None:
+        if count:
+            self._dropped[what, why] += count
+
+    def drop_removed(self, events: list[Event], view: Callable[[list[Event]], list[Event]]) -> None:
+        """What would be in this view of the events if its body were still there."""
+        for how in {one.body.how: None for one in events if isinstance(one.body, Removed)}:
+            with_them = [_as_if_said(event, how) for event in events]
+            self.drop("events", len(view(with_them)) - len(view(events)), GONE.get(how, how))
+
+    def fidelity(self, carried: dict[str, int], stayed: dict[str, int]) -> Fidelity:
+        return Fidelity(
+            carried={name: count for name, count in carried.items() if count},
+            adapted=_changes(self._adapted),
+            dropped=_changes(self._dropped),
+            stayed=stayed,
+        )
+
+
+def _as_if_said(event: Event, how: str) -> Event:
+    body = event.body
+    if isinstance(body, Removed) and body.how == how and body.kind in MAY_HAVE_SPOKEN:
+        return msgspec.structs.replace(event, body=MessageAdded(role="user"))
+    return event
+
+
+def sides_of(events: list[Event], spoken: list[Event]) -> int:
+    """How much was said beside the conversation."""
+    return len(conversation(events, sides=True)) - len(spoken)
+
+
+def opaque_of(events: list[Event]) -> dict[str, int]:
+    """How many of each kind the log keeps that no other program could read."""
+    return dict(Counter(event.kind for event in events if isinstance(event.body, Opaque)))
+
+
+def counted(found: Iterable[Round]) -> Counter[str]:
+    """What a conversation is made of."""
+    made = Counter[str]()
+    for one in found:
+        if isinstance(one, Prompt):
+            made["prompts"] += 1
+        elif isinstance(one, Results):
+            made["results"] += len(one.returns)
+        else:
+            made["answers"] += any(isinstance(part, TextPart) for part in one.parts)
+            made["calls"] += len(one.calls)
+    return made
 
 
 class Fitted(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,55 +157,38 @@ class _Fit:
             }
             for name, of in tools.items()
         }
-        self._adapted: Counter[tuple[str, str]] = Counter()
-        self._dropped: Counter[tuple[str, str]] = Counter()
+        self._tally = Tally()
+        self._closed: set[str] = set()
 
     def run(self, events: list[Event]) -> Fitted:
         spoken = conversation(events)
-        sides = len(conversation(events, sides=True)) - len(spoken)
-        self._drop("messages of subagents", sides, "they were said beside the conversation, not in it")
+        sides = sides_of(events, spoken)
+        self._tally.drop("messages of subagents", sides, "they were said beside the conversation, not in it")
+        self._tally.drop_removed(events, model_view)
         seen = model_view(events)
         covered = len(spoken) - len(seen)
-        self._adapt("messages before a compaction", covered, "the summary the session made stands for them")
+        self._tally.adapt("messages before a compaction", covered, "the summary the session made stands for them")
         found = rounds(self._translated(events, seen))
         found = [one for one in map(self._round, found) if one is not None]
         found = self._paired(found)
         if self._rehoming is not None:
             found = self._rehoming.rounds(found)
-            self._adapt("paths", self._rehoming.count, "the project lives elsewhere now")
+            self._tally.adapt("paths", self._rehoming.count, "the project lives elsewhere now")
+        kept = self._last_that_fit(found)
+        carried = self._carried(kept)
         if self._flatten:
-            found = self._as_text(found)
-        found = self._cut(found)
-        if found and not isinstance(found[0], Prompt):
-            found.insert(0, Prompt(key="0", at=found[0].at, parts=(TextPart(text=NO_BEGINNING),)))
-            self._adapt("beginning", 1, "a conversation has to begin with a prompt")
-        return Fitted(rounds=found, fidelity=self._fidelity(found, events))
+            kept = self._as_text(kept)
+        kept = [*self._beginning(found, kept), *kept]
+        return Fitted(rounds=kept, fidelity=self._tally.fidelity(carried, opaque_of(events)))
 
-    def _fidelity(self, found: list[Round], events: list[Event]) -> Fidelity:
-        carried = Counter[str]()
-        for one in found:
-            if isinstance(one, Prompt):
-                carried["prompts"] += 1
-            elif isinstance(one, Results):
-                carried["results"] += len(one.returns)
-            else:
-                carried["answers"] += any(isinstance(part, TextPart) for part in one.parts)
-                carried["calls"] += len(one.calls)
-        stayed = Counter(event.kind for event in events if isinstance(event.body, Opaque))
-        return Fidelity(
-            carried={name: count for name, count in carried.items() if count},
-            adapted=_changes(self._adapted),
-            dropped=_changes(self._dropped),
-            stayed=dict(stayed),
+    def _carried(self, kept: list[Round]) -> dict[str, int]:
+        """What gets there as it is: neither the notes that close calls, nor calls and results that are told as text."""
+        carried = counted(kept)
+        carried["results"] -= sum(
+            back.call in self._closed for one in kept if isinstance(one, Results) for back in one.returns
         )
-
-    def _adapt(self, what: str, count: int, why: str) -> None:
-        if count:
-            self._adapted[what, why] += count
-
-    def _drop(self, what: str, count: int, why: str) -> None:
-        if count:
-            self._dropped[what, why] += count
+        told = ("calls", "results") if self._flatten else ()
+        return {name: count for name, count in carried.items() if name not in told}
 
     # Calls in the target's words --------------------------------------------------------------------------------------
 
@@ -158,14 +209,14 @@ class _Fit:
         common, words = self._common.get(runtime, {}).get(call.tool, ("", {}))
         own = self._target.tools.get(common)
         if own is None:
-            self._adapt("calls of foreign tools", 1, f"{self._target.title} has no such tool; the name was kept")
+            self._tally.adapt("calls of foreign tools", 1, f"{self._target.title} has no such tool; the name was kept")
             return call
         values = msgspec.json.decode(call.input)
         if not isinstance(values, dict):
             return call
         named = {own.arguments.get(words.get(name, ""), name): value for name, value in values.items()}
         if (call.tool, list(values)) != (own.name, list(named)):
-            self._adapt("tool names", 1, f"written as {self._target.title} names them")
+            self._tally.adapt("tool names", 1, f"written as {self._target.title} names them")
         return msgspec.structs.replace(call, tool=own.name, input=raw(named))
 
     # Parts a target cannot take ---------------------------------------------------------------------------------------
@@ -174,12 +225,12 @@ class _Fit:
         if isinstance(one, Results):
             if self._target.writer is not None and not self._target.writer.failures:
                 failed = sum(back.failed for back in one.returns)
-                self._adapt("marks of failed calls", failed, f"{self._target.title} has none; the output tells")
+                self._tally.adapt("marks of failed calls", failed, f"{self._target.title} has none; the output tells")
             backs = tuple(msgspec.structs.replace(back, parts=self._parts(back.parts)) for back in one.returns)
             return msgspec.structs.replace(one, returns=backs)
         if isinstance(one, Prompt):
             if one.role != "user":
-                self._adapt(f"{one.role} messages", 1, "carried as the user's words")
+                self._tally.adapt(f"{one.role} messages", 1, "carried as the user's words")
             prompt = self._parts(one.parts)
             return msgspec.structs.replace(one, parts=prompt, role="user") if prompt else None
         answer = tuple(
@@ -194,11 +245,11 @@ class _Fit:
 
     def _part(self, part: Part) -> Part | None:
         if isinstance(part, ThinkingPart):
-            self._drop("thinking", 1, "its signature only holds for the provider that made it")
+            self._tally.drop("thinking", 1, "its signature only holds for the provider that made it")
             return None
         writer = self._target.writer
         if isinstance(part, ImagePart | FilePart) and not (isinstance(part, ImagePart) and writer and writer.images):
-            self._adapt("images and files", 1, f"{self._target.title} gets a note in their place")
+            self._tally.adapt("images and files", 1, f"{self._target.title} gets a note in their place")
             return TextPart(text=f"[{part.media_type or 'file'} {part.name or part.blob[:12]}, kept in clew]")
         return None if isinstance(part, TextPart) and not part.text else part
 
@@ -207,7 +258,7 @@ class _Fit:
         value = msgspec.json.decode(call.input)
         if isinstance(value, dict):
             return call
-        self._adapt("arguments", 1, "arguments that were no object were put into one")
+        self._tally.adapt("arguments", 1, "arguments that were no object were put into one")
         return msgspec.structs.replace(call, input=raw({"input": value}))
 
     # Calls and results in pairs ---------------------------------------------------------------------------------------
@@ -231,7 +282,7 @@ class _Fit:
                 continue
             paired += self._with_results(one, results, at, used)
         orphans = sum(len(backs) - min(used[call], len(backs)) for call, backs in results.items())
-        self._drop("results without a call", orphans, "the call they answer is not in the conversation")
+        self._tally.drop("results without a call", orphans, "the call they answer is not in the conversation")
         return paired
 
     def _with_results(
@@ -246,15 +297,16 @@ class _Fit:
                 continue
             number = used[part.call]
             used[part.call] += 1
+            name = part.call if part.call and not number else f"{part.call or 'call'}_{number + 1}"
             own = results.get(part.call, [])[number : number + 1]
             if not own:
-                self._adapt("calls without a result", 1, "closed with a note that none was recorded")
+                self._tally.adapt("calls without a result", 1, "closed with a note that none was recorded")
+                self._closed.add(name)
                 own = [CallReturned(call=part.call, output=raw(NO_RESULT), failed=True)]
             else:
                 when = max(when, at[part.call].at)
-            name = part.call if part.call and not number else f"{part.call or 'call'}_{number + 1}"
             if name != part.call:
-                self._adapt("call ids", 1, "two calls had the same id")
+                self._tally.adapt("call ids", 1, "two calls had the same id")
             parts.append(msgspec.structs.replace(part, call=name))
             backs.append(msgspec.structs.replace(own[0], call=name))
         return [
@@ -270,39 +322,45 @@ class _Fit:
         for one in found:
             if isinstance(one, Answer):
                 parts = tuple(_told(part) if isinstance(part, CallMade) else part for part in one.parts)
-                self._adapt("calls", len(one.calls), "told as text, as asked")
+                self._tally.adapt("calls", len(one.calls), "told as text, as asked")
                 told.append(msgspec.structs.replace(one, parts=parts))
             elif isinstance(one, Results):
-                texts = [TextPart(text=f"[result of call {back.call}]\n{output_text(back)}") for back in one.returns]
-                self._adapt("results", len(texts), "told as text, as asked")
-                told.append(Prompt(key=one.key, at=one.at, parts=tuple(texts)))
+                self._tally.adapt("results", len(one.returns), "told as text, as asked")
+                told.append(Prompt(key=one.key, at=one.at, parts=tuple(chain.from_iterable(map(_retold, one.returns)))))
             else:
                 told.append(one)
         return told
 
     # Too long for the target ------------------------------------------------------------------------------------------
 
-    def _cut(self, found: list[Round]) -> list[Round]:
-        """The last turns that fit, with what must not be forgotten in front of them."""
+    def _last_that_fit(self, found: list[Round]) -> list[Round]:
+        """The last turns the target has room for, and one in any case."""
         writer = self._target.writer
         room = (writer.context_tokens if writer else 100_000) * CHARACTERS_PER_TOKEN
         if sum(map(_length, found)) <= room:
             return found
         room -= len(self._brief) + 2000
-        starts = [i for i, one in enumerate(found) if isinstance(one, Prompt)]
+        starts = [i for i, one in enumerate(found) if not i or isinstance(one, Prompt)]
         used, first = 0, len(found)
         for start, end in reversed(list(zip(starts, [*starts[1:], len(found)], strict=True))):
             used += sum(map(_length, found[start:end]))
             if used > room and first < len(found):
                 break
             first = start
-        self._adapt(
-            "turns too many", sum(start < first for start in starts),
-            f"longer than the context of {self._target.title}: the last were carried, a brief stands for the rest",
-        )  # fmt: skip
-        words = f"[The earlier part of this session is not shown here.]\n\n{self._brief}".strip()
-        at = found[first].at if first < len(found) else 0
-        return [Prompt(key="brief", at=at, parts=(TextPart(text=words),)), *found[first:]]
+        lost = sum(start < first for start in starts)
+        self._tally.drop("turns", lost, f"the session is longer than the context of {self._target.title}")
+        return found[first:]
+
+    def _beginning(self, found: list[Round], kept: list[Round]) -> list[Round]:
+        """What has to stand in front: for turns that were cut off what must not be forgotten of them."""
+        if len(kept) < len(found):
+            self._tally.adapt("brief", 1, "put in front, in place of the turns that were dropped")
+            words = f"{NOT_SHOWN}\n\n{self._brief}".strip()
+            return [Prompt(key="brief", at=kept[0].at, parts=(TextPart(text=words),))]
+        if kept and not isinstance(kept[0], Prompt):
+            self._tally.adapt("beginning", 1, "a conversation has to begin with a prompt")
+            return [Prompt(key="0", at=kept[0].at, parts=(TextPart(text=NO_BEGINNING),))]
+        return []
 
 
 def _changes(counted: Counter[tuple[str, str]]) -> list[Change]:
@@ -311,6 +369,12 @@ def _changes(counted: Counter[tuple[str, str]]) -> list[Change]:
 
 def _told(call: CallMade) -> TextPart:
     return TextPart(text=f"[call {call.call}: {call.tool} {bytes(call.input).decode()}]")
+
+
+def _retold(back: CallReturned) -> list[Part]:
+    """A result in words. Without an output the texts among its parts are the output."""
+    rest = [one for one in back.parts if bytes(back.output) != b"null" or not isinstance(one, TextPart)]
+    return [TextPart(text=f"[result of call {back.call}]\n{output_text(back)}"), *rest]
 
 
 def _length(one: Round) -> int:

@@ -17,7 +17,7 @@ from clew.model.access import Right
 from clew.model.conversation import SPOKEN
 from clew.model.errors import ClewError, Conflict, TooLarge
 from clew.model.events import Draft, RuntimeAttached
-from clew.model.session import Session
+from clew.model.session import Session, State
 from clew.runtimes.contract import Format, Identity, Reading, Record, project_of
 from clew.runtimes.records import (
     UNREADABLE,
@@ -31,11 +31,22 @@ from clew.runtimes.records import (
 from clew.service import finding
 from clew.service.agents import agent_for
 from clew.service.client_database import reading_only, row, told_by_sqlite
+from clew.service.continuing import go_on, in_use, restamp
 from clew.service.finding import Found, open_file, shown, stamp_of
 from clew.service.keeping import kept, kept_bytes, masks
 from clew.service.naming import checked, identify, plain, project_name
 from clew.service.registry import Context, operation, permit
-from clew.service.settling import Shared, is_spoken, root_of, settled, shared_with, sources_of, unwritten
+from clew.service.settling import (
+    Shared,
+    forking,
+    is_spoken,
+    root_of,
+    settled,
+    shared_with,
+    sources_of,
+    unsaid,
+    unwritten,
+)
 from clew.service.windows import all_drafts, edges_at, read_again, read_window, reading_of, window
 from clew.store import originals, team
 from clew.store.originals import SEGMENT_BYTES, Forking, Opening, Original, Take, edges_of, place_of
@@ -50,6 +61,8 @@ DOCUMENT_BYTES = 256 * 1024 * 1024
 
 TORN = "the last record is only half there yet"
 RACED = "captured by another process just now"
+UNPACKED = "it is there unpacked, too, and is read there"
+HALF_PACKED = "the packed file is damaged: it was read as far as it can be unpacked"
 WAITS = "it forks from a session that is being captured just now, and follows next time"
 
 
@@ -146,6 +159,8 @@ class _Capture:
             self.reports.append(report)
             if format.split is not None:
                 self._document(found, format, report)
+            elif format.packed and found.path.endswith(".zst"):
+                self._packed(found, format, report)
             else:
                 self._lines(found, format, report)
         except _TooEarly:
@@ -190,20 +205,21 @@ class _Capture:
 
     # Lines ------------------------------------------------------------------------------------------------------------
 
-    def _lines(self, found: Found, format: Format, report: Captured) -> None:
+    def _lines(self, found: Found, format: Format, report: Captured, opened: BinaryIO | None = None) -> None:
         place = place_of(self._context.machine, found.runtime, found.path)
-        with open_file(found.path) as file:
+        with opened or open_file(found.path) as file:
             seen = os.fstat(file.fileno())
             size = seen.st_size
-            before, identity = originals.original(self._store, place), None
+            before, identity, first = originals.original(self._store, place), None, None
             if before is None:
-                first, _ = window(file, 0, size)
-                if not first.strip():
+                first = window(file, 0, size)
+                if not first[0].strip():
                     report.status = "empty"
                     return
-                identity = identify(format, found, first)
+                identity = identify(format, found, first[0])
                 self._wait_for_parent(found, identity)
                 before = self._moved(found, format, identity.native, lambda one: self._begins_with(file, one, size))
+            before, archived = in_use(self._store, before) if before else (None, None)
             if before is not None and before.erased:
                 report.status, report.session = "erased", before.session
                 return
@@ -219,13 +235,16 @@ class _Capture:
                 report.status, generation, kept, taken, counts = "rewritten", generation + 1, 0, 0, (0, 0, 0)
                 there = frozenset(line_name(line) for line in originals.lines(self._store, before))
             elif before is not None and size == before.kept:
-                originals.restamp(self._store, before, stamp_of(seen))
+                restamp(self._store, before, stamp_of(seen), place=place)
                 _same(report, before)
                 return
             elif before is not None and not before.stamp and generation:
                 # Reading a rewritten file was cut off: the rest of it may be there already, too.
                 last_one = msgspec.structs.replace(before, generation=generation - 1, taken=sys.maxsize)
                 there = frozenset(line_name(line) for line in originals.lines(self._store, last_one))
+            if before is not None:
+                before = go_on(self._context, before, archived) if archived else before
+                place = before.place
             reading = reading_of(
                 found.runtime, format, before, fresh=generation != (before.generation if before else 0)
             )
@@ -233,7 +252,8 @@ class _Capture:
             into: Session | Opening | Forking
             fork: Shared | None = None
             while True:
-                data, last = window(file, taken, size)
+                # What was read to see whose it is need not be read again.
+                data, last = first if first and not taken else window(file, taken, size)
                 if not data:
                     break
                 done = read_window(format, reading, data, taken, generation, there, last)
@@ -279,6 +299,43 @@ class _Capture:
                 if before is None or (before.generation, before.kept, before.taken) != (generation, kept, taken):
                     self._raced(report, place)
                     break
+
+    def _packed(self, found: Found, format: Format, report: Captured) -> None:
+        """Take in a file of lines that is packed: what is in it as the file that it was, and its bytes beside that."""
+        from clew.service.packed import Holding, unpacked
+
+        plain = msgspec.structs.replace(found, path=os.path.splitext(found.path)[0])
+        if os.path.lexists(plain.path):
+            report.status, report.note = "same", UNPACKED
+            return
+        place = place_of(self._context.machine, found.runtime, found.path)
+        before = originals.original(self._store, place)
+        with open_file(found.path) as file:
+            seen = os.fstat(file.fileno())
+            if seen.st_size > DOCUMENT_BYTES:
+                raise TooLarge(f"a packed file of {seen.st_size:,} bytes; up to {DOCUMENT_BYTES:,} are read")
+            data = file.read()
+        lines, whole = unpacked(data)
+        size = os.fstat(lines.fileno()).st_size
+        self._lines(plain, format, report, lines)
+        self.flush()
+        report.note = report.note if whole else HALF_PACKED
+        there = originals.original(self._store, place_of(self._context.machine, found.runtime, plain.path))
+        if report.error or there is None or there.erased:
+            return
+        into = self._store.session(report.session)
+        # Secrets cannot be crossed out in packed bytes.
+        data = b"" if masks(self._context, into.project) else data
+        take = Take(
+            place=place, machine=self._context.machine, runtime=found.runtime, format=format.name,
+            path=shown(found.path), native=there.native, stamp=stamp_of(seen), before=before, into=into, drafts=[],
+            data=data, start=0, generation=before.generation + 1 if before else 0, taken=len(data),
+            edges=edges_of(data, data), state=msgspec.json.encode(Holding(size)).decode(), told=report.events,
+            opaque=report.opaque, quarantined=report.quarantined, only_latest=True,
+        )  # fmt: skip
+        [outcome] = originals.keep(self._store, [take], actor=self._context.principal)
+        if isinstance(outcome, ClewError) and type(outcome) is not Conflict:
+            raise outcome
 
     def _begins_with(self, file: BinaryIO, before: Original, size: int) -> bool:
         """Whether the file still begins with what was kept of it."""
@@ -395,13 +452,16 @@ class _Capture:
         root = root_of(done.drafts)
         if before is None and format.rows is None and root:
             before = self._moved(found, format, identity.native, lambda one: one.root == root)
+        before, archived = in_use(self._store, before) if before else (None, None)
         if before is not None and before.erased:
             report.status, report.session = "erased", before.session
             return
         if before is not None and before.kept == len(data) and self._is_same(before, data):
-            originals.restamp(self._store, before, stamp)
+            restamp(self._store, before, stamp, place=place)
             _same(report, before)
             return
+        if before is not None and archived is not None:
+            before = go_on(self._context, before, archived)
         report.status = "grown" if before else "new"
         generation = before.generation + 1 if before else 0
         written, drafts = "", done.drafts
@@ -409,7 +469,11 @@ class _Capture:
         if before is not None:
             into = originals.session_of(self._store, before)
             permit(self._context, Right.APPEND, into)
-            drafts = settled(self._store, into, unwritten(drafts, before.written), generation)
+            now = kept(self._context, into.project, unwritten(drafts, before.written))
+            # A continuation inherits what its file begins with.
+            drafts = settled(self._store, into, now if before.place == place else unsaid(self._store, into, now),
+                             generation, now)  # fmt: skip
+            place = before.place
         else:
             into, written, _ = self._into(found, format, identity, root, drafts)
             drafts = unwritten(drafts, written)
@@ -487,7 +551,7 @@ class _Capture:
                 twin = originals.session_of(self._store, one)
                 if silent or not self._store.read_kinds(twin, [body.kind for body in SPOKEN]):
                     permit(self._context, Right.APPEND, twin)
-                    return twin, "", None
+                    return self._open(twin, metadata), "", None
         attached = [draft.body for draft in drafts if isinstance(draft.body, RuntimeAttached)]
         cwd = next((one.cwd for one in attached if one.cwd), "")
         project = plain(self._project(identity.project) or (project_of(cwd) if cwd else ""))
@@ -505,16 +569,19 @@ class _Capture:
     def _forking(self, session: Session, at: int, metadata: str) -> Forking:
         """A fork of whichever ancestor wrote the event."""
         permit(self._context, Right.APPEND, session)
-        owner = next(part for part in self._store.lineage(session) if part.first <= at <= part.last)
-        parent = session if owner.id == session.id else self._store.session(owner.id)
-        return Forking(parent=parent, at=at, metadata=metadata)
+        return forking(self._store, session, at, metadata)
 
     def _continued(self, one: Original, child: Session, metadata: str) -> Session | Forking:
         """The fork that was opened for what clew wrote; another one if that has gone on elsewhere already."""
         others = [file for file in originals.originals(self._store, child) if file.key != one.key]
         if not others or child.parent is None:
-            return child
+            return self._open(child, metadata)
         return self._forking(self._store.session(child.parent), child.upto, metadata)
+
+    def _open(self, session: Session, metadata: str) -> Session | Forking:
+        """A session that takes events; of an archived one, a fork."""
+        head = self._store.head(session)
+        return session if head.state != State.ARCHIVED else self._forking(session, head.head, metadata)
 
     def _read_upto(self, format: Format, one: Original, end: int) -> int:
         """The last event that came from the first bytes of an original."""

@@ -7,8 +7,10 @@ from typing import Annotated
 
 import msgspec
 
+from clew.hook import command
 from clew.model.access import Right
 from clew.model.errors import InvalidInput
+from clew.model.plain import plain
 from clew.runtimes import broken, runtime, runtimes
 from clew.runtimes.contract import Connecting, Edit, Runtime
 from clew.service import folders
@@ -102,8 +104,8 @@ def _edit(context: Context, name: str, *, add: bool, dry_run: bool) -> Connected
         raise InvalidInput(
             f"{one.title} has no hooks clew can use; `clew capture --watch` follows its sessions instead", runtime=name
         )
-    server = _server(context.home)
-    planned = [_plan(one, edit, server if add else None) for edit in found.edits]
+    server, hook = [sys.executable, "-P", "-m", "clew", *_own(context.home), "mcp"], [*command(), *_own(context.home)]
+    planned = [_plan(one, edit, (hook, server) if add else None) for edit in found.edits]
     changes = [(path, before, after) for path, before, after in planned if before != after]
     # Every edit was worked out before the first is made, so that bad settings leave everything as it was.
     for path, _, after in changes if not dry_run else []:
@@ -129,24 +131,23 @@ def _connecting(name: str) -> Connecting | None:
     return CONNECTIONS.get(name) or runtime(name).connection
 
 
-def _plan(one: Runtime, edit: Edit, server: list[str] | None) -> tuple[Path, bytes | None, bytes | None]:
-    """A settings file as it is and as it will be: with this server and the hooks, or without what is ours."""
+def _plan(
+    one: Runtime, edit: Edit, commands: tuple[list[str], list[str]] | None
+) -> tuple[Path, bytes | None, bytes | None]:
+    """A settings file as it is and as it will be: with these hooks and this server, or without what is ours."""
     path = Path.home() / edit.path[2:] if edit.path.startswith("~/") else home_of(one) / edit.path
     before = path.read_bytes() if path.exists() else None
-    if server is not None:
-        from clew.hook import command
+    try:
+        if commands is not None:
+            return path, before, edit.add(before, *commands) or None
+        return path, before, edit.remove(before) if before is not None else None
+    except InvalidInput as error:
+        raise InvalidInput(f"{plain(str(path))}: {error}", runtime=one.name) from error
 
-        return path, before, edit.add(before, command(), server) or None
-    return path, before, edit.remove(before) if before is not None else None
 
-
-def _server(home: str) -> list[str]:
-    """The command of the MCP server: this Python and this home, and no module from the folder an agent works in.
-
-    Programs start it with few of a person's variables, so that a home of one's own has to be said.
-    """
-    own = [] if not home or Path(home) == Path.home() / ".clew" else ["--home", home]
-    return [sys.executable, "-P", "-m", "clew", *own, "mcp"]
+def _own(home: str) -> list[str]:
+    """How a command is told of a home of one's own: programs start it with few of a person's variables."""
+    return [] if not home or Path(home) == Path.home() / ".clew" else ["--home", home]
 
 
 def _is_connected(one: Runtime) -> bool | None:

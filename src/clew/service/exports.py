@@ -12,11 +12,13 @@ import msgspec
 
 from clew.model.access import Right
 from clew.model.conversation import conversation
-from clew.model.errors import Conflict, NotFound
+from clew.model.errors import Conflict, Lossy, NotFound
 from clew.model.events import Event, RuntimeAttached
 from clew.model.session import Session
 from clew.runtimes import runtime
+from clew.runtimes.fit import Fidelity
 from clew.runtimes.rounds import Answer, rounds
+from clew.service.packed import exported
 from clew.service.redaction import mask_events, masker_of
 from clew.service.registry import Context, operation, permit
 from clew.store import originals
@@ -44,6 +46,8 @@ class File(msgspec.Struct, frozen=True, kw_only=True):
     path: str = ""
     masked: dict[str, int] = {}
     """How many secrets were masked, by rule."""
+    fidelity: Fidelity = Fidelity(carried={})
+    """What became of the session in this form."""
 
 
 _NAMES = {Form.JSONL: "jsonl", Form.MARKDOWN: "md", Form.HTML: "html", Form.ATIF: "json", Form.COPILOT: "jsonl"}
@@ -63,15 +67,31 @@ def export(
     form: Annotated[Form, msgspec.Meta(description="The form.")] = Form.MARKDOWN,
     upto: Annotated[int, msgspec.Meta(ge=1, description="Only up to this event.")] | None = None,
     secrets: Annotated[bool, msgspec.Meta(description="The exact bytes, with the secrets in them.")] = False,
+    strict: Annotated[bool, msgspec.Meta(description="Refuse if anything would be dropped.")] = False,
 ) -> list[File]:
     """Export a session, its secrets masked: its native files, or its conversation in a form others read."""
     if secrets:
         _permit_secrets(context, session)
     mask = None if secrets else masker_of(context)
     if form == Form.NATIVE:
-        files = _native(context, session)
+        files = _native(context, session, exact=secrets)
         return [masked_file(file, mask) for file in files] if mask else files
-    return [_formed(context, session, form, context.store.read(session, upto=upto), mask)]
+    events = context.store.read(session, upto=upto)
+    fidelity = _fidelity(form, events)
+    if strict and fidelity.dropped:
+        lost = ", ".join(f"{one.count} {one.what} ({one.why})" for one in fidelity.dropped)
+        raise Lossy(f"{form} cannot take everything: {lost}; leave out --strict to go on without", lost=lost)
+    return [msgspec.structs.replace(_formed(context, session, form, events, mask), fidelity=fidelity)]
+
+
+def _fidelity(form: Form, events: list[Event]) -> Fidelity:
+    from clew.runtimes import forms
+
+    if form == Form.JSONL:
+        return forms.lines(events)
+    if form in (Form.MARKDOWN, Form.HTML):
+        return forms.page(events, images=form == Form.HTML)
+    return forms.trajectory(events) if form == Form.ATIF else forms.interchange(events)
 
 
 def _formed(context: Context, session: Session, form: Form, events: list[Event], mask: "Masker | None") -> File:
@@ -168,20 +188,23 @@ def _is_binary(data: bytes) -> bool:
 # Native files ---------------------------------------------------------------------------------------------------------
 
 
-def _native(context: Context, session: Session) -> list[File]:
-    kept = [one for one in originals.originals(context.store, session) if not one.erased]
+def _native(context: Context, session: Session, *, exact: bool) -> list[File]:
+    files = exported(originals.originals(context.store, session), exact=exact)
+    kept = [one for one in files if not one.erased]
     if not kept:
         raise NotFound(
             f"session {session.id} was not captured from an agent program, so it has no native files; use another form",
             session=session.id,
         )
-    files = []
+    made = []
     for one in kept:
         data = originals.load(context.store, one)
         if len(data) < one.kept:
             raise NotFound(f"the native file of session {session.id} was removed by a retention policy")
-        files.append(_assembled(one, data) if "#" in one.path and _is_rows(one) else _file(one, data))
-    return files
+        file = _assembled(one, data) if "#" in one.path and _is_rows(one) else _file(one, data)
+        carried = Fidelity(carried={"records": one.told + one.opaque + one.quarantined})
+        made.append(msgspec.structs.replace(file, fidelity=carried))
+    return made
 
 
 def _file(one: Original, data: bytes) -> File:

@@ -26,9 +26,13 @@ def read(root: Path, relative: str) -> bytes | None:
 
 def write_new(path: Path, data: bytes) -> None:
     """Write a file that is not there yet."""
+    refuse_if_there(path)
+    replace(path, data)
+
+
+def refuse_if_there(path: Path) -> None:
     if path.exists():
         raise Conflict(f"{path} is there already and was left alone")
-    replace(path, data)
 
 
 def replace(path: Path, data: bytes, *, mode: int = 0o600) -> None:

@@ -3,10 +3,15 @@
 Where the session already is a native session of that program, nothing is converted: its file is used as it is, or put
 back byte for byte if the program has deleted it. Otherwise the conversation is fitted to the target, written as a new
 native session, and a fork is opened for it: what is captured from that file later is the fork's own.
+
+The fork and what will be in the file are recorded first, in one commit, and then the file is put in place. Whoever is
+killed in between leaves a fork without a file, which harms nobody and gets its file when it is resumed; the other way
+round there would be a file that the next capture takes for a stranger's.
 """
 
 import os
 import uuid
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -16,8 +21,8 @@ from clew.model import knowledge
 from clew.model.access import Right
 from clew.model.brief import brief
 from clew.model.conversation import identity
-from clew.model.errors import InvalidInput, Lossy, NotFound, Unavailable
-from clew.model.events import CallMade, Draft, Event, RuntimeAttached
+from clew.model.errors import ClewError, InvalidInput, Lossy, NotFound, Unavailable
+from clew.model.events import CallMade, Draft, Event, RuntimeAttached, SessionClosed
 from clew.model.session import Session
 from clew.model.working_set import working_set
 from clew.runtimes import names, runtime
@@ -27,9 +32,11 @@ from clew.runtimes.records import read_lines, read_records
 from clew.runtimes.rehome import Rehoming
 from clew.service import folders
 from clew.service.finding import home_of, look
+from clew.service.packed import SUFFIX, exported
 from clew.service.registry import Context, operation
+from clew.service.settling import forking
 from clew.store import originals
-from clew.store.originals import Original, Take, edges_of, place_of
+from clew.store.originals import Forking, Original, Take, edges_of, place_of
 
 IMPORT_SECONDS = 120
 
@@ -81,10 +88,11 @@ def materialise(
         blob=context.store.load_blob, file=lambda path: folders.read(home_of(target), path),
     )  # fmt: skip
     native = writer.write(fitted.rounds, wanted)
-    paths = _write(target, native)
+    paths = _places(target, native)
+    fork = forking(context.store, session, at or events[-1].seq, _about(context, session, target, native))
+    child = _register(context, fork, target, native, paths, place)
+    _write(context, child, target, native, paths)
     notes = [*native.notes, *_import(native, target, paths[0], place)]
-    child = context.store.fork(session, actor=context.principal, at=at)
-    _register(context, child, target, native, paths, place)
     command = writer.resume(native.id, str(paths[0]))
     if not _which(command.argv[0]):
         notes.append(f"{command.argv[0]} is not on the PATH; install {target.title} to run the command")
@@ -141,8 +149,10 @@ def _native(
     if was.runtime != target.name or (was.cwd and os.path.abspath(was.cwd) != place):
         return None
     root = os.path.realpath(home_of(target))
-    for one in reversed(originals.originals(context.store, session)):
+    for one in reversed(exported(originals.originals(context.store, session), exact=False)):
         file = one.path.partition("#")[0]
+        if not os.path.exists(file) and os.path.exists(f"{file}{SUFFIX}"):
+            file = f"{file}{SUFFIX}"  # The program has packed it, and knows where to look.
         here = one.machine == context.machine and Path(os.path.realpath(file)).is_relative_to(root)
         if one.erased or one.runtime != target.name or not here:
             continue
@@ -173,12 +183,39 @@ def _restamp(context: Context, one: Original) -> None:
 # Another program ----------------------------------------------------------------------------------------------------
 
 
-def _write(target: Runtime, native: Native) -> list[Path]:
-    root = home_of(target)
-    paths = [folders.inside(root, file.path) for file in native.files]
-    for path, file in zip(paths, native.files, strict=True):
-        folders.write_new(path, file.data)
+def _about(context: Context, session: Session, target: Runtime, native: Native) -> str:
+    """What the metadata of the fork says: as the session's, but for where it is, and that no call began it."""
+    known = msgspec.json.decode(session.metadata or "{}", type=dict[str, msgspec.Raw])
+    about: dict[str, msgspec.Raw | str] = {name: one for name, one in known.items() if name not in ("parent", "call")}
+    about |= {"runtime": target.name, "native": native.id, "machine": context.machine}
+    return msgspec.json.encode(about).decode()
+
+
+def _places(target: Runtime, native: Native) -> list[Path]:
+    """Where the files go; nothing is there yet."""
+    paths = [folders.inside(home_of(target), file.path) for file in native.files]
+    for path in paths:
+        folders.refuse_if_there(path)
     return paths
+
+
+def _write(context: Context, child: Session, target: Runtime, native: Native, paths: list[Path]) -> None:
+    """Put the files in place, all or none; without them the fork is closed, and says why."""
+    written: list[Path] = []
+    try:
+        for path, file in zip(paths, native.files, strict=True):
+            folders.write_new(path, file.data)
+            written.append(path)
+    except BaseException as error:
+        for path in written:
+            path.unlink(missing_ok=True)
+        closed = SessionClosed(outcome="failed", summary=f"it could not be written for {target.title}: {error}")
+        # An open fork does no harm either; what is wrong with the store is not what went wrong here.
+        with suppress(ClewError):
+            context.store.append(child, [Draft(body=closed)], actor=context.principal)
+        raise
+    for one in originals.originals(context.store, child):
+        _restamp(context, one)
 
 
 def _which(program: str) -> str | None:
@@ -196,21 +233,24 @@ def _import(native: Native, target: Runtime, file: Path, place: str) -> list[str
     argv = [word.replace("{file}", str(file)) for word in native.door]
     if not _which(argv[0]):
         return [f"first run, in {place}: {' '.join(argv)}"]
+    by_hand = f"the session waits for it: run, in {place}: {' '.join(argv)}"
     try:
         done = subprocess.run(
             argv, cwd=place, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
             timeout=IMPORT_SECONDS,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise Unavailable(f"{target.title} could not import {file}: {error}") from error
+        raise Unavailable(f"{target.title} could not import {file}: {error}; {by_hand}") from error
     if done.returncode:
         said = (done.stderr or done.stdout).strip()[-400:]
-        raise Unavailable(f"{target.title} did not import {file} (exit {done.returncode}): {said}")
+        raise Unavailable(f"{target.title} did not import {file} (exit {done.returncode}): {said}; {by_hand}")
     return []
 
 
-def _register(context: Context, child: Session, target: Runtime, native: Native, paths: list[Path], place: str) -> None:
-    """Remember what was written, so that only what comes after it is captured into the fork."""
+def _register(
+    context: Context, fork: Forking, target: Runtime, native: Native, paths: list[Path], place: str
+) -> Session:
+    """Open the fork and remember what is going to be written, so that only what comes after it is captured into it."""
     lines = next((format for format in target.formats if format.split is None and format.rows is None), None)
     rows = next((format for format in target.formats if format.rows is not None), None)
     attached = RuntimeAttached(runtime=target.name, native=native.id, cwd=place, machine=context.machine)
@@ -227,21 +267,23 @@ def _register(context: Context, child: Session, target: Runtime, native: Native,
         written, told, opaque = [identity(draft.source) for draft in done.drafts], done.told, done.opaque
     else:
         raise NotFound(f"{target.title} has no format to capture from; this adapter is incomplete")
-    seen = look(path, target.name, format.name)
     root = next((name for name in written if name and "@" not in name), "")
-    originals.keep(
+    [child] = originals.keep(
         context.store,
         [
             Take(
                 place=place_of(context.machine, target.name, path), machine=context.machine, runtime=target.name,
-                format=format.name, path=path, native=native.id, stamp=seen.stamp if seen else "", before=None,
-                into=child, drafts=drafts, data=kept, start=0, generation=0, taken=len(kept),
+                format=format.name, path=path, native=native.id, stamp="", before=None,
+                into=fork, drafts=drafts, data=kept, start=0, generation=0, taken=len(kept),
                 edges=edges_of(kept, kept), state=state, told=told, opaque=opaque, quarantined=0,
                 root=root, written=msgspec.json.encode(sorted(written)).decode(),
             )
         ],
         actor=context.principal,
     )  # fmt: skip
+    if isinstance(child, ClewError):
+        raise child
+    return child
 
 
 def _identities_of_document(target: Runtime, native: Native, data: bytes) -> list[str]:

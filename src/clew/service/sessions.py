@@ -26,6 +26,7 @@ from clew.model.working_set import Touched, working_set
 from clew.service import scope
 from clew.service.keeping import kept, kept_text
 from clew.service.registry import Context, operation
+from clew.service.subagents import caller, subagents
 from clew.store import team
 from clew.store.log import EVERYTHING
 from clew.views.contract import storable
@@ -93,6 +94,9 @@ class SessionDetail(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     session: SessionInfo
     lineage: list[Stretch]
     forks: list[tuple[str, int]]
+    subagent_of: str = ""
+    """The session in which it was called; what the runtime calls that, if it was not captured."""
+    subagents: list[str] = []
     facts: list[FactLearned]
     decisions: list[DecisionMade]
     progress: ProgressNoted | None
@@ -249,6 +253,8 @@ def show(context: Context, session: Session) -> SessionDetail:
             for part in store.lineage(session)
         ],
         forks=store.children(session, context.reach(None)),
+        subagent_of=caller(context, session),
+        subagents=subagents(context, session),
         facts=list(known.facts.values()),
         decisions=list(known.decisions.values()),
         progress=known.progress,

@@ -9,6 +9,7 @@ from clew.model.conversation import identity as identity_of
 from clew.model.events import Draft, Event, Rewound
 from clew.model.session import Session
 from clew.store import Store, originals
+from clew.store.originals import Forking
 
 
 def settled(
@@ -92,6 +93,12 @@ def unwritten(drafts: list[Draft], written: str) -> list[Draft]:
     return [draft for draft in drafts if identity_of(draft.source) not in ours]
 
 
+def unsaid(store: Store, session: Session, drafts: list[Draft]) -> list[Draft]:
+    """The drafts that a session does not say already, as itself or by what it inherits."""
+    newest = {identity_of(event.source): event.body for event in store.read(session) if event.source}
+    return [one for one in drafts if not one.source or newest.get(identity_of(one.source)) != one.body]
+
+
 class Shared(msgspec.Struct, frozen=True):
     """Up to which event of a parent a file only repeats it, and the sources of what it repeats."""
 
@@ -122,3 +129,10 @@ def shared_with(events: list[Event], drafts: Iterable[Draft]) -> Shared | None:
         elif is_spoken(draft):
             break
     return Shared(last, sources) if last else None
+
+
+def forking(store: Store, session: Session, at: int, metadata: str) -> Forking:
+    """A fork of whichever ancestor wrote the event."""
+    owner = next(part for part in store.lineage(session) if part.first <= at <= part.last)
+    parent = session if owner.id == session.id else store.session(owner.id)
+    return Forking(parent=parent, at=at, metadata=metadata)

@@ -36,6 +36,7 @@ from clew.model.events import (
 from clew.model.ids import LENGTH, check_name, check_prefix
 from clew.model.session import Session
 from clew.service.keeping import kept, kept_text
+from clew.service.packed import exported
 from clew.service.registry import Context, operation, permit, target_of
 from clew.store import arrivals, copies
 from clew.store import blobs as blob_names
@@ -435,7 +436,7 @@ def originals(context: Context, session: Session) -> list[NativeFile]:
             segments=[digest.hex() for _, _, digest in files.digests(context.store, one)],
             standing=copies.standing(one),
         )
-        for one in files.originals(context.store, session)
+        for one in exported(files.originals(context.store, session), exact=False)
         if not one.erased
     ]  # fmt: skip
 
@@ -467,7 +468,8 @@ def _names(context: Context, session: Session, at: int) -> set[str]:
     if at:
         return {name for event in store.read(session, after=at - 1, upto=at) for name in blobs_of(event.body)}
     named = {name for event in store.read_kinds(session, NAMING) for name in blobs_of(event.body)}
-    kept = (digest for one in files.originals(store, session) for _, _, digest in files.digests(store, one))
+    there = exported(files.originals(store, session), exact=False)
+    kept = (digest for one in there for _, _, digest in files.digests(store, one))
     return named | {digest.hex() for digest in kept}
 
 

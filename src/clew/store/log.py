@@ -393,6 +393,12 @@ class Store:
                 for event in self._readable(tx, row[12], row[13], row[14], row[:12]):
                     yield sessions[row[13]], event
 
+    def own_sources(self, session: Session, *, before: int) -> list[tuple[str, str]]:
+        """The kinds and sources of the events that a session itself wrote before one."""
+        with self.database.read() as tx:
+            rows = tx.run("own_sources", project=session.project_key, session=session.key, before=before)
+        return [(kind, source) for kind, source in rows]
+
     def own_events(self, session: Session, *, upto: int) -> Iterator[Event]:
         """The events a session itself wrote, up to and including one, a page at a time."""
         after = 0

@@ -204,6 +204,10 @@ ORDER BY seq LIMIT :limit
 -- name: event_seqs
 SELECT seq FROM event WHERE project = :project AND session = :session AND seq >= :first ORDER BY seq LIMIT :limit
 
+-- name: own_sources
+SELECT kind, source FROM event
+WHERE project = :project AND session = :session AND seq < :before AND source IS NOT NULL
+
 -- name: events_of_kind
 SELECT seq, position, at, said_at, actor, source, digest, kind, version, body, blob, seal
 FROM event WHERE project = :project AND session = :session AND seq >= :first AND seq <= :last AND kind = :kind

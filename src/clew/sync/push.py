@@ -24,6 +24,7 @@ from clew.model.errors import (
 )
 from clew.model.session import Session, State
 from clew.remote import Remote
+from clew.service.packed import exported
 from clew.service.registry import Context
 from clew.service.sync import Sent, SentStretch
 from clew.store import copies, originals
@@ -182,7 +183,7 @@ class Push:
         except NotFound:
             # Opened before, and not there any more: all of it once again.
             self._send(session, self._open(session))
-        for one in originals.originals(self._store, session):
+        for one in exported(originals.originals(self._store, session), exact=False):
             if not one.erased and not copies.is_copy(one):
                 self._file(session, one)
         self.done.sessions += self._sent(session.id) > before

@@ -1,7 +1,6 @@
 """What a view is: a name, a version, and a fold over the events of all sessions in the order they became visible."""
 
-from collections.abc import Callable
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import msgspec
 
@@ -21,6 +20,18 @@ LONGEST = 500
 LATEST = 253_370_764_800_000_000
 
 
+class Sessions(Protocol):
+    """What a fold can ask about sessions, by their keys."""
+
+    def __call__(self, key: int) -> Session:
+        """Who a session is."""
+        ...
+
+    def corrects(self, key: int, event: Event) -> bool:
+        """Whether the next event of a session says anew what an earlier one said. To be asked once for each."""
+        ...
+
+
 class Fold(Protocol):
     """A view under way: takes some events, and writes what they change in one transaction.
 
@@ -30,9 +41,7 @@ class Fold(Protocol):
     name: ClassVar[str]
     version: ClassVar[int]
 
-    def __init__(self, tx: Transaction, session: Callable[[int], Session], dialect: str) -> None:
-        """`session` tells who a session is, by its key."""
-        ...
+    def __init__(self, tx: Transaction, session: Sessions, dialect: str) -> None: ...
 
     def add(self, key: int, event: Event) -> None:
         """Take in the next event of the session with this key."""
@@ -58,17 +67,22 @@ def storable(text: str) -> str:
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """What a session's own metadata says of where it comes from."""
+    """What a session's own metadata says of where it comes from: texts, whatever else is there."""
 
     runtime: str = ""
     machine: str = ""
+    native: str = ""
+    parent: str = ""
+    """The native id of the session that it is a subagent of."""
 
 
-def origin_of(session: Session) -> Origin:
+def origin_of(metadata: str | msgspec.Raw) -> Origin:
+    """Where a session comes from; anybody may write anything there."""
     try:
-        return msgspec.json.decode(session.metadata or "{}", type=Origin)
+        told = msgspec.json.decode(metadata or "{}", type=dict[str, Any])
     except (msgspec.DecodeError, RecursionError):
-        return Origin()  # Anybody may write anything there.
+        return Origin()
+    return Origin(**{name: told[name] for name in Origin.__struct_fields__ if isinstance(told.get(name), str)})
 
 
 def is_first(event: Event) -> bool:

@@ -1,11 +1,9 @@
 """The list: a line for each session, with what a person wants to see of it at a glance."""
 
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 import msgspec
 
-from clew.model.conversation import REVISION
 from clew.model.events import (
     KINDS,
     CallMade,
@@ -22,9 +20,9 @@ from clew.model.events import (
     SessionResumed,
     SessionTitled,
 )
-from clew.model.session import LIFECYCLE, Session, State
+from clew.model.session import LIFECYCLE, State
 from clew.store.contract import Row, Transaction
-from clew.views.contract import LATEST, is_first, origin_of, storable, when
+from clew.views.contract import LATEST, Sessions, is_first, origin_of, storable, when
 
 # Steps that are somebody's work on the session, as opposed to its keeping.
 WORK = ("work", "knowledge")
@@ -57,14 +55,16 @@ class Line(msgspec.Struct):
     kept_at: int = 0
     last_at: int = 0
     private: int = 0
+    called_by: str = ""
+    """What its runtime calls the session that it is a subagent of."""
 
 
 def line_from(row: Row) -> Line:
     return Line(*row)
 
 
-def take(line: Line, event: Event) -> None:
-    """Bring a line on by one event."""
+def take(line: Line, event: Event, *, is_new: bool = True) -> None:
+    """Bring a line on by one event; one that is not new says again what was said, and counts no more."""
     body = event.body
     line.events += 1
     if event.at > line.kept_at:
@@ -79,15 +79,13 @@ def take(line: Line, event: Event) -> None:
         if not line.began_at or at < line.began_at:
             line.began_at = at
     line.last_at = line.said_at or line.kept_at
-    # A revision says again what was said, and counts no more.
-    new = REVISION not in (event.source or "")
     match body:
         case MessageAdded(role="user", side=""):
-            line.turns += new
+            line.turns += is_new
         case CallMade():
-            line.calls += new
+            line.calls += is_new
         case CallReturned(failed=True):
-            line.errors += new
+            line.errors += is_new
         case RuntimeAttached():
             line.runtime = body.runtime
             line.machine = body.machine or line.machine
@@ -110,7 +108,7 @@ class Listing:
     name: ClassVar[str] = "sessions"
     version: ClassVar[int] = 2
 
-    def __init__(self, tx: Transaction, session: Callable[[int], Session], dialect: str) -> None:
+    def __init__(self, tx: Transaction, session: Sessions, dialect: str) -> None:
         self._tx = tx
         self._session = session
         self._lines: dict[int, Line] = {}
@@ -119,7 +117,7 @@ class Listing:
         line = self._lines.get(key)
         if line is None:
             line = self._lines[key] = (None if is_first(event) else self._known(key)) or self._new(key)
-        take(line, event)
+        take(line, event, is_new=not self._session.corrects(key, event))
 
     def forget(self, key: int) -> None:
         self._lines.pop(key, None)
@@ -142,8 +140,8 @@ class Listing:
 
     def _new(self, key: int) -> Line:
         one = self._session(key)
-        origin = origin_of(one)
+        origin = origin_of(one.metadata)
         return Line(
             session=key, project=one.project_key, id=one.id, agent=one.agent, runtime=origin.runtime,
-            machine=origin.machine,
+            machine=origin.machine, called_by=origin.parent,
         )  # fmt: skip

@@ -183,7 +183,7 @@ class Passages:
         return _Speaking(runtime=runtime, calls=msgspec.json.decode(calls, type=dict[str, str]), at=at)
 
     def _new(self, key: int) -> "_Speaking":
-        return _Speaking(runtime=storable(origin_of(self._session(key)).runtime))
+        return _Speaking(runtime=storable(origin_of(self._session(key).metadata).runtime))
 
 
 class _Speaking(msgspec.Struct):

@@ -22,23 +22,23 @@ DELETE FROM listing WHERE session = :session
 
 -- name: listing_of
 SELECT session, project, id, title, agent, person, runtime, machine, folder, state, outcome, events, turns, calls,
-    errors, began_at, said_at, kept_at, last_at, private
+    errors, began_at, said_at, kept_at, last_at, private, called_by
 FROM listing WHERE session = :session
 
 -- name: listing_set
 INSERT INTO listing (session, project, id, title, agent, person, runtime, machine, folder, state, outcome, events,
-    turns, calls, errors, began_at, said_at, kept_at, last_at, private)
+    turns, calls, errors, began_at, said_at, kept_at, last_at, private, called_by)
 VALUES (:session, :project, :id, :title, :agent, :person, :runtime, :machine, :folder, :state, :outcome, :events,
-    :turns, :calls, :errors, :began_at, :said_at, :kept_at, :last_at, :private)
+    :turns, :calls, :errors, :began_at, :said_at, :kept_at, :last_at, :private, :called_by)
 ON CONFLICT (session) DO UPDATE SET title = excluded.title, agent = excluded.agent, person = excluded.person,
     runtime = excluded.runtime, machine = excluded.machine, folder = excluded.folder, state = excluded.state,
     outcome = excluded.outcome, events = excluded.events, turns = excluded.turns, calls = excluded.calls,
     errors = excluded.errors, began_at = excluded.began_at, said_at = excluded.said_at, kept_at = excluded.kept_at,
-    last_at = excluded.last_at, private = excluded.private
+    last_at = excluded.last_at, private = excluded.private, called_by = excluded.called_by
 
 -- name: listing
 SELECT session, project, id, title, agent, person, runtime, machine, folder, state, outcome, events, turns, calls,
-    errors, began_at, said_at, kept_at, last_at, private
+    errors, began_at, said_at, kept_at, last_at, private, called_by
 FROM listing l
 WHERE last_at <= :before_at AND (last_at < :before_at OR session < :before)
 --if project AND project = :project
@@ -54,6 +54,12 @@ WHERE last_at <= :before_at AND (last_at < :before_at OR session < :before)
 --pg --if keys AND session = ANY (ARRAY({keys}))
 --if me AND {listing_reached}
 ORDER BY last_at DESC, session DESC LIMIT :limit
+
+-- name: listing_called_by
+SELECT id FROM listing l
+WHERE called_by = :native AND called_by <> '' AND runtime = :runtime
+--if me AND {listing_reached}
+ORDER BY session LIMIT :limit
 
 -- The working set -----------------------------------------------------------------------------------------------------
 

@@ -28,7 +28,8 @@ CREATE TABLE listing (
     said_at BIGINT NOT NULL,
     kept_at BIGINT NOT NULL,
     last_at BIGINT NOT NULL,
-    private BIGINT NOT NULL
+    private BIGINT NOT NULL,
+    called_by TEXT NOT NULL
 );
 -- What a caller may reach is told from this index alone.
 CREATE INDEX listing_last ON listing (last_at, session, began_at, project, private, person, agent);
@@ -37,6 +38,7 @@ CREATE INDEX listing_agent ON listing (agent, last_at, session);
 CREATE INDEX listing_person ON listing (person, last_at, session);
 CREATE INDEX listing_runtime ON listing (runtime, last_at, session);
 CREATE INDEX listing_state ON listing (state, last_at, session);
+CREATE INDEX listing_called_by ON listing (called_by, runtime) WHERE called_by <> '';
 
 -- The working set: what each session touched. `name` is the last part of a path, in lower case.
 CREATE TABLE touched (

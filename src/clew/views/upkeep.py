@@ -12,20 +12,21 @@ from contextlib import contextmanager
 
 import msgspec
 
+from clew.model.conversation import REVISION, identity
 from clew.model.errors import Damaged, InvalidInput, SchemaNewer, StoreError
 from clew.model.events import BodiesPruned, Event, SessionErased
 from clew.model.session import Session
 from clew.store import Store
 from clew.store.contract import Database, Row, Transaction
 from clew.store.queries import sql
-from clew.views.contract import Fold, Rebuilding
+from clew.views.contract import Fold, Rebuilding, is_first
 from clew.views.listing import Listing
 from clew.views.passages import Passages
 from clew.views.spending import Spending
 from clew.views.touched import WorkingSet
 
 VIEWS: tuple[type[Fold], ...] = (Listing, WorkingSet, Spending, Passages)
-SCHEMA = 2
+SCHEMA = 3
 LEDGER = "clew_views"
 RECORD = """
 DROP TABLE IF EXISTS {ledger};
@@ -307,6 +308,8 @@ class _Folding:
                 self._add(key, again)
 
     def _add(self, key: int, event: Event) -> None:
+        if is_first(event):
+            self._session.begin(key)
         for fold in self._folds:
             fold.add(key, event)
         if time.monotonic() > self._due:
@@ -320,11 +323,12 @@ class _Folding:
 
 
 class _Sessions:
-    """Who sessions are, by key; what is not known is looked up once for each step."""
+    """What folds ask about sessions, by their keys; what is not known is looked up once for each step."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._found: dict[int, Session] = {}
+        self._said: dict[int, set[tuple[str, str]]] = {}
 
     def __call__(self, key: int) -> Session:
         if key not in self._found:
@@ -336,3 +340,19 @@ class _Sessions:
 
     def forget(self, key: int) -> None:
         self._found.pop(key, None)
+
+    def corrects(self, key: int, event: Event) -> bool:
+        if not event.source or REVISION not in event.source:
+            return False
+        said = self._said.get(key)
+        if said is None:
+            told = self._store.own_sources(self(key), before=event.seq)
+            said = self._said[key] = {(kind, identity(source)) for kind, source in told if REVISION in source}
+        record = event.kind, identity(event.source)
+        is_known = record in said
+        said.add(record)
+        return is_known
+
+    def begin(self, key: int) -> None:
+        """The session is read from its first event on."""
+        self._said[key] = set()

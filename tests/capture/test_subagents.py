@@ -1,0 +1,73 @@
+"""Subagents and the session that called them: each shows the other, whichever was captured first."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clew.client import Local, Plane
+from clew.model.access import Grant, Right
+from clew.service import Context
+from clew.store import Store
+from support import claude
+from support.captures import capture
+
+
+def asked(name: str, agent: str) -> bytes:
+    """What a subagent was asked."""
+    return claude.lines([claude.says(name, None, name, isSidechain=True, agentId=agent)])
+
+
+def shown(plane: Plane, session: str) -> tuple[str, list[str]]:
+    detail = plane.client.call("show", session=session)
+    return detail.subagent_of, detail.subagents
+
+
+def by_name(plane: Plane, home: Path) -> dict[str, Any]:
+    return {Path(one.path).stem: one.session for one in capture(plane, home)}
+
+
+@pytest.fixture
+def below(person: Path) -> Path:
+    """Where Claude Code puts the subagents of a session."""
+    folder = claude.transcript(person).with_suffix("") / "subagents"
+    folder.mkdir(parents=True)
+    return folder
+
+
+def test_a_session_and_its_subagents_name_each_other(plane: Plane, person: Path, below: Path) -> None:
+    (below / "agent-1.jsonl").write_bytes(asked("one", "1"))
+    found = by_name(plane, person)
+    # The session itself is not there yet: all that is known of it is what its runtime calls it.
+    assert shown(plane, found["agent-1"]) == (claude.SESSION, [])
+    claude.transcript(person).write_bytes(claude.lines(claude.story()))
+    claude.transcript(person, session="agent-2").write_bytes(asked("two", "2"))
+    found = by_name(plane, person)
+    parent, one, two = (found[name] for name in (claude.SESSION, "agent-1", "agent-2"))
+    assert shown(plane, parent) == ("", [one, two])
+    assert shown(plane, one) == shown(plane, two) == (parent, [])
+
+
+def test_the_subagents_of_another_program_are_none_of_its_own(plane: Plane, person: Path, below: Path) -> None:
+    claude.transcript(person).write_bytes(claude.lines(claude.story()))
+    found = by_name(plane, person)
+    metadata = {"runtime": "codex", "native": "x", "parent": claude.SESSION}
+    other = plane.session("of another program", metadata=metadata)
+    odd = plane.session("anything goes", metadata={"parent": 5, "native": ["x"], "runtime": {}})
+    assert shown(plane, found[claude.SESSION]) == ("", [])
+    assert shown(plane, other.id) == (claude.SESSION, [])
+    assert shown(plane, odd.id) == ("", [])
+
+
+def test_who_may_see_only_one_of_them_is_not_told_of_the_other(
+    plane: Plane, person: Path, below: Path, store: Store
+) -> None:
+    claude.transcript(person).write_bytes(claude.lines(claude.story()))
+    (below / "agent-1.jsonl").write_bytes(asked("one", "1"))
+    found = by_name(plane, person)
+    parent, child = found[claude.SESSION], found["agent-1"]
+    plane.client.context.views.catch_up()
+    for mine, told in ((parent, ("", [])), (child, (claude.SESSION, []))):
+        right = Grant(principal="person:guest", rights=frozenset({Right.SEE, Right.READ}), session=mine)
+        guest = Plane(Local(Context(store=store, principal="person:guest", grants=(right,))))
+        assert shown(guest, mine) == told

@@ -1,0 +1,156 @@
+"""What a session loses on its way into another program is said to be lost, and only what got there to be carried."""
+
+import pytest
+
+from clew.model.events import (
+    AnyBody,
+    CallMade,
+    CallReturned,
+    Compacted,
+    Event,
+    ImagePart,
+    MessageAdded,
+    Removed,
+    TextPart,
+    ThinkingPart,
+)
+from clew.runtimes import atif, names, runtime
+from clew.runtimes.contract import Target, iso, micros, raw
+from clew.runtimes.fit import Fidelity, fit
+from clew.runtimes.rounds import Prompt, rounds, text_of
+
+WRITABLE = [name for name in names() if runtime(name).writer is not None]
+FIRST, LAST = -(2**63), 2**63 - 1
+
+
+def log(*bodies: AnyBody, said_at: int | None = None) -> list[Event]:
+    return [Event("s", seq, seq, seq, said_at, "me", f"e{seq}", b"", body) for seq, body in enumerate(bodies, 1)]
+
+
+def asks(text: str) -> MessageAdded:
+    return MessageAdded(role="user", text=text)
+
+
+def answers(text: str) -> MessageAdded:
+    return MessageAdded(role="assistant", text=text)
+
+
+def fidelity(*bodies: AnyBody, flatten: bool = False) -> Fidelity:
+    return fit(log(*bodies), runtime("codex"), tools={}, flatten=flatten).fidelity
+
+
+def dropped(found: Fidelity) -> dict[str, int]:
+    return {one.what: one.count for one in found.dropped}
+
+
+# Too long -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("flatten", [False, True])
+def test_turns_that_do_not_fit_are_dropped_and_the_brief_is_what_was_adapted(flatten: bool) -> None:
+    turn = [asks("x" * 200_000), answers("yes"), CallMade(call="a", tool="t"), CallReturned(call="a", output=raw("ok"))]
+    fitted = fit(log(*turn * 6), runtime("codex"), tools={}, flatten=flatten, brief="remember")
+    [lost] = fitted.fidelity.dropped
+    kept = fitted.fidelity.carried["prompts"]
+    assert (lost.what, lost.count, kept > 0) == ("turns", 6 - kept, True)
+    assert "longer than the context of Codex" in lost.why
+    assert {one.what: one.count for one in fitted.fidelity.adapted}["brief"] == 1
+    [first, second, *_] = fitted.rounds
+    assert isinstance(first, Prompt)
+    assert "remember" in text_of(first.parts)
+    assert isinstance(second, Prompt)
+    assert text_of(second.parts).startswith("xxx")
+    # What is told as text is adapted; neither it nor the brief is a prompt that was carried.
+    calls = {} if flatten else {"calls": kept, "results": kept}
+    assert fitted.fidelity.carried == {"prompts": kept, "answers": kept, **calls}
+
+
+def test_what_came_before_the_first_prompt_is_a_turn_like_the_others() -> None:
+    found = fit(log(answers("x" * 700_000), asks("go on")), runtime("codex"), tools={})
+    assert dropped(found.fidelity) == {"turns": 1}
+
+
+def test_one_turn_that_is_too_long_alone_is_carried_whole() -> None:
+    found = fit(log(asks("x" * 900_000)), runtime("codex"), tools={}, brief="remember")
+    assert [len(text_of(one.parts)) for one in found.rounds if isinstance(one, Prompt)] == [900_000]
+    assert (found.fidelity.dropped, found.fidelity.adapted) == ([], [])
+
+
+def test_pictures_beside_a_result_stay_when_it_is_told_as_text() -> None:
+    seen = (TextPart(text="shown:"), ImagePart(blob="b", media_type="image/png", name="shot.png"))
+    backs = [CallReturned(call="a", output=raw("ok"), parts=seen), CallReturned(call="b", parts=seen)]
+    calls = [CallMade(call="a", tool="t"), CallMade(call="b", tool="t")]
+    found = fit(log(asks("go"), *calls, *backs), runtime("codex"), tools={}, flatten=True)
+    told = found.rounds[-1]
+    assert isinstance(told, Prompt)
+    texts = [one.text if isinstance(one, TextPart) else "picture" for one in told.parts]
+    assert texts[0] == "[result of call a]\nok"
+    assert [sum(word in text for text in texts) for word in ("shown:", "picture")] == [2, 2]
+
+
+# Removed --------------------------------------------------------------------------------------------------------------
+
+
+def test_what_was_removed_is_dropped_with_its_reason() -> None:
+    pruned, erased = Removed(kind="message_added", how="pruned"), Removed(kind="erased", how="erased")
+    found = fidelity(pruned, pruned, erased, Removed(kind="codex.event", how="pruned"), asks("and now?"))
+    assert [(one.what, one.count, one.why) for one in found.dropped] == [
+        ("events", 2, "removed by retention"),
+        ("events", 1, "erased on request"),
+    ]
+    assert found.carried == {"prompts": 1}
+
+
+def test_what_a_compaction_stands_for_may_be_removed() -> None:
+    pruned = Removed(kind="message_added", how="pruned")
+    found = fidelity(pruned, asks("old"), Compacted(summary="so far"), pruned, asks("new"))
+    assert dropped(found) == {"events": 1}
+
+
+# Closed ---------------------------------------------------------------------------------------------------------------
+
+
+def test_the_note_that_closes_a_call_is_adapted_and_not_a_result_that_was_carried() -> None:
+    back = CallReturned(call="a", output=raw("ok"))
+    found = fidelity(asks("go"), CallMade(call="a", tool="t"), back, CallMade(call="b", tool="t"))
+    assert found.carried == {"prompts": 1, "calls": 2, "results": 1}
+    assert {one.what: one.count for one in found.adapted}["calls without a result"] == 1
+    assert "results" not in fidelity(asks("go"), CallMade(call="b", tool="t")).carried
+
+
+def test_a_beginning_made_up_for_the_target_is_no_prompt_that_was_carried() -> None:
+    assert fidelity(answers("hello"), MessageAdded(role="assistant", parts=(ThinkingPart(text="hm"),))).carried == {
+        "answers": 1
+    }
+
+
+# Absurd clocks --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("at", "said"),
+    [
+        (FIRST, "0001-01-01T00:00:00.000Z"),
+        (LAST, "9999-12-31T23:59:59.999Z"),
+        (-1, "1969-12-31T23:59:59.999Z"),
+        (1_794_823_200_123_999, "2026-11-16T10:00:00.123Z"),
+    ],
+)
+def test_every_time_can_be_told_and_read_again(at: int, said: str) -> None:
+    assert iso(at) == said
+    assert iso(micros(said) or 0) == said
+
+
+@pytest.mark.parametrize("name", [*WRITABLE, "atif"])
+@pytest.mark.parametrize("at", [FIRST, LAST])
+def test_a_clock_that_went_mad_does_not_keep_a_session_in(name: str, at: int) -> None:
+    bodies = [asks("go"), answers("yes"), CallMade(call="a", tool="t"), CallReturned(call="a", output=raw("ok"))]
+    events = log(*bodies, said_at=at)
+    if name == "atif":
+        assert b"yes" in atif.export(rounds(events), session="s", agent="", model="", title="")
+        return
+    writer = runtime(name).writer
+    assert writer is not None
+    target = Target(id="0c3e0a52-7a3b-4e0e-9d55-3f1f2a6f8b10", cwd="/home/me/app", at=1, blob=lambda digest: b"")
+    native = writer.write(fit(events, runtime(name), tools={}).rounds, target)
+    assert any(b"yes" in file.data for file in native.files)
