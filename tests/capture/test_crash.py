@@ -47,7 +47,7 @@ if when == "writing":
 if when == "written":
     originals._record = ending(originals._record, True)
 if when == "prepared":
-    originals._segments = ending(originals._segments, True)
+    originals.segments.cut = ending(originals.segments.cut, True)
 with plane_on(url) as plane:
     for one in plane.capture(home=home):
         if getattr(one, "error", None):

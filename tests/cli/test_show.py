@@ -186,7 +186,8 @@ def test_json_is_the_session_and_not_the_transcript(clew: Clew, session: str, ad
     add(said("hi"))
     [found] = clew("show", session, "--json").objects
     assert list(found) == [
-        "session", "lineage", "forks", "facts", "decisions", "progress", "scratch", "working_set",
+        "session", "lineage", "forks", "subagent_of", "subagents", "facts", "decisions", "progress", "scratch",
+        "working_set",
     ]  # fmt: skip
 
 

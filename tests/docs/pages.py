@@ -49,6 +49,7 @@ VARYING = [
     (re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"), "<time>"),
     (re.compile(r"\b\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d\b"), "<time>"),
     (re.compile(r"\b\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\b"), "<time>"),
+    (re.compile(r"^ \d{4}-\d\d-\d\d (?= )", re.MULTILINE), " <day> "),
     (re.compile(r"\b\d+ (s|min|h|d) ago\b"), "<ago>"),
     (re.compile(r"\b\d{16}\b"), "<at>"),
     (re.compile(r"\b[0-9a-f]{64}\b"), "<digest>"),

@@ -6,8 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import httpx2
+from msgspec import Raw
 
 from clew.model.access import Grant, Right
+from clew.model.events import CallMade, Draft
 from clew.service import call
 from clew.store import team
 from server.running import Running, listening, viewer
@@ -102,6 +104,15 @@ def test_more_than_a_page_comes_whole_and_once(running: Running) -> None:
         assert [event["seq"] for event in one.wait(441)] == [*range(11, 452)]
         one.end()
         said(running, id)
+
+
+def test_an_event_is_one_line_of_a_stream_whatever_lines_its_json_had(running: Running) -> None:
+    id = opened(running)
+    made = Draft(body=CallMade(call="1", tool="x", input=Raw(b'{\r\n "a":\n\n[1]}')))
+    store = running.owner.store
+    store.append(store.session(id), [made])
+    with listening(running, f"/v1/sessions/{id}/stream", running.key()) as listener:
+        assert listener.wait(2)[-1]["input"] == {"a": [1]}
 
 
 def test_a_fork_streams_what_it_shares(running: Running) -> None:

@@ -248,3 +248,13 @@ def test_a_bad_url_is_refused_without_its_password(url: str) -> None:
 def test_what_names_no_store_is_refused_with_an_example(url: str) -> None:
     with pytest.raises(InvalidInput, match="sqlite:///"):
         open_store(url)
+
+
+def test_whoever_reads_while_a_store_is_closed_leaves_no_connection_behind(postgres: Server) -> None:
+    store = open_store(postgres.new_database())
+    with store.database.read() as tx:
+        reading = tx.connection  # type: ignore[attr-defined]
+        store.close()
+    assert reading.closed
+    with pytest.raises(Unavailable, match="closed by this program"):
+        opened(store)

@@ -14,6 +14,7 @@ import anyio
 from starlette.types import Receive, Send
 
 from clew.model.access import Right
+from clew.model.codec import on_one_line
 from clew.model.errors import ClewError, InvalidInput, TooManyRequests
 from clew.model.events import Event
 from clew.server.arguments import pairs
@@ -263,7 +264,7 @@ def _given(exchange: Exchange, *, is_session: bool) -> _Given:
 
 
 def _event(context: Context, id: int, event: Event) -> bytes:
-    return b"id: %d\ndata: %b\n\n" % (id, masked(context, to_json(event)))
+    return b"id: %d\ndata: %b\n\n" % (id, on_one_line(masked(context, to_json(event))))
 
 
 async def _send(send: Send, text: bytes) -> None:

@@ -20,8 +20,8 @@ def flat(value: Any) -> Any:
 
 
 def to_json(value: Any) -> bytes:
-    """A result as JSON, on one line."""
-    return codec.on_one_line(_encode(flat(value)))
+    """A result as JSON."""
+    return _encode(flat(value))
 
 
 _encode = msgspec.json.Encoder().encode

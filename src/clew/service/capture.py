@@ -49,7 +49,8 @@ from clew.service.settling import (
 )
 from clew.service.windows import all_drafts, edges_at, read_again, read_window, reading_of, window
 from clew.store import originals, team
-from clew.store.originals import SEGMENT_BYTES, Forking, Opening, Original, Take, edges_of, place_of
+from clew.store.originals import Forking, Opening, Original, Take, edges_of, place_of
+from clew.store.segments import SEGMENT_BYTES
 from clew.store.team import Agent
 
 # How much goes into one commit.

@@ -453,7 +453,9 @@ def blob(
     """Read a blob that an event or a native file of a session names, piece by piece; secrets in a text are masked."""
     if digest not in _names(context, session, at):
         raise NotFound(f"session {session.id} names no blob {digest[:80]!r}", session=session.id)
-    data, masked = context.store.load_blob(digest), dict[str, int]()
+    data, masked = files.stretch(context.store, session, digest), dict[str, int]()
+    if data is None:
+        data = context.store.load_blob(digest)
     if context.outward:
         data, masked = _without_secrets(context, digest, data)
     end = start + PAGE_BYTES

@@ -16,6 +16,7 @@ Statement = tuple[str, Parameters]
 EVENT = (
     "project", "session", "seq", "kind", "version", "at", "said_at", "actor", "source", "digest", "body", "blob",
 )  # fmt: skip
+BODY = EVENT.index("body")
 MOVE = (
     "state", "head", "digest", "at", "budget_tokens", "budget_cost_micros", "spent_tokens", "spent_cost_micros",
     "project", "session", "from_head", "epoch", "fenced", "lease",

@@ -12,16 +12,13 @@ from typing import Annotated
 import msgspec
 
 from clew.model.errors import Conflict, WrongState
-from clew.model.events import Opaque
 from clew.model.session import Session, State
-from clew.store import blobs as blob
+from clew.store import segments
 from clew.store.append import keep_blobs
 from clew.store.contract import Transaction
 from clew.store.log import Store
 from clew.store.originals import Original, original, place_of
-from clew.store.prepare import Prepared
 
-_BYTES = Opaque(kind="clew.segment", raw="{}")
 # What is said of a copy where an original has the time of its file: it is never looked for.
 STAMP = "copy"
 # Before the name of the machine, so that it is the name of none.
@@ -82,7 +79,7 @@ def place_of_copy(session: Session, copy: Copy) -> bytes:
 
 def keep(store: Store, session: Session, copy: Copy, stretches: Sequence[Stretch], *, after: int) -> Standing:
     """Take stretches in after what is settled up to `after`; with 0, in the place of all there is."""
-    ready = [_prepared(store, one.data) for one in stretches]
+    ready = [segments.as_blob(one.data, store) if one.data else None for one in stretches]
     place = place_of_copy(session, copy)
     with store.database.write() as tx:
         if store.plan(tx, session).head.state == State.ERASED:
@@ -95,27 +92,20 @@ def keep(store: Store, session: Session, copy: Copy, stretches: Sequence[Stretch
         kept = _settled(tx, before, known.settled_here) if before and after else []
         size = known.settled_here if after else 0
         now = Standing(generation=copy.generation, settled=after, settled_here=size, upto=after)
-        segments = list(kept)
-        for one, draft in zip(stretches, ready, strict=True):
-            if draft.blob is not None and draft.size:
-                segments.append((size, draft.size, draft.blob))
-            size += draft.size
+        pieces = list(kept)
+        for one, made in zip(stretches, ready, strict=True):
+            if made is not None:
+                pieces.append((size, made.size, made.digest))
+                size += made.size
             now = Standing(
                 generation=copy.generation, upto=one.upto, settled=one.upto if one.settled else now.settled,
                 settled_here=size if one.settled else now.settled_here,
             )  # fmt: skip
-        keep_blobs(tx, [draft for draft in ready if draft.size], store.blobs)
-        for digest in sorted(segment[2] for segment in kept):
+        keep_blobs(tx, [made.blob for made in ready if made is not None and made.blob is not None], store.blobs)
+        for digest in sorted(piece[2] for piece in kept):
             tx.run("blob_ref", digest=digest, refs=1)
-        _record(tx, session, copy, place, before, now, segments, size)
+        _record(tx, session, copy, place, before, now, pieces, size)
     return now
-
-
-def _prepared(store: Store, data: bytes) -> Prepared:
-    digest, packed = blob.address(data), blob.pack(data)
-    if data:
-        store.blobs.prepare(digest, packed)
-    return Prepared(_BYTES, None, b"", None, None, blob=digest, packed=packed, size=len(data))
 
 
 def _settled(tx: Transaction, one: Original, size: int) -> list[tuple[int, int, bytes]]:
@@ -125,7 +115,7 @@ def _settled(tx: Transaction, one: Original, size: int) -> list[tuple[int, int, 
 
 def _record(
     tx: Transaction, session: Session, copy: Copy, place: bytes, before: Original | None, now: Standing,
-    segments: list[tuple[int, int, bytes]], size: int,
+    pieces: list[tuple[int, int, bytes]], size: int,
 ) -> None:  # fmt: skip
     generation = before.generation + 1 if before else 0
     values = {
@@ -140,8 +130,10 @@ def _record(
             "written": "",
         }  # fmt: skip
     [(key,)] = tx.run("original_add" if before is None else "original_move", **values)
-    for start, length, digest in segments:
-        tx.run("segment_add", original=key, generation=generation, start=start, length=length, blob=digest)
-    dropped = sorted(bytes(row[0]) for row in tx.run("segments_drop", original=key, before=generation))
-    for digest in dropped:
+    for start, length, digest in pieces:
+        tx.run(
+            "segment_add", original=key, generation=generation, start=start, length=length, blob=digest, first=None,
+            last=None, data=None,
+        )  # fmt: skip
+    for digest in segments.drop(tx, key, before=generation):
         tx.run("blob_ref", digest=digest, refs=-1)

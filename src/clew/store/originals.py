@@ -28,15 +28,14 @@ from clew.model.errors import (
 from clew.model.events import Draft, Opaque, SessionForked, SessionOpened, SessionResumed, SessionTitled
 from clew.model.ids import new_id
 from clew.model.session import Session, State
-from clew.store import blobs as blob
+from clew.store import segments
 from clew.store.append import write
 from clew.store.contract import Row, Transaction
 from clew.store.log import Store, session_from
 from clew.store.plan import Plan, Request, plan_from
 from clew.store.prepare import LARGEST_INTEGER, Prepared, check_source, prepare
+from clew.store.segments import Segment
 
-# A segment's bytes before packing: small enough to unpack without a thought.
-SEGMENT_BYTES = 4 * 1024 * 1024
 # How much of each end of what was kept is hashed, to see that a file has only grown.
 EDGE_BYTES = 4096
 # A source that is longer goes by its hash: PostgreSQL's index takes no more, whatever the characters.
@@ -180,9 +179,9 @@ def digests(store: Store, one: Original) -> list[tuple[int, int, bytes]]:
 def lines(store: Store, one: Original) -> Iterator[bytes]:
     """The lines of an original as far as they were taken, one stretch of it in memory at a time."""
     rest, left = b"", one.taken
-    for start, _, digest in digests(store, one):
+    for start, _, _ in digests(store, one):
         with store.database.read() as tx:
-            data = store.blob_in(tx, digest)[: max(0, left - start)]
+            data = segments.read(tx, store, one, start)[: max(0, left - start)]
         *whole, rest = (rest + data).split(b"\n")
         yield from whole
     if rest:
@@ -193,8 +192,18 @@ def load(store: Store, one: Original, *, first: int = 0) -> bytes:
     """The bytes of an original, from `first` on, checked against their digests."""
     with store.database.read() as tx:
         rows = tx.run("segments", original=one.key, generation=one.generation)
-        parts = [(row[0], store.blob_in(tx, bytes(row[2]))) for row in rows if row[0] + row[1] > first]
+        parts = [(row[0], segments.read(tx, store, one, row[0])) for row in rows if row[0] + row[1] > first]
     return b"".join(data[max(0, first - start) :] for start, data in parts)
+
+
+def stretch(store: Store, session: Session, digest: str) -> bytes | None:
+    """The bytes with this digest that a native file of a session holds in one piece."""
+    for one in originals(store, session):
+        for start, _, found in digests(store, one):
+            if found.hex() == digest:
+                with store.database.read() as tx:
+                    return segments.read(tx, store, one, start)
+    return None
 
 
 def move(store: Store, one: Original, *, machine: str, path: str, stamp: str) -> None:
@@ -220,7 +229,8 @@ def keep(store: Store, takes: Sequence[Take], *, actor: str) -> list[Session | C
     ready: dict[int, _Ready] = {}
     for i, take in enumerate(takes):
         try:
-            ready[i] = take, [_prepared(draft, store) for draft in take.drafts], _segments(take, store)
+            drafts = [_prepared(draft, store) for draft in take.drafts]
+            ready[i] = take, drafts, segments.cut(take.data, drafts, store)
         except ClewError as error:
             outcomes[i] = error
     while ready:
@@ -237,8 +247,8 @@ def keep(store: Store, takes: Sequence[Take], *, actor: str) -> list[Session | C
     return [outcomes[i] for i in range(len(takes))]
 
 
-_Ready = tuple[Take, list[Prepared], list[Prepared]]
-"""A take, its drafts and its segments made ready."""
+_Ready = tuple[Take, list[Prepared], list[Segment]]
+"""A take, and its drafts and segments made ready."""
 
 
 def _once_each(ready: dict[int, "_Ready"]) -> dict[int, "_Ready"]:
@@ -266,7 +276,7 @@ def _commit(store: Store, batch: dict[int, "_Ready"], actor: str) -> dict[int, S
         plans: dict[int, Plan] = {}
         # Heads are locked from old to young; new sessions are nobody else's yet.
         for i in sorted(batch, key=lambda i: _age(batch[i][0])):
-            take, drafts, segments = batch[i]
+            take, drafts, pieces = batch[i]
             try:
                 plan = _plan(store, tx, take, drafts, actor)
             except ClewError as error:
@@ -274,12 +284,17 @@ def _commit(store: Store, batch: dict[int, "_Ready"], actor: str) -> dict[int, S
                     raise  # What was written for it, a session perhaps, has to be undone.
                 outcomes[i] = error
                 continue
-            plan.blobs += segments
+            plan.blobs += [piece.blob for piece in pieces if piece.blob is not None]
             plans[i] = plan
+        # Packed before anything is written: on PostgreSQL all wait for whoever has written an event.
+        rows = {
+            i: segments.rows_of(batch[i][2], start=batch[i][0].start, seq=plan.start.head, events=plan.rows)
+            for i, plan in plans.items()
+        }
         write(tx, list(plans.values()), store.blobs)
         for i, plan in plans.items():
             outcomes[i] = plan.session
-            _record(tx, batch[i][0], plan.session, batch[i][2])
+            _record(tx, batch[i][0], plan.session, rows[i])
     return outcomes
 
 
@@ -288,7 +303,7 @@ def forget(tx: Transaction, store: Store, session: Session, *, erase: bool) -> N
     blobs: list[bytes] = []
     for row in tx.run("originals_of", project=session.project_key, session=session.key):
         one = _from(row)
-        blobs += [bytes(dropped[0]) for dropped in tx.run("segments_drop", original=one.key, before=one.generation + 1)]
+        blobs += segments.drop(tx, one.key, before=one.generation + 1)
     for digest in sorted(blobs):
         tx.run("blob_ref", digest=digest, refs=-1)
     if erase:
@@ -451,21 +466,7 @@ def _time(said_at: int | None) -> int | None:
     return said_at if said_at is not None and abs(said_at) <= LARGEST_INTEGER else None
 
 
-_BYTES = Opaque(kind="clew.segment", raw="{}")
-
-
-def _segments(take: Take, store: Store) -> list[Prepared]:
-    """The new bytes, packed; large ones are durable before any row names them."""
-    found = []
-    for at in range(0, len(take.data), SEGMENT_BYTES):
-        data = take.data[at : at + SEGMENT_BYTES]
-        digest, packed = blob.address(data), blob.pack(data)
-        store.blobs.prepare(digest, packed)
-        found.append(Prepared(_BYTES, None, b"", None, None, blob=digest, packed=packed, size=len(data)))
-    return found
-
-
-def _record(tx: Transaction, take: Take, session: Session, segments: list[Prepared]) -> None:
+def _record(tx: Transaction, take: Take, session: Session, rows: list[dict[str, object]]) -> None:
     values = {
         "place": take.place, "stamp": take.stamp, "generation": take.generation, "kept": take.start + len(take.data),
         "taken": take.taken, "edges": take.edges, "state": take.state, "told": take.told, "opaque": take.opaque,
@@ -478,15 +479,11 @@ def _record(tx: Transaction, take: Take, session: Session, segments: list[Prepar
             "written": take.written,
         }  # fmt: skip
     [(key,)] = tx.run("original_add" if take.before is None else "original_move", **values)
-    start = take.start
-    for one in segments:
-        tx.run(
-            "segment_add", original=key, generation=take.generation, start=start, length=one.size, blob=one.blob
-        )  # fmt: skip
-        start += one.size
+    for row in rows:
+        tx.run("segment_add", original=key, generation=take.generation, **row)
     if take.only_latest:
-        for (dropped,) in tx.run("segments_drop", original=key, before=take.generation):
-            tx.run("blob_ref", digest=bytes(dropped), refs=-1)
+        for digest in segments.drop(tx, key, before=take.generation):
+            tx.run("blob_ref", digest=digest, refs=-1)
 
 
 def _at(tx: Transaction, place: bytes) -> Original | None:

@@ -30,7 +30,7 @@ SELECT current_user, (SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolnam
 """
 # What is left of removed rows is in these, by the package whose tables they are.
 TABLES = {
-    "clew.store": ("event", "session", "head", "blob"),
+    "clew.store": ("event", "session", "head", "blob", "original", "segment"),
     "clew.views": ("view", "listing", "touched", "spending", "passage", "speaking"),
 }
 
@@ -49,6 +49,7 @@ class Postgres:
         self.place = _place(self._parameters)
         self._lock = threading.Lock()
         self._readers: list[psycopg.Connection] = []
+        self._closed = False
         self._listener: psycopg.Connection | None = None
         self._hearing = threading.Condition()
         self._is_listening = False
@@ -64,12 +65,15 @@ class Postgres:
     # Connections ------------------------------------------------------------------------------------------------------
 
     def _open(self) -> psycopg.Connection:
-        try:
+        if self._closed:
+            raise Unavailable(f"the store at {self.place} was closed by this program; open it again")
+        with self._translating():
             connection = psycopg.connect(
                 **{"connect_timeout": CONNECT_SECONDS, "application_name": "clew", **self._parameters},
                 autocommit=True,
                 prepare_threshold=1,
             )
+        try:
             # An acknowledged event is on disk, whatever the server's default says.
             connection.execute("SET synchronous_commit = on")
             # A process that is stopped in a transaction must not keep the others waiting for as long as it likes.
@@ -84,8 +88,11 @@ class Postgres:
             [(now,)] = connection.execute(queries("pg")["now"].encode()).fetchall()
             self._clock = (int(now), time.monotonic())
             return connection
-        except psycopg.Error as error:
-            raise self._translated(error) from error
+        except BaseException as error:
+            connection.close()
+            if isinstance(error, psycopg.Error):
+                raise self._translated(error) from error
+            raise
 
     @contextmanager
     def read(self, wall: str = "*") -> Iterator["_Transaction"]:
@@ -103,6 +110,13 @@ class Postgres:
         finally:
             if not connection.closed:
                 self._readers.append(connection)
+                self._close_readers_if_closed()
+
+    def _close_readers_if_closed(self) -> None:
+        """Whoever was still reading when the store was closed is the last who can."""
+        while self._closed and self._readers:
+            with suppress(IndexError):
+                self._readers.pop().close()
 
     def _reader(self) -> psycopg.Connection:
         while self._readers:
@@ -185,6 +199,8 @@ class Postgres:
             if self._listener is None or self._listener.closed:
                 self._listener = self._open()
                 self._listener.execute("LISTEN clew")
+                if self._closed:
+                    self._listener.close()
                 return  # What was committed before LISTEN took hold is found by the caller's next look.
             for _ in self._listener.notifies(timeout=timeout, stop_after=1):
                 pass
@@ -276,8 +292,8 @@ class Postgres:
         for one in list(self._beside):
             one.close()
         with self._lock:
-            while self._readers:
-                self._readers.pop().close()
+            self._closed = True
+            self._close_readers_if_closed()
             if self._listener is not None:
                 self._listener.close()
             self._writer.close()

@@ -362,13 +362,22 @@ UPDATE original SET path = '', native = '', stamp = '', state = '', machine = ''
 WHERE project = :project AND session = :session
 
 -- name: segment_add
-INSERT INTO segment (original, generation, start, length, blob) VALUES (:original, :generation, :start, :length, :blob)
+INSERT INTO segment (original, generation, start, length, blob, first, last, data)
+VALUES (:original, :generation, :start, :length, :blob, :first, :last, :data)
 
 -- name: segments
 SELECT start, length, blob FROM segment WHERE original = :original AND generation = :generation ORDER BY start
 
+-- name: segment_read
+SELECT length, blob, first, last, data FROM segment
+WHERE original = :original AND generation = :generation AND start = :start
+
+-- name: bodies
+SELECT body FROM event
+WHERE project = :project AND session = :session AND seq >= :first AND seq <= :last AND body IS NOT NULL ORDER BY seq
+
 -- name: segments_drop
-DELETE FROM segment WHERE original = :original AND generation < :before RETURNING blob
+DELETE FROM segment WHERE original = :original AND generation < :before RETURNING blob, last
 
 -- The team -------------------------------------------------------------------------------------------------------------
 

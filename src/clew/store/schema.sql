@@ -131,18 +131,23 @@ CREATE INDEX original_session ON original (project, session);
 CREATE INDEX original_native ON original (native, runtime);
 CREATE INDEX original_root ON original (root, runtime) WHERE root <> '';
 
--- The bytes of an original, in pieces as it grew. A file that was rewritten begins a new generation.
+-- The bytes of an original, in pieces as it grew. A file that was rewritten begins a new generation. `blob` is their digest;
+-- they are in the blob of that name, or here as `data`, packed with the bodies of the session's events `first` to `last`.
 CREATE TABLE segment (
     original BIGINT NOT NULL,
     generation BIGINT NOT NULL,
     start BIGINT NOT NULL,
     length BIGINT NOT NULL,
     blob {bytes} NOT NULL,
+    first BIGINT,
+    last BIGINT,
+    data {bytes},
     PRIMARY KEY (original, generation, start)
 ){clustered};
 
 --pg ALTER TABLE original ALTER path SET STATISTICS 0, ALTER native SET STATISTICS 0, ALTER state SET STATISTICS 0,
 --pg     ALTER root SET STATISTICS 0;
+--pg ALTER TABLE segment ALTER data SET STATISTICS 0;
 
 -- A team: who there is, what each may do, and the wall between projects.
 
