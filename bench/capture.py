@@ -22,6 +22,7 @@ from rich.table import Table
 from transcripts import make
 
 _HERE = Path(__file__).parent
+_CLEW = str(Path(sys.executable).with_name("clew"))
 _PEERS = {
     "agentsview": [["agentsview==0.46.1"]],
     # Its pins are newer than an index may offer: what it needs is installed first, without them.
@@ -93,7 +94,7 @@ class Subject:
         path = f"{home / 'bin'}{os.pathsep}{os.environ['PATH']}"
         self.env = {"HOME": str(home), "PATH": path, "LANG": "C.UTF-8"}
         if name == "clew":
-            self.argv = [sys.executable, "-m", "clew", "capture"]
+            self.argv = [_CLEW, "capture"]
             self.env |= {"CLEW_HOME": str(self.data)}
         elif name == "agentsview":
             self.argv = [str(install(name) / "agentsview"), "sync"]
@@ -120,7 +121,7 @@ class Subject:
         """How long the first search after a capture takes; the others index before they are done."""
         if self.name != "clew":
             return 0.0
-        return timed([sys.executable, "-m", "clew", "search", "needle00000"], self.env).seconds
+        return timed([_CLEW, "search", "needle00000"], self.env).seconds
 
 
 def main() -> int:

@@ -3,13 +3,14 @@
 import os
 import sys
 from base64 import b64encode
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
 from clew.cli.exits import exit_code
+from clew.cli.options import complete_id, json_option
 from clew.cli.output import one_line, print_json, table
 from clew.model.errors import Conflict, InvalidInput
 from clew.model.plain import plain
@@ -24,7 +25,7 @@ FORMS = ["bundle", "jsonl", "csv", "otel"]
 MOST_SHOWN = 50
 
 
-def commands(json_option: Callable[..., Any], complete_id: Callable[..., Any]) -> list[click.Command]:
+def commands() -> list[click.Command]:
     """The group with all of them."""
 
     @click.group()

@@ -8,6 +8,10 @@ import click
 from clew.model.errors import InvalidInput
 
 
+def commands() -> list[click.Command]:
+    return [mcp]
+
+
 @click.command()
 @click.pass_obj
 def mcp(plane: Any) -> None:

@@ -3,7 +3,7 @@
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import click
 
 from clew.cli import upkeep
 from clew.cli.follower import following, is_worth_it
+from clew.cli.options import complete_id, json_option
 from clew.cli.output import print_json, table
 from clew.model.errors import Conflict, InvalidInput, NotFound
 from clew.model.plain import plain
@@ -19,7 +20,7 @@ FORMS = ["native", "jsonl", "markdown", "html", "atif", "copilot"]
 FIELDS = ("runtime", "path", "session", "records", "events", "opaque", "quarantined", "error", "status", "note")
 
 
-def commands(json_option: Callable[..., Any], complete_id: Callable[..., Any]) -> list[click.Command]:
+def commands() -> list[click.Command]:
     """All of them."""
     session = click.argument("session", metavar="ID", shell_complete=complete_id)
     runtime = click.argument("runtime", shell_complete=_complete_runtime)

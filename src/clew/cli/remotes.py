@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clew import app
+from clew.cli.options import complete_id, json_option
 from clew.cli.output import one_line, print_json, table
 from clew.cli.times import ago
 from clew.model.errors import ClewError, Conflict, InvalidInput, NotFound
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 MOST_COUNTED = 1000
 
 
-def commands(json_option: Callable[..., Any], complete_id: Callable[..., Any]) -> list[click.Command]:
+def commands() -> list[click.Command]:
     """All of them."""
     which = click.option("--to", "name", default="", metavar="NAME", help="Which remote. [default: the only one]")
 

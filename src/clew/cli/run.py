@@ -5,15 +5,16 @@ import sys
 import types
 import typing
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import click
 import msgspec
-from click.shell_completion import CompletionItem
 
 from clew import app
-from clew.cli import audit, mcp_command, programs, remotes, serving, streams, upkeep
+from clew.cli import streams, upkeep
 from clew.cli.exits import exit_code
+from clew.cli.options import complete_id
 from clew.cli.output import print_error, print_json
 from clew.model.errors import ClewError, InvalidInput
 from clew.service.registry import Operation, Parameter, load, one
@@ -26,6 +27,16 @@ BY_HAND = {
     "audit_verify",
     "sync_standing", "sync_open", "sync_append", "sync_part", "sync_original", "sync_send", "originals", "blob",
 }  # fmt: skip
+# Which module makes which commands by hand.
+MODULES = {
+    "streams": ("append", "tail", "show", "erase", "doctor", "migrate", "completion"),
+    "programs": ("capture", "import", "resume", "export", "scan", "runtimes", "connect", "disconnect"),
+    "upkeep": ("rebuild", "follow"),
+    "mcp_command": ("mcp",),
+    "audit": ("audit",),
+    "serving": ("up", "serve", "watch"),
+    "remotes": ("remote", "push", "pull"),
+}
 GROUPS = {
     "retention": "How long conversations are kept.",
     "lease": "The exclusive right to append to a session.",
@@ -70,22 +81,32 @@ def _hint(error: click.ClickException) -> str:
 
 
 class Commands(click.Group):
-    """The commands written by hand are there at once; the others are made when one of them is asked for.
+    """Commands are made when they are asked for: those written by hand a module at a time, the others all at once.
 
-    Making them takes every operation's module, and most runs of a hand-written command need one or two of those.
+    Making the others takes every operation's module, and most runs of a hand-written command need one or two of those.
     """
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name in upkeep.FROM_VIEWS:
             # Asked for often, and each in a module of its own name.
             return command(one(cmd_name))
-        if cmd_name not in self.commands:
+        by_hand = next((module for module, names in MODULES.items() if cmd_name in names), "")
+        if by_hand:
+            self._load(by_hand)
+        elif cmd_name not in self.commands:
             self._make()
         return super().get_command(ctx, cmd_name)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
+        for module in MODULES:
+            self._load(module)
         self._make()
         return super().list_commands(ctx)
+
+    def _load(self, module: str) -> None:
+        if not self.commands.keys() >= {*MODULES[module]}:
+            for made in import_module(f"clew.cli.{module}").commands():
+                self.add_command(made)
 
     def _make(self) -> None:
         if not GROUPS.keys() <= self.commands.keys():
@@ -117,28 +138,6 @@ def _renderer(name: str) -> Callable[[Any], None]:
     from clew.cli.render import RENDER
 
     return RENDER[name]
-
-
-def json_option(function: Callable[..., Any]) -> Callable[..., Any]:
-    return click.option("--json", "as_json", is_flag=True, help="One JSON object per line.")(function)
-
-
-def complete_id(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Session ids for the shell."""
-    if app.is_remote(app.settings().store):
-        return []  # Nor to wait for a server.
-    try:
-        plane = app.connect()
-    except ClewError:
-        return []  # A shell that completes is no place for an error message.
-    with plane:
-        # From the log itself: a shell that completes is no place to wait for views either.
-        known = plane.client.context.store.sessions(limit=200)
-        return [
-            CompletionItem(one.session.id, help=one.session.title)
-            for one in known
-            if one.session.id.startswith(incomplete)
-        ]
 
 
 def command(operation: Operation) -> click.Command:
@@ -251,11 +250,3 @@ def _plain_type(kind: Any) -> type:
     if typing.get_origin(kind) is dict:
         return dict
     return _plain_type(arguments[0]) if arguments else kind
-
-
-for made in (
-    *streams.commands(json_option, complete_id), *programs.commands(json_option, complete_id),
-    *upkeep.commands(json_option), mcp_command.mcp, *audit.commands(json_option, complete_id),
-    *serving.commands(), *remotes.commands(json_option, complete_id),
-):  # fmt: skip
-    clew.add_command(made)

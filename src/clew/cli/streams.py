@@ -2,12 +2,13 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import click
 
 from clew import app, client
+from clew.cli.options import complete_id, json_option
 from clew.cli.output import print_json
 from clew.model import codec
 from clew.model.errors import BudgetExceeded, InvalidInput, NotFound
@@ -38,7 +39,7 @@ class Plane:
             self._plane.close()
 
 
-def commands(json_option: Callable[..., Any], complete_id: Callable[..., Any]) -> list[click.Command]:
+def commands() -> list[click.Command]:
     """All of them."""
     session = click.argument("session", metavar="ID", shell_complete=complete_id)
 

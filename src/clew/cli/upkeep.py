@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from clew.cli.options import json_option
 from clew.cli.output import print_json
 
 # Operations that read the views.
@@ -14,7 +15,7 @@ FROM_VIEWS = {"search", "sessions", "usage", "files"}
 AT_ONCE = 4000
 
 
-def commands(json_option: Callable[..., Any]) -> list[click.Command]:
+def commands() -> list[click.Command]:
     @click.command()
     @click.argument("view", required=False, default="", metavar="[VIEW]")
     @json_option

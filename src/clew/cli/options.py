@@ -1,0 +1,32 @@
+"""What many commands take: `--json`, and the ids of sessions, completed by the shell."""
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from clew import app
+from clew.model.errors import ClewError
+
+
+def json_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option("--json", "as_json", is_flag=True, help="One JSON object per line.")(function)
+
+
+def complete_id(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Session ids for the shell."""
+    if app.is_remote(app.settings().store):
+        return []  # Nor to wait for a server.
+    try:
+        plane = app.connect()
+    except ClewError:
+        return []  # A shell that completes is no place for an error message.
+    with plane:
+        # From the log itself: a shell that completes is no place to wait for views either.
+        known = plane.client.context.store.sessions(limit=200)
+        return [
+            CompletionItem(one.session.id, help=one.session.title)
+            for one in known
+            if one.session.id.startswith(incomplete)
+        ]
