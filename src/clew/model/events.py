@@ -567,7 +567,12 @@ KINDS: dict[str, type[Body]] = {body.kind: body for body in Body.__subclasses__(
 
 def blobs_of(body: Any) -> list[str]:
     """The digests of the blobs a body points to."""
-    found = [part.blob for part in getattr(body, "parts", ()) if isinstance(part, ImagePart | FilePart)]
-    if isinstance(body, ArtifactSaved | WorkspaceSnapshotted) and body.blob:
+    found = [part.blob for part in getattr(body, "parts", ()) if isinstance(part, _IN_BLOBS)]
+    if isinstance(body, _A_BLOB) and body.blob:
         found.append(body.blob)
     return found
+
+
+# Tuples: to make a union for each event takes longer than to look into it.
+_IN_BLOBS = (ImagePart, FilePart)
+_A_BLOB = (ArtifactSaved, WorkspaceSnapshotted)

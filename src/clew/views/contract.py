@@ -85,9 +85,12 @@ def origin_of(metadata: str | msgspec.Raw) -> Origin:
     return Origin(**{name: told[name] for name in Origin.__struct_fields__ if isinstance(told.get(name), str)})
 
 
+_FIRST = (SessionOpened, SessionForked)
+
+
 def is_first(event: Event) -> bool:
     """Whether nothing can be known yet of the session it belongs to."""
-    return isinstance(event.body, SessionOpened | SessionForked)
+    return isinstance(event.body, _FIRST)
 
 
 def when(event: Event, before: int = 0) -> int:

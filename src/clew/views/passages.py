@@ -82,7 +82,7 @@ class Passages:
         if isinstance(body, RuntimeAttached):
             speaking.runtime, speaking.tags, speaking.changed = storable(body.runtime), "", True
             return
-        tool = speaking.tool(body) if isinstance(body, CallMade | CallReturned) else ""
+        tool = speaking.tool(body) if isinstance(body, (CallMade, CallReturned)) else ""
         said = passage_of(body)
         if said is None:
             return
@@ -103,7 +103,7 @@ class Passages:
             found += f" {tag(TOOL, tool)}"
         if isinstance(event.body, CallReturned):
             found += f" {tag(OUTCOME, 'error' if event.body.failed else 'success')}"
-        elif isinstance(event.body, FactLearned | DecisionMade | ProgressNoted):
+        elif isinstance(event.body, (FactLearned, DecisionMade, ProgressNoted)):
             found += f" {tag(KNOWN)}"
         return f"{found} {tag(CUT)}" if said.cut else found
 

@@ -296,7 +296,7 @@ class _Folding:
     def take(self, session: Session, event: Event) -> None:
         """Take in the next event of the log."""
         key = session.key
-        if not isinstance(event.body, SessionErased | BodiesPruned):
+        if not isinstance(event.body, (SessionErased, BodiesPruned)):
             self._session.learn(session)
             self._add(key, event)
             return
