@@ -10,6 +10,28 @@ def main() -> None:
 
         print(f"clew {__version__}")
         return
+    if sys.argv[1:] == ["capture"]:
+        from clew.look import is_as_it_was
+
+        last = is_as_it_was()
+        if last is not None:
+            _say(last)
+            return
     from clew.cli.run import run
 
     sys.exit(run())
+
+
+# The table of a capture; it fits a terminal of 80 columns.
+CAPTURED = ("runtime", "found", "new", "grown", "damaged", "records", "opaque", "quarantined")
+
+
+def _say(rows: list[list[str]]) -> None:
+    if sys.stdout.isatty():
+        from clew.cli.output import table
+
+        table(CAPTURED, rows)
+        return
+    from clew.cli.piped import lines
+
+    print("\n".join(lines(CAPTURED, rows)))

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from clew.cli import piped
 from clew.model import codec
 from clew.model.errors import ClewError
 from clew.model.plain import plain
@@ -45,7 +46,8 @@ GAP = 2
 def table(columns: Iterable[str], rows: Iterable[Iterable[str]], *, wrapped: str = "") -> None:
     """A table that fits the terminal, a row in one line but for a column that may be wrapped; all of it when piped."""
     if not sys.stdout.isatty():
-        _piped(list(columns), [[plain(cell) for cell in row] for row in rows])
+        for line in piped.lines(list(columns), [[plain(cell) for cell in row] for row in rows]):
+            click.echo(line)
         return
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
@@ -82,12 +84,3 @@ def _fitting(names: list[str], widths: list[int], room: int) -> list[int]:
             break
         widths[widest] -= 1
     return widths
-
-
-def _piped(columns: list[str], rows: list[list[str]]) -> None:
-    """The same table without a terminal: nothing is cut, and nothing has to be loaded."""
-    widths = [max(len(line[i]) for line in (columns, *rows)) for i in range(len(columns))]
-    click.echo(" " + "   ".join(name.ljust(width) for name, width in zip(columns, widths, strict=True)).rstrip())
-    click.echo(" " + "─" * (sum(widths) + 3 * (len(widths) - 1)))
-    for row in rows:
-        click.echo(" " + "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())

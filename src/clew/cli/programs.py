@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from clew.cli import upkeep
+from clew.cli import CAPTURED, upkeep
 from clew.cli.follower import following, is_worth_it
 from clew.cli.options import complete_id, json_option
 from clew.cli.output import print_json, table
@@ -196,8 +196,11 @@ def _complete_runtime(context: click.Context, parameter: click.Parameter, incomp
 
 
 def _capture(plane: Any, paths: list[str], runtime: str, home: str, *, as_json: bool, quiet: bool = False) -> None:
+    # Before it is opened, and so before anything is asked of it.
+    store = _looks_of_store(plane.settings.store)
+    finds = plane.call("capture_find", runtime=runtime, home=home, paths=paths or None)
     reports = []
-    for report in _captured(plane, paths, runtime, home, progress=not as_json and not quiet):
+    for report in _captured(plane, finds, progress=not as_json and not quiet):
         reports.append(report)
         if as_json and not (quiet and report.status == "same"):
             print_json({name: getattr(report, name) for name in FIELDS})
@@ -209,11 +212,25 @@ def _capture(plane: Any, paths: list[str], runtime: str, home: str, *, as_json: 
         print_json(totals(reports))
     elif not as_json:
         _summary(reports, quiet=quiet)
+    if store and reports and not (paths or home or runtime or finds.changed):
+        from clew.look import remember
+        from clew.runtimes import variables
+
+        remember(str(plane.settings.home), {**finds.seen, **store}, variables(), _rows(reports))
 
 
-def _captured(plane: Any, paths: list[str], runtime: str, home: str, *, progress: bool) -> Iterator[Any]:
+def _looks_of_store(store: str) -> dict[str, str | None]:
+    """How the files of an embedded store look; nothing for one elsewhere."""
+    from clew.look import look
+
+    if not store.startswith("sqlite:///"):
+        return {}
+    path = os.path.abspath(store.removeprefix("sqlite:///"))
+    return {path: look(path), f"{path}-wal": look(f"{path}-wal")}
+
+
+def _captured(plane: Any, finds: Any, *, progress: bool) -> Iterator[Any]:
     """The report of each file, with a bar on a terminal."""
-    finds = plane.call("capture_find", runtime=runtime, home=home, paths=paths or None)
     yield from finds.same
     total = sum(one.size for one in finds.changed)
     if is_worth_it(total):
@@ -260,22 +277,25 @@ def _summary(reports: list[Any], *, quiet: bool) -> None:
     if not reports and not quiet:
         click.echo("no sessions of any known agent program found; `clew runtimes` shows where clew looks", err=True)
         return
-    by: dict[str, list[Any]] = {}
-    for report in reports:
-        by.setdefault(report.runtime, []).append(report)
     changed = [one for one in reports if one.status != "same"]
     if not quiet:
-        rows = [(name, totals(of)) for name, of in sorted(by.items())]
-        rows += [("all", totals(reports))] if len(rows) > 1 else []
-        # What fits a terminal of 80 columns; a file that failed is named below.
-        names = ("found", "new", "grown", "damaged", "records", "opaque", "quarantined")
-        table(("runtime", *names), [(name, *(f"{row[column]:,}" for column in names)) for name, row in rows])
+        table(CAPTURED, _rows(reports))  # A file that failed is named below.
     else:
         for one in changed:
             click.echo(f"{one.status}: {plain(one.session[:10])} {plain(one.path)}")
     for one in reports:
         if one.error:
             click.echo(f"{plain(one.path)}: {plain(one.error)}", err=True)
+
+
+def _rows(reports: list[Any]) -> list[list[str]]:
+    """A row for each program, and one for all of them together."""
+    by: dict[str, list[Any]] = {}
+    for report in reports:
+        by.setdefault(report.runtime, []).append(report)
+    rows = [(name, totals(of)) for name, of in sorted(by.items())]
+    rows += [("all", totals(reports))] if len(rows) > 1 else []
+    return [[name, *(f"{row[column]:,}" for column in CAPTURED[1:])] for name, row in rows]
 
 
 def _watch(plane: Any, paths: list[str], runtime: str, home: str, *, as_json: bool) -> None:

@@ -71,6 +71,21 @@ def present(home: Path, *, variables: bool) -> Iterator[Runtime]:
             yield found
 
 
+def absent(home: Path) -> list[str]:
+    """The places below a home where sessions of runtimes would begin, if they were there."""
+    return [str(place) for signs, _ in SIGNS.values() for sign in signs if not (place := home / sign).exists()]
+
+
+def sources() -> list[str]:
+    """The folders that hold the adapters: our own, and those where other packages may be."""
+    return [os.path.dirname(__file__), *(place for place in sys.path if os.path.isdir(place))]
+
+
+def variables() -> list[str]:
+    """The variables that name the homes of runtimes."""
+    return sorted({variable for _, variable in SIGNS.values() if variable})
+
+
 def runtime(name: str) -> Runtime:
     """The runtime of this name."""
     if name in MODULES:

@@ -83,10 +83,14 @@ class Captured(msgspec.Struct, kw_only=True):
 
 
 class Finds(msgspec.Struct, frozen=True, kw_only=True):
-    """What lies on the machine: files that were captured as they are, and files to capture."""
+    """What lies on the machine: files that were captured as they are, and files to capture.
+
+    `seen` is all that this depends on, the store aside.
+    """
 
     same: list[Captured]
     changed: list[Found]
+    seen: finding.Seen = {}
 
 
 @operation(right=Right.SEE)
@@ -98,7 +102,11 @@ def capture_find(
     paths: Annotated[list[str], msgspec.Meta(description="Only these files and folders.")] | None = None,
 ) -> Finds:
     """Find the session files of agent programs on this machine, and tell which have changed."""
-    found = finding.at(paths, runtime_name=runtime) if paths else finding.find(runtime_name=runtime, home=home)
+    seen: finding.Seen = {}
+    if paths:
+        found = finding.at(paths, runtime_name=runtime)
+    else:
+        found = finding.find(runtime_name=runtime, home=home, seen=seen)
     known = originals.known(context.store, context.machine)
     same, changed = [], []
     for one in found:
@@ -109,7 +117,7 @@ def capture_find(
         report = Captured(runtime=one.runtime, path=shown(one.path), session=there.session)
         _count(report, there.told, there.opaque, there.quarantined)
         same.append(report)
-    return Finds(same=same, changed=changed)
+    return Finds(same=same, changed=changed, seen=seen)
 
 
 @operation(right=Right.APPEND)

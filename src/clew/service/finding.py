@@ -11,12 +11,17 @@ from typing import BinaryIO
 
 import msgspec
 
+from clew.look import look as look_at
 from clew.model.errors import InvalidInput, NotFound
-from clew.runtimes import names, present, runtime, runtimes
+from clew.runtimes import absent, names, present, runtime, runtimes, sources
 from clew.runtimes.contract import Format, Runtime
 
 HEAD_BYTES = 64 * 1024
 SQLITE = b"SQLite format 3\0"
+
+
+Seen = dict[str, str | None]
+"""What was looked at, and how each looked (look.py)."""
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,21 +44,29 @@ def home_of(one: Runtime, home: str = "") -> Path:
     return Path.home() / one.home
 
 
-def find(*, runtime_name: str = "", home: str = "") -> list[Found]:
-    """Every session file below the runtimes' own folders; one that lies there under two names only once."""
+def find(*, runtime_name: str = "", home: str = "", seen: Seen | None = None) -> list[Found]:
+    """Every session file below the runtimes' own folders; one that lies there under two names only once.
+
+    All that the answer depends on is noted in `seen`: whoever finds that as it was need not look again.
+    """
+    noted = seen if seen is not None else {}
     base = Path(home) if home else Path.home()
     wanted = [runtime(runtime_name)] if runtime_name else list(present(base, variables=not home))
+    noted |= dict.fromkeys(absent(base)) | {place: look_at(place) for place in sources()}
     found: dict[str, Found] = {}
     for one in wanted:
         root = str(home_of(one, home))
         files: set[tuple[int, int]] = set()
         for format in one.formats:
-            for path in sorted(path for pattern in format.patterns for path in _matches(root, pattern.split("/"))):
-                if path in found or not (seen := _seen(path)):
+            paths = (path for pattern in format.patterns for path in _matches(root, pattern.split("/"), noted))
+            for path in sorted(paths):
+                if path in found or not (file := _seen(path)):
+                    noted.setdefault(path, look_at(path))
                     continue
-                if (seen.st_dev, seen.st_ino) not in files:
-                    files.add((seen.st_dev, seen.st_ino))
-                    found[path] = _found(path, one.name, format.name, seen)
+                if (file.st_dev, file.st_ino) not in files:
+                    files.add((file.st_dev, file.st_ino))
+                    found[path] = _found(path, one.name, format.name, file)
+                noted[path] = stamp_of(file)
     return sorted(found.values(), key=lambda one: (one.runtime, one.path))
 
 
@@ -140,28 +153,30 @@ def format_of(found: Found) -> Format:
     return next(one for one in runtime(found.runtime).formats if one.name == found.format)
 
 
-def _matches(folder: str, pattern: list[str]) -> Iterator[str]:
+def _matches(folder: str, pattern: list[str], noted: Seen) -> Iterator[str]:
     """What matches a pattern below a folder; `**` is any number of folders, and no link: it could lead back."""
     first, *rest = pattern
     if first == "**":
-        yield from _matches(folder, rest)
-        for entry in _entries(folder):
+        yield from _matches(folder, rest, noted)
+        for entry in _entries(folder, noted):
             if entry.is_dir(follow_symlinks=False):
-                yield from _matches(entry.path, pattern)
+                yield from _matches(entry.path, pattern, noted)
     elif not _WILD.search(first):
         path = os.path.join(folder, first)
         if rest:
-            yield from _matches(path, rest)
+            yield from _matches(path, rest, noted)
         elif os.path.lexists(path):
             yield path
+        else:
+            noted[path] = None
     else:
         matches = _matcher(first)
-        for entry in _entries(folder):
+        for entry in _entries(folder, noted):
             if matches(entry.name):
                 if not rest:
                     yield entry.path
                 elif not entry.is_file(follow_symlinks=False):
-                    yield from _matches(entry.path, rest)
+                    yield from _matches(entry.path, rest, noted)
 
 
 _WILD = re.compile(r"[*?\[]")
@@ -172,7 +187,9 @@ def _matcher(pattern: str) -> Callable[[str], object]:
     return re.compile(translate(pattern)).match
 
 
-def _entries(folder: str) -> list[os.DirEntry[str]]:
+def _entries(folder: str, noted: Seen) -> list[os.DirEntry[str]]:
+    # Before it is read: what comes meanwhile makes the note wrong, and not the answer.
+    noted.setdefault(folder, look_at(folder))
     try:
         with os.scandir(folder) as entries:
             return list(entries)

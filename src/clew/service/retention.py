@@ -4,6 +4,7 @@ from typing import Annotated
 
 import msgspec
 
+from clew.look import forget as forget_look
 from clew.model.access import Right, Target
 from clew.model.errors import HasForks, NotFound
 from clew.model.retention import Policy
@@ -77,6 +78,7 @@ def erase(context: Context, session: Session, *, with_forks: bool = False, reaso
     erased = forget.erase(
         context.store.whole, session, actor=context.principal, with_forks=with_forks, reason=reason, scrub=scrub
     )
+    forget_look(context.home)
     if not scrub:
         context.views.catch_up()
         return erased

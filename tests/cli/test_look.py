@@ -1,0 +1,169 @@
+"""The last look: nothing new is said without opening the store, and whatever is new is noticed."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import clew.cli
+from clew import look
+from support import claude
+
+Capture = Callable[[], str]
+FOLDER = ".claude/projects/-home-me-app"
+
+
+@pytest.fixture
+def person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Somebody with one session, to whom nothing ever happened a moment ago."""
+    home = tmp_path / "person"
+    put(home / FOLDER / f"{claude.SESSION}.jsonl", claude.lines(claude.story()))
+    for name in [name for name in os.environ if name.startswith(("CLEW_", "CLAUDE_", "CODEX_"))]:
+        monkeypatch.delenv(name)
+    for name, value in {"HOME": home, "CLEW_HOME": home / ".clew", "CLEW_PRINCIPAL": "person:ada"}.items():
+        monkeypatch.setenv(name, str(value))
+    monkeypatch.setattr(look, "SETTLED_NS", -(10**12))
+    return home
+
+
+@pytest.fixture
+def capture(person: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Capture:
+    """Runs `clew capture`, and returns what it said."""
+
+    def run() -> str:
+        monkeypatch.setattr(sys, "argv", ["clew", "capture"])
+        assert not exit_code()
+        return capsys.readouterr().out
+
+    return run
+
+
+@pytest.fixture
+def settled(person: Path, capture: Capture) -> str:
+    """What a capture says that found nothing new, and left word of it."""
+    capture()
+    said = capture()
+    assert look.is_as_it_was() is not None
+    return said
+
+
+def exit_code() -> object:
+    try:
+        clew.cli.main()
+    except SystemExit as ended:
+        return ended.code
+    return 0
+
+
+def put(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+
+
+def test_nothing_new_is_said_again_without_opening_the_store(person: Path, settled: str) -> None:
+    code = """
+import sys
+import clew.cli
+sys.argv = ["clew", "capture"]
+clew.cli.main()
+assert not {"apsw", "msgspec", "click", "clew.app"}.intersection(sys.modules), sorted(sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr, done.stdout) == (0, "", settled)
+    assert "claude-code   1       0     0       0" in settled
+
+
+def test_word_is_left_only_of_a_capture_with_nothing_new(person: Path, capture: Capture) -> None:
+    capture()
+    assert not (person / ".clew" / look.NAME).exists()
+
+
+def test_what_was_touched_a_moment_ago_is_not_relied_on(
+    person: Path, capture: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(look, "SETTLED_NS", 3_600_000_000_000)
+    capture()
+    capture()
+    assert not (person / ".clew" / look.NAME).exists()
+
+
+def a_line_more(person: Path) -> None:
+    with (person / FOLDER / f"{claude.SESSION}.jsonl").open("ab") as file:
+        file.write(claude.lines([claude.says("more", None, "more")]))
+
+
+def a_file_more(person: Path) -> None:
+    other = claude.lines(claude.story()).replace(claude.SESSION.encode(), b"0" * 36)
+    put(person / FOLDER / f"{'0' * 36}.jsonl", other)
+
+
+def a_project_more(person: Path) -> None:
+    put(person / ".claude/projects/-home-me-other/x.jsonl", claude.lines([claude.says("x", None, "x")]))
+
+
+def a_program_more(person: Path) -> None:
+    (person / ".codex/sessions/2026/11/15").mkdir(parents=True)
+
+
+def a_file_gone(person: Path) -> None:
+    (person / FOLDER / f"{claude.SESSION}.jsonl").unlink()
+
+
+def a_store_changed(person: Path) -> None:
+    subprocess.run([sys.executable, "-m", "clew", "open", "--title", "x"], check=True, capture_output=True)
+
+
+def a_store_gone(person: Path) -> None:
+    (person / ".clew" / "clew.db").unlink()
+
+
+def a_session_erased(person: Path) -> None:
+    clew = [sys.executable, "-m", "clew"]
+    listed = subprocess.run([*clew, "sessions", "--json"], check=True, capture_output=True).stdout
+    subprocess.run([*clew, "erase", json.loads(listed)["id"], "--yes"], check=True, capture_output=True)
+    assert not (person / ".clew" / look.NAME).exists()
+
+
+def another_principal(person: Path) -> None:
+    os.environ["CLEW_PRINCIPAL"] = "person:bob"
+
+
+def another_home_of_a_program(person: Path) -> None:
+    os.environ["CODEX_HOME"] = str(person / "codex")
+
+
+def rights_changed(person: Path) -> None:
+    (person / FOLDER).chmod(0o700)
+
+
+def damaged(person: Path) -> None:
+    (person / ".clew" / look.NAME).write_text('{"who": ')
+
+
+@pytest.mark.parametrize(
+    "happens",
+    [
+        a_line_more, a_file_more, a_project_more, a_program_more, a_file_gone, a_store_changed, a_store_gone,
+        a_session_erased, another_principal, another_home_of_a_program, rights_changed, damaged,
+    ],
+)  # fmt: skip
+def test_whatever_the_answer_depends_on_is_looked_at(
+    happens: Callable[[Path], None], person: Path, settled: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as put_back:
+        put_back.setenv("CODEX_HOME", "")
+        put_back.delenv("CODEX_HOME")
+        put_back.setenv("CLEW_PRINCIPAL", "person:ada")
+        assert look.is_as_it_was() is not None
+        happens(person)
+        assert look.is_as_it_was() is None
+
+
+def test_what_is_new_is_captured_after_nothing_was(person: Path, settled: str, capture: Capture) -> None:
+    a_line_more(person)
+    assert "claude-code   1       0     1       0" in capture()
+    assert "claude-code   1       0     0       0" in capture()
