@@ -78,7 +78,7 @@ bench-team: $(VENV)/.dev  ## Measure the server, lists with many grants, checkpo
 	$(BIN)/python bench/audit.py
 	$(BIN)/python bench/masking.py
 
-fuzz: $(VENV)/.dev  ## Fuzz every reader for SECONDS each, e.g. make fuzz SECONDS=300 ARGS='--only codex'.
+fuzz: $(VENV)/.dev  ## Fuzz every reader for SECONDS each, e.g. make fuzz SECONDS=300 ARGS='--jobs 2'.
 	$(BIN)/python fuzz/run.py --seconds $(SECONDS) $(ARGS)
 
 nightly: fuzz kill-campaign  ## What runs every night: readers fuzzed for 30 seconds each, and the kill campaign.

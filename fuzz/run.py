@@ -1,4 +1,4 @@
-"""Fuzz every reader in turn: `run.py [--seconds N] [--only NAME]`. Exits 1 when one of them crashes.
+"""Fuzz every reader: `run.py [--seconds N] [--only NAME] [--jobs N]`. Exits 1 when one of them crashes.
 
 The fuzzer gets an environment of its own, `fuzz/.venv`, made on first use. What was worth keeping of the
 inputs is in `fuzz/.corpus`, where the next run begins. An input that crashes a reader is put into `fuzz/.crashes` with
@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 import venv
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -23,11 +24,12 @@ SLOWEST_SECONDS = 25
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Fuzz every reader in turn.")
+    parser = argparse.ArgumentParser(description="Fuzz every reader.")
     parser.add_argument("--seconds", type=int, default=30, help="for each reader (default 30)")
     parser.add_argument(
         "--only", default="", help="readers whose name contains this, such as codex or gemini-cli.lines"
     )
+    parser.add_argument("--jobs", type=int, default=1, help="how many at the same time (default 1)")
     options = parser.parse_args()
     prepare()
     listed = subprocess.run([PYTHON, HERE / "seeds.py"], capture_output=True, text=True, check=True).stdout.split()
@@ -36,7 +38,9 @@ def main() -> int:
         print(f"no reader is called {options.only!r}; there are {', '.join(listed)}", file=sys.stderr)
         return 2
     print(f"{'reader':<28} {'inputs':>9} {'edges':>7}  result")
-    crashed = [name for name in wanted if not fuzz(name, options.seconds)]
+    with ThreadPoolExecutor(options.jobs) as jobs:
+        done = jobs.map(lambda name: fuzz(name, options.seconds), wanted)
+        crashed = [name for name, well in zip(wanted, done, strict=True) if not well]
     if crashed:
         print(f"\n{len(crashed)} of {len(wanted)} readers crashed: {', '.join(crashed)}; see {HERE / '.crashes'}")
     return int(bool(crashed))
