@@ -10,7 +10,7 @@ import pytest
 from clew.client import Plane
 from clew.model.events import RuntimeAttached, SessionResumed
 from support import claude
-from support.captures import capture_paths, events, log, native, said
+from support.captures import capture_paths, events, log, native, only, said
 
 
 def lines(texts: list[str]) -> bytes:
@@ -123,6 +123,16 @@ def test_a_file_that_is_moved_and_rewritten_afterwards_goes_on_in_the_same_fork(
     assert taken(plane, there, lines(["b", "c", "d", "e"])).session == fork
     assert said(plane, fork)[-1] == "e"
     assert {one.id for one in plane.sessions()} == {archived, fork}
+
+
+def test_a_file_that_went_on_is_told_with_all_its_records_when_nothing_is_new(plane: Plane, person: Path) -> None:
+    path = person / f".claude/projects/-home-me-app/{claude.SESSION}.jsonl"
+    path.parent.mkdir(parents=True)
+    archive(plane, taken(plane, path, lines(["a"])).session)
+    grown = taken(plane, path, lines(["a", "b", "c"]))
+    for _ in range(2):
+        same = only(plane, person)
+        assert (same.status, same.session, same.records) == ("same", grown.session, 3)
 
 
 def test_a_fork_that_was_erased_is_not_captured_again(plane: Plane, person: Path) -> None:

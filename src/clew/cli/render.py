@@ -186,11 +186,7 @@ def verified(found: list[Verified]) -> None:
     total, removed = sum(one.events for one in found), sum(one.removed for one in found)
     click.echo(
         f"{count(len(found), 'log')} (control logs included), {count(total, 'event')}"
-        + (
-            f" ({count(removed, 'body')[:-1] + 'ies' if removed > 1 else '1 body'} removed on record)"
-            if removed
-            else ""
-        )
+        + (f" ({removed:,} {'body' if removed == 1 else 'bodies'} removed on record)" if removed else "")
         + (f": {count(len(problems), 'problem')}" if problems else ": every chain holds")
     )
 

@@ -31,7 +31,7 @@ from clew.runtimes.records import (
 from clew.service import finding
 from clew.service.agents import agent_for
 from clew.service.client_database import reading_only, row, told_by_sqlite
-from clew.service.continuing import go_on, in_use, restamp
+from clew.service.continuing import go_on, in_use, latest, restamp
 from clew.service.finding import Found, open_file, shown, stamp_of
 from clew.service.keeping import kept, kept_bytes, masks
 from clew.service.naming import checked, identify, plain, project_name
@@ -114,6 +114,7 @@ def capture_find(
         if there is None or there.stamp != one.stamp:
             changed.append(one)
             continue
+        there = latest(known, there, context.machine, one.runtime)
         report = Captured(runtime=one.runtime, path=shown(one.path), session=there.session)
         _count(report, there.told, there.opaque, there.quarantined)
         same.append(report)

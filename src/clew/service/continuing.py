@@ -10,7 +10,7 @@ from clew.model.events import Draft, RuntimeAttached
 from clew.model.session import Session, State
 from clew.service.registry import Context, permit
 from clew.store import Store, originals
-from clew.store.originals import Forking, Original, Take, place_of
+from clew.store.originals import Forking, Known, Original, Take, place_of
 
 
 def in_use(store: Store, before: Original) -> tuple[Original, Session | None]:
@@ -56,6 +56,13 @@ def restamp(store: Store, before: Original, stamp: str, *, place: bytes) -> None
     first = originals.original(store, place) if place != before.place else None
     if first is not None:
         originals.restamp(store, first, stamp)
+
+
+def latest(known: dict[bytes, Known], there: Known, machine: str, runtime: str) -> Known:
+    """What is remembered of the copy that takes what comes, or of the file itself."""
+    while after := known.get(place_of(machine, runtime, f"#{there.key}")):
+        there = after
+    return there
 
 
 def _place_after(before: Original) -> bytes:

@@ -132,6 +132,7 @@ def edges_of(first: bytes, last: bytes) -> bytes:
 class Known(msgspec.Struct, frozen=True):
     """What is remembered of a file, in short."""
 
+    key: int
     stamp: str
     told: int
     opaque: int

@@ -313,7 +313,7 @@ UPDATE session SET title = :title WHERE project = :project AND key = :session
 -- Originals ------------------------------------------------------------------------------------------------------------
 
 -- name: originals_known
-SELECT o.place, o.stamp, o.told, o.opaque, o.quarantined, s.id
+SELECT o.place, o.key, o.stamp, o.told, o.opaque, o.quarantined, s.id
 FROM original o JOIN session s ON s.key = o.session AND s.project = o.project
 WHERE o.machine IN (:machine, '')
 
