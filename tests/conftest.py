@@ -18,7 +18,7 @@ settings.load_profile("clew")
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Server]:
     """A running PostgreSQL server; each worker of pytest-xdist has its own, because one starts in about a second."""
-    with Server() as server:
+    with Server(durable=False) as server:
         yield server
 
 
