@@ -7,7 +7,9 @@ EXAMPLES ?= 50
 SECONDS ?= 30
 ARGS ?=
 
-TRACED := tests/crash/test_power_loss.py tests/crash/test_io_errors.py tests/crash/test_damage.py
+# What stops whole servers, or waits for a lease to run out, has the machine to itself.
+ALONE := tests/crash/test_restart.py tests/crash/test_servers.py tests/crash/test_zombie.py
+TWO := -n 2 --dist worksteal
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -34,9 +36,8 @@ up: $(VENV)/.run  ## Install clew into .venv, check that it works, and run it; w
 test: $(VENV)/.dev  ## Run the tests, e.g. make test ARGS='-n auto -k lease'.
 	@sh tools/system_packages.sh
 ifeq ($(ARGS),)
-	$(BIN)/python -m pytest -q -n 2 --ignore tests/crash
-	$(BIN)/python -m pytest -q -n 2 $(TRACED)  # They replay what was traced, and can share the machine.
-	$(BIN)/python -m pytest -q tests/crash $(addprefix --ignore ,$(TRACED))  # They kill and stop processes: one at a time.
+	$(BIN)/python -m pytest -q $(TWO) $(addprefix --ignore ,$(ALONE))
+	$(BIN)/python -m pytest -q $(ALONE)
 else
 	$(BIN)/python -m pytest $(ARGS)
 endif

@@ -58,19 +58,16 @@ def as_blob(data: bytes, store: "Store") -> Segment:
 
 def rows_of(segments: Sequence[Segment], *, start: int, seq: int, events: Sequence[Row]) -> list[dict[str, object]]:
     """The values of each segment's row, the first of which begins at `start`. `events` are new, after `seq`."""
-    texts = [event[BODY] for event in events]
-    dictionary = _dictionary(texts)
     rows: list[dict[str, object]] = []
+    packer = None
     for one in segments:
-        packed = one.blob is None
-        rows.append(
-            {
-                "start": start, "length": one.size, "blob": one.digest,
-                "first": seq + 1 if packed else None,
-                "last": seq + len(events) if packed else None,
-                "data": _packer(dictionary).compress(one.data) if packed else None,
-            }
-        )  # fmt: skip
+        row: dict[str, object] = {"start": start, "length": one.size, "blob": one.digest}
+        if one.blob is None:
+            packer = packer or _packer([event[BODY] for event in events])
+            row |= {"first": seq + 1, "last": seq + len(events), "data": packer.compress(one.data)}
+        else:
+            row |= {"first": None, "last": None, "data": None}
+        rows.append(row)
         start += one.size
     return rows
 
@@ -106,8 +103,8 @@ def _dictionary(texts: Sequence[str | None]) -> zstandard.ZstdCompressionDict | 
     return zstandard.ZstdCompressionDict(joined, dict_type=zstandard.DICT_TYPE_RAWCONTENT) if joined else None
 
 
-def _packer(dictionary: zstandard.ZstdCompressionDict | None) -> zstandard.ZstdCompressor:
-    return zstandard.ZstdCompressor(level=blob.LEVEL, dict_data=dictionary)
+def _packer(texts: Sequence[str | None]) -> zstandard.ZstdCompressor:
+    return zstandard.ZstdCompressor(level=blob.LEVEL, dict_data=_dictionary(texts))
 
 
 def _unpacked(data: bytes, length: int, texts: Sequence[str | None]) -> bytes | None:
