@@ -47,18 +47,21 @@ def remember(
     about = {name: os.environ.get(name) for name in (*VARIABLES, *variables)}
     text = json.dumps({"who": _who(), "variables": about, "seen": seen, "rows": rows})
     place = os.path.join(home, NAME)
-    with open(os.open(f"{place}.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-        file.write(text)
-    os.replace(f"{place}.new", place)
+    new = f"{place}.{os.getpid()}"
+    try:
+        with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(new, place)
+    except OSError:
+        # A home that is not there, is full or cannot be written: the next capture looks for itself.
+        _remove(new)
 
 
 def forget(home: str) -> None:
     """Take the word back: it names files of sessions that are no more."""
-    from contextlib import suppress
-
-    for name in (NAME, f"{NAME}.new") if home else ():
-        with suppress(FileNotFoundError):
-            os.unlink(os.path.join(home, name))
+    # Where the home cannot be written, the word stays, and is worth nothing: the store has changed.
+    if home:
+        _remove(os.path.join(home, NAME))
 
 
 def is_as_it_was() -> "list[list[str]] | None":
@@ -75,6 +78,13 @@ def is_as_it_was() -> "list[list[str]] | None":
         return rows
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None  # None was left, or it is damaged: the capture finds out by itself.
+
+
+def _remove(path: str) -> None:
+    from contextlib import suppress
+
+    with suppress(OSError):
+        os.unlink(path)
 
 
 def _who() -> list[object]:

@@ -7,6 +7,11 @@ import pytest
 import zstandard
 
 from clew.client import Plane
+from clew.model.errors import InvalidInput, WrongState
+from clew.model.retention import DAY_US, Policy
+from clew.store import Store, originals
+from clew.store.forget import apply_policies, erase, set_policy
+from clew.store.originals import Take
 from support.captures import capture, events, native, only, said
 
 ROLLOUT = Path(__file__).parents[1] / "runtimes/fixtures/codex/tools.jsonl"
@@ -136,3 +141,115 @@ def test_a_packed_rollout_is_resumed_where_it_is(
     made = plane.client.call("materialise", session=session, runtime="codex")
     assert (made.session, made.files) == (session, [str(packed)])
     assert list(packed.parent.iterdir()) == [packed]
+
+
+# What was removed stays removed ---------------------------------------------------------------------------------------
+
+GONE = "words-that-are-gone"
+
+
+def archive(plane: Plane, session: str) -> None:
+    plane.client.call("close", session=session)
+    plane.client.call("archive", session=session)
+
+
+def is_held(store: Store) -> bool:
+    """Whether any native file that is kept still says it."""
+    with store.database.read() as tx:
+        keys = [row[0] for row in tx.run("session_keys", after=0, limit=1000)]
+    for one in (one for key in keys for one in originals.originals(store, store.session_by_key(key))):
+        data = originals.load(store, one)
+        if one.path.endswith(".zst") and data:
+            data = zstandard.ZstdDecompressor().decompressobj().decompress(data)
+        if GONE.encode() in data:
+            return True
+    return False
+
+
+def test_what_was_pruned_does_not_come_back_packed(
+    plane: Plane, store: Store, person: Path, plain: Path, packed: Path
+) -> None:
+    plain.write_bytes(ROLLOUT.read_bytes() + prompt(GONE))
+    session = store.session(only(plane, person, "codex").session)
+    set_policy(store, Policy(project=session.project, keep_days=1))
+    assert apply_policies(store, actor="person:ada", now=store.head(session).at + 2 * DAY_US)
+    packed.write_bytes(pack(plain.read_bytes()))
+    plain.unlink()
+    only(plane, person, "codex")
+    assert not is_held(store)
+
+
+def test_what_was_erased_does_not_come_back_packed(
+    plane: Plane, store: Store, person: Path, plain: Path, packed: Path
+) -> None:
+    plain.write_bytes(ROLLOUT.read_bytes())
+    archive(plane, only(plane, person, "codex").session)
+    plain.write_bytes(ROLLOUT.read_bytes() + prompt(GONE))
+    fork = only(plane, person, "codex").session
+    plane.client.call("erase", session=fork)
+    packed.write_bytes(pack(plain.read_bytes()))
+    plain.unlink()
+    assert only(plane, person, "codex").status == "erased"
+    assert not is_held(store)
+
+
+def test_what_a_fork_packed_goes_with_the_fork(
+    plane: Plane, store: Store, person: Path, plain: Path, packed: Path
+) -> None:
+    packed.write_bytes(pack(ROLLOUT.read_bytes()))
+    archive(plane, only(plane, person, "codex").session)
+    packed.unlink()
+    plain.write_bytes(ROLLOUT.read_bytes() + prompt(GONE))
+    fork = only(plane, person, "codex").session
+    plain.unlink()
+    packed.write_bytes(pack(ROLLOUT.read_bytes() + prompt(GONE)))
+    assert only(plane, person, "codex").session == fork
+    assert is_held(store)
+    plane.client.call("erase", session=fork)
+    assert not is_held(store)
+
+
+def test_a_session_that_was_erased_takes_no_bytes(plane: Plane, store: Store, person: Path, plain: Path) -> None:
+    plain.write_bytes(ROLLOUT.read_bytes())
+    session = store.session(only(plane, person, "codex").session)
+    [before] = originals.originals(store, session)
+    erase(store, session, actor="person:ada")
+    take = Take(
+        place=b"x" * 32, machine="here", runtime="codex", format="rollout", path="x", native="x", stamp="", before=None,
+        into=session, drafts=[], data=GONE.encode(), start=0, generation=0, taken=0, edges=before.edges, state="",
+        told=0, opaque=0, quarantined=0,
+    )  # fmt: skip
+    [refused] = originals.keep(store, [take], actor="person:ada")
+    assert isinstance(refused, WrongState)
+
+
+def test_a_fork_is_resumed_where_its_file_has_moved(
+    plane: Plane, person: Path, plain: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(person))
+    monkeypatch.delenv("CODEX_HOME", raising=False)
+    plain.write_bytes(ROLLOUT.read_bytes())
+    archive(plane, only(plane, person, "codex").session)
+    plain.write_bytes(ROLLOUT.read_bytes() + prompt("more"))
+    fork = only(plane, person, "codex").session
+    moved = person / ".codex/archived_sessions" / plain.name
+    moved.parent.mkdir()
+    plain.rename(moved)
+    assert only(plane, person, "codex").session == fork
+    made = plane.client.call("materialise", session=fork, runtime="codex")
+    assert (made.session, made.files, plain.exists()) == (fork, [str(moved)], False)
+
+
+def test_a_file_that_was_pruned_and_is_gone_is_not_put_back_empty(
+    plane: Plane, store: Store, person: Path, plain: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(person))
+    monkeypatch.delenv("CODEX_HOME", raising=False)
+    plain.write_bytes(ROLLOUT.read_bytes())
+    session = store.session(only(plane, person, "codex").session)
+    set_policy(store, Policy(project=session.project, keep_days=1))
+    assert apply_policies(store, actor="person:ada", now=store.head(session).at + 2 * DAY_US)
+    plain.unlink()
+    with pytest.raises(InvalidInput, match="no conversation"):
+        plane.client.call("materialise", session=session.id, runtime="codex")
+    assert not plain.exists()

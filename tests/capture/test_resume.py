@@ -318,17 +318,20 @@ KILLED = """
 import os, signal, sys
 from support.planes import plane_on
 
-url, session, when = sys.argv[1:]
-put = os.replace
+url, session, runtime, when, number = sys.argv[1:]
+put, left = os.replace, int(number)
 
 def ending(source, target):
-    if when == "after":
+    global left
+    left -= 1
+    if left or when == "after":
         put(source, target)
-    os.kill(os.getpid(), signal.SIGKILL)
+    if not left:
+        os.kill(os.getpid(), signal.SIGKILL)
 
 os.replace = ending
 with plane_on(url) as plane:
-    plane.client.call("materialise", session=session, runtime="codex")
+    plane.client.call("materialise", session=session, runtime=runtime)
 """
 
 
@@ -336,7 +339,7 @@ with plane_on(url) as plane:
 def test_a_resume_that_is_killed_leaves_no_stranger(
     plane: Plane, session: str, store_url: str, elsewhere: Path, when: str
 ) -> None:
-    argv = [sys.executable, "-c", KILLED, store_url, session, when]
+    argv = [sys.executable, "-c", KILLED, store_url, session, "codex", when, "1"]
     assert subprocess.run(argv, env=environment(), check=False).returncode == -signal.SIGKILL
     with plane_on(store_url) as other:
         assert {one.status for one in captured(other, elsewhere, "codex")} <= {"same"}
@@ -348,6 +351,21 @@ def test_a_resume_that_is_killed_leaves_no_stranger(
         _go_on(Path(made.files[0]), "codex", "and what now?")
         assert [one.session for one in captured(other, elsewhere, "codex")] == [fork.id]
         assert told(other, fork.id) == [*told(other, session), ("user", "and what now?")]
+
+
+def test_a_fork_that_gets_its_file_back_has_what_its_program_keeps_beside_it(
+    plane: Plane, session: str, store_url: str, elsewhere: Path
+) -> None:
+    argv = [sys.executable, "-c", KILLED, store_url, session, "copilot-cli", "before", "2"]
+    assert subprocess.run(argv, env=environment(), check=False).returncode == -signal.SIGKILL
+    with plane_on(store_url) as other:
+        [fork] = [one for one in other.sessions() if one.id != session]
+        made = Path(materialise(other, fork.id, "copilot-cli").files[0]).parent
+        whole = Path(materialise(other, session, "copilot-cli").files[0]).parent
+    assert made != whole
+    names = {path.name for path in whole.iterdir()}
+    # What was half-written when it was killed is hidden, and nobody's.
+    assert ({path.name for path in made.iterdir() if path.name[0] != "."}, len(names)) == (names, 2)
 
 
 def test_a_file_that_cannot_be_written_leaves_a_closed_fork_that_says_so(

@@ -11,6 +11,7 @@ import pytest
 
 import clew.cli
 from clew import look
+from clew.cli import background
 from support import claude
 
 Capture = Callable[[], str]
@@ -136,6 +137,10 @@ def another_home_of_a_program(person: Path) -> None:
     os.environ["CODEX_HOME"] = str(person / "codex")
 
 
+def a_failure_in_the_background(person: Path) -> None:
+    background.remember(person / ".clew", "codex", [background.Failure("codex", 0, "", "it broke", 1)])
+
+
 def rights_changed(person: Path) -> None:
     (person / FOLDER).chmod(0o700)
 
@@ -148,7 +153,8 @@ def damaged(person: Path) -> None:
     "happens",
     [
         a_line_more, a_file_more, a_project_more, a_program_more, a_file_gone, a_store_changed, a_store_gone,
-        a_session_erased, another_principal, another_home_of_a_program, rights_changed, damaged,
+        a_session_erased, another_principal, another_home_of_a_program,
+        a_failure_in_the_background, rights_changed, damaged,
     ],
 )  # fmt: skip
 def test_whatever_the_answer_depends_on_is_looked_at(
@@ -167,3 +173,60 @@ def test_what_is_new_is_captured_after_nothing_was(person: Path, settled: str, c
     a_line_more(person)
     assert "claude-code   1       0     1       0" in capture()
     assert "claude-code   1       0     0       0" in capture()
+
+
+@pytest.mark.parametrize(
+    ("words", "store"),
+    [
+        (("--store", "sqlite:///{home}/other.db"), ""),
+        (("--home", "{home}/other"), ""),
+        ((), "sqlite:///other.db"),
+    ],
+    ids=["named", "home named", "relative"],
+)
+def test_no_word_is_left_about_a_store_that_the_next_may_not_ask(
+    words: tuple[str, ...], store: str, person: Path, tmp_path: Path
+) -> None:
+    argv = [sys.executable, "-m", "clew", *(word.format(home=tmp_path) for word in words), "capture"]
+    environment = {**os.environ, **({"CLEW_STORE": store} if store else {})}
+    for _ in range(2):
+        subprocess.run(argv, check=True, capture_output=True, cwd=tmp_path, env=environment)
+    assert list(tmp_path.rglob(look.NAME)) == []
+
+
+def test_a_store_below_the_home_directory_is_looked_at(
+    person: Path, capture: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLEW_STORE", "sqlite:///~/mine.db")
+    (person / ".clew").mkdir()
+    capture()
+    capture()
+    assert look.is_as_it_was() is not None
+    (person / "mine.db").unlink()
+    assert look.is_as_it_was() is None
+
+
+@pytest.mark.parametrize("how", ["missing", "in the way"])
+def test_a_home_that_takes_no_word_is_no_reason_to_fail(
+    how: str, person: Path, capture: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLEW_STORE", f"sqlite:///{person}/mine.db")
+    if how == "in the way":
+        (person / ".clew" / look.NAME).mkdir(parents=True)
+    capture()
+    assert "claude-code   1       0     0       0" in capture()
+    look.forget(str(person / ".clew"))
+    assert sorted(path.name for path in person.glob(".clew/*")) == ([look.NAME] if how == "in the way" else [])
+
+
+def test_what_standard_output_cannot_take_is_left_to_the_capture(person: Path, settled: str) -> None:
+    argv = [sys.executable, "-m", "clew", "capture"]
+    ascii_only = {**os.environ, "PYTHONIOENCODING": "ascii", "LC_ALL": "C", "PYTHONUTF8": "0"}
+    done = subprocess.run(argv, capture_output=True, check=False, env=ascii_only)
+    assert b"Traceback" not in done.stderr
+    assert b"claude-code" in done.stdout
+    reading, writing = os.pipe()
+    os.close(reading)
+    gone = subprocess.run(argv, stdout=writing, stderr=subprocess.PIPE, check=False)
+    os.close(writing)
+    assert (gone.returncode, gone.stderr) == (1, b"")

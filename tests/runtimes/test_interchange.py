@@ -173,6 +173,13 @@ def test_a_result_without_its_call_is_told_in_words() -> None:
     assert "what it said" in records(data)[-1]["content"][0]["text"]
 
 
+def test_an_image_of_a_result_without_its_call_is_named() -> None:
+    shown = (ImagePart(blob="pic", media_type="image/png", name="shot.png"),)
+    data = export([Results(key="2", at=AT, returns=(back("gone", parts=shown),))], ABOUT)
+    assert refusals(data) == []
+    assert [one["text"] for one in records(data)[-1]["content"]][1:] == ["[image shot.png, image/png, 8 bytes]"]
+
+
 def test_nameless_tools_and_models_and_thinking_are_never_written_empty() -> None:
     thought = Answer(key="1", at=AT, parts=(ThinkingPart(text="hm"),))
     talk: list[Round] = [

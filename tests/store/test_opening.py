@@ -252,9 +252,13 @@ def test_what_names_no_store_is_refused_with_an_example(url: str) -> None:
 
 def test_whoever_reads_while_a_store_is_closed_leaves_no_connection_behind(postgres: Server) -> None:
     store = open_store(postgres.new_database())
+    session = opened(store)
     with store.database.read() as tx:
         reading = tx.connection  # type: ignore[attr-defined]
         store.close()
     assert reading.closed
-    with pytest.raises(Unavailable, match="closed by this program"):
+    with pytest.raises(StoreError, match="closed by this program"):
         opened(store)
+    with pytest.raises(StoreError, match="closed by this program") as refused:
+        store.append(session, [say("late")])
+    assert type(refused.value) is StoreError, "whoever appends would wait for that to pass"

@@ -14,8 +14,7 @@ def main() -> None:
         from clew.look import is_as_it_was
 
         last = is_as_it_was()
-        if last is not None:
-            _say(last)
+        if last is not None and _say(last):
             return
     from clew.cli.run import run
 
@@ -26,12 +25,25 @@ def main() -> None:
 CAPTURED = ("runtime", "found", "new", "grown", "damaged", "records", "opaque", "quarantined")
 
 
-def _say(rows: list[list[str]]) -> None:
+def _say(rows: list[list[str]]) -> bool:
+    """Print the table; False if it takes more than this to print it."""
     if sys.stdout.isatty():
         from clew.cli.output import table
 
         table(CAPTURED, rows)
-        return
+        return True
     from clew.cli.piped import lines
 
-    print("\n".join(lines(CAPTURED, rows)))
+    text = "\n".join(lines(CAPTURED, rows))
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+        print(text, flush=True)
+    except UnicodeEncodeError:
+        return False
+    except BrokenPipeError:
+        import os
+
+        # Whoever read it has left, and Python would say so at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    return True

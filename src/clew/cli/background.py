@@ -63,15 +63,15 @@ def remember(home: Path, runtime: str, failures: list[Failure]) -> None:
         if failures or others:
             from clew.service.folders import replace
 
-            replace(_place(home), msgspec.json.encode([*others, *failures]))
+            replace(place(home), msgspec.json.encode([*others, *failures]))
         else:
-            _place(home).unlink(missing_ok=True)
+            place(home).unlink(missing_ok=True)
 
 
 def failures_of(home: Path) -> list[Failure]:
     """What failed last, by program."""
     try:
-        return msgspec.json.decode(_place(home).read_bytes(), type=list[Failure])
+        return msgspec.json.decode(place(home).read_bytes(), type=list[Failure])
     except (OSError, msgspec.DecodeError):
         return []
 
@@ -101,7 +101,7 @@ def _finding(one: Failure) -> Finding:
     )
 
 
-def _place(home: Path) -> Path:
+def place(home: Path) -> Path:
     return home / "capture-failed.json"
 
 

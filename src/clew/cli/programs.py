@@ -197,7 +197,7 @@ def _complete_runtime(context: click.Context, parameter: click.Parameter, incomp
 
 def _capture(plane: Any, paths: list[str], runtime: str, home: str, *, as_json: bool, quiet: bool = False) -> None:
     # Before it is opened, and so before anything is asked of it.
-    store = _looks_of_store(plane.settings.store)
+    store = _looks_of_store(plane.settings)
     finds = plane.call("capture_find", runtime=runtime, home=home, paths=paths or None)
     reports = []
     for report in _captured(plane, finds, progress=not as_json and not quiet):
@@ -212,21 +212,24 @@ def _capture(plane: Any, paths: list[str], runtime: str, home: str, *, as_json: 
         print_json(totals(reports))
     elif not as_json:
         _summary(reports, quiet=quiet)
-    if store and reports and not (paths or home or runtime or finds.changed):
+    if store is not None and reports and not (paths or home or runtime or finds.changed):
         from clew.look import remember
         from clew.runtimes import variables
 
         remember(str(plane.settings.home), {**finds.seen, **store}, variables(), _rows(reports))
 
 
-def _looks_of_store(store: str) -> dict[str, str | None]:
-    """How the files of an embedded store look; nothing for one elsewhere."""
+def _looks_of_store(settings: Any) -> dict[str, str | None] | None:
+    """How the files of the store look, and that no capture has failed; None where nobody could know of it later."""
+    from clew import app
+    from clew.cli import background
     from clew.look import look
 
-    if not store.startswith("sqlite:///"):
-        return {}
-    path = os.path.abspath(store.removeprefix("sqlite:///"))
-    return {path: look(path), f"{path}-wal": look(f"{path}-wal")}
+    path = os.path.expanduser(settings.store.removeprefix("sqlite:///"))
+    # Another store than a plain `clew capture` would ask, here or in another folder.
+    if settings != app.settings() or not settings.store.startswith("sqlite:///") or not os.path.isabs(path):
+        return None
+    return {path: look(path), f"{path}-wal": look(f"{path}-wal"), str(background.place(settings.home)): None}
 
 
 def _captured(plane: Any, finds: Any, *, progress: bool) -> Iterator[Any]:

@@ -83,7 +83,8 @@ def sources() -> list[str]:
 
 def variables() -> list[str]:
     """The variables that name the homes of runtimes."""
-    return sorted({variable for _, variable in SIGNS.values() if variable})
+    others = (found.home_variable for name in names() if name not in SIGNS and (found := _loaded(name)))
+    return sorted({variable for variable in (*(own for _, own in SIGNS.values()), *others) if variable})
 
 
 def runtime(name: str) -> Runtime:

@@ -7,6 +7,7 @@ order of texts and calls within an answer, or for bytes: images and files become
 
 import re
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import PurePath
 from typing import Any
 
@@ -29,7 +30,7 @@ from clew.model.events import (
 )
 from clew.model.plain import plain as shown
 from clew.runtimes.contract import Format, Identity, Reading, Runtime, Unreadable, iso, micros, opaque, project_of, raw
-from clew.runtimes.rounds import Answer, Prompt, Results, Round, output_text, text_of
+from clew.runtimes.rounds import Answer, Prompt, Results, Round, images_of, output_text, text_of
 
 NAME = "copilot-interchange"
 # The last second a four-digit year can tell.
@@ -174,7 +175,7 @@ def export(rounds: list[Round], about: About) -> bytes:
         if isinstance(one, Answer):
             _answer(one, exchange.calls, record, lines, about)
             continue
-        parts = one.parts if isinstance(one, Prompt) else tuple(TextPart(text=_lost(back)) for back in exchange.lost)
+        parts = one.parts if isinstance(one, Prompt) else tuple(chain.from_iterable(map(_lost, exchange.lost)))
         content = _content(parts, about) or [{"type": "text", "text": ""}]
         lines.add(
             {"type": "message", "id": lines.id(f"message-{one.key}"), **record, "role": "user", "content": content}
@@ -250,8 +251,9 @@ def _named(parts: tuple[Part, ...], about: About) -> Iterator[str]:
             yield named(part, data) + ("" if text is None else f"\n{text}")
 
 
-def _lost(back: CallReturned) -> str:
-    return f"[{'failure' if back.failed else 'result'} of a call that is not here: {back.call}]\n{returned_text(back)}"
+def _lost(back: CallReturned) -> list[Part]:
+    said = f"[{'failure' if back.failed else 'result'} of a call that is not here: {back.call}]\n{returned_text(back)}"
+    return [TextPart(text=said), *images_of(back.parts)]
 
 
 # Reading --------------------------------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ from clew.runtimes.records import (
 from clew.service import finding
 from clew.service.agents import agent_for
 from clew.service.client_database import reading_only, row, told_by_sqlite
-from clew.service.continuing import go_on, in_use, latest, restamp
+from clew.service.continuing import follow, go_on, in_use, latest, restamp
 from clew.service.finding import Found, open_file, shown, stamp_of
 from clew.service.keeping import kept, kept_bytes, masks
 from clew.service.naming import checked, identify, plain, project_name
@@ -331,11 +331,12 @@ class _Capture:
         self.flush()
         report.note = report.note if whole else HALF_PACKED
         there = originals.original(self._store, place_of(self._context.machine, found.runtime, plain.path))
-        if report.error or there is None or there.erased:
+        if report.error or report.status == "erased" or there is None:
             return
-        into = self._store.session(report.session)
-        # Secrets cannot be crossed out in packed bytes.
-        data = b"" if masks(self._context, into.project) else data
+        there, _ = in_use(self._store, there)
+        into = originals.session_of(self._store, there)
+        if not self._may_keep_packed(there, into, before):
+            data = b""
         take = Take(
             place=place, machine=self._context.machine, runtime=found.runtime, format=format.name,
             path=shown(found.path), native=there.native, stamp=stamp_of(seen), before=before, into=into, drafts=[],
@@ -346,6 +347,14 @@ class _Capture:
         [outcome] = originals.keep(self._store, [take], actor=self._context.principal)
         if isinstance(outcome, ClewError) and type(outcome) is not Conflict:
             raise outcome
+
+    def _may_keep_packed(self, there: Original, into: Session, before: Original | None) -> bool:
+        """Whether the packed bytes can be kept beside the lines that they hold, and go when those go."""
+        if before is not None and before.session_key != into.key:
+            return False  # Their row is the archived session's.
+        if sum(length for _, length, _ in originals.digests(self._store, there)) < there.kept:
+            return False  # The lines were removed by a retention policy.
+        return not masks(self._context, into.project)  # Secrets cannot be crossed out in packed bytes.
 
     def _begins_with(self, file: BinaryIO, before: Original, size: int) -> bool:
         """Whether the file still begins with what was kept of it."""
@@ -380,6 +389,7 @@ class _Capture:
             gone = is_ours and "\\x" not in one.path and not os.path.lexists(one.path)
             if gone and is_it(one):
                 originals.move(self._store, one, machine=one.machine, path=found.path, stamp="")
+                follow(self._store, one, found.path)
                 return originals.original(self._store, place_of(one.machine, found.runtime, found.path))
         return None
 

@@ -58,6 +58,13 @@ def restamp(store: Store, before: Original, stamp: str, *, place: bytes) -> None
         originals.restamp(store, first, stamp)
 
 
+def follow(store: Store, moved: Original, path: str) -> None:
+    """Remember of every copy, too, that the file now lies elsewhere."""
+    after: Original | None = moved
+    while after is not None and (after := originals.original(store, _place_after(after))):
+        originals.move(store, after, machine=after.machine, path=path, stamp=after.stamp, place=after.place)
+
+
 def latest(known: dict[bytes, Known], there: Known, machine: str, runtime: str) -> Known:
     """What is remembered of the copy that takes what comes, or of the file itself."""
     while after := known.get(place_of(machine, runtime, f"#{there.key}")):

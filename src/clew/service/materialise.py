@@ -4,14 +4,16 @@ Where the session already is a native session of that program, nothing is conver
 back byte for byte if the program has deleted it. Otherwise the conversation is fitted to the target, written as a new
 native session, and a fork is opened for it: what is captured from that file later is the fork's own.
 
-The fork and what will be in the file are recorded first, in one commit, and then the file is put in place. Whoever is
+The fork and what will be in the file are recorded first, in one commit, and then the file is put in place; what a
+program has beside it, nobody would take for a session, and is there before. Whoever is
 killed in between leaves a fork without a file, which harms nobody and gets its file when it is resumed; the other way
 round there would be a file that the next capture takes for a stranger's.
 """
 
 import os
 import uuid
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -89,9 +91,10 @@ def materialise(
     )  # fmt: skip
     native = writer.write(fitted.rounds, wanted)
     paths = _places(target, native)
-    fork = forking(context.store, session, at or events[-1].seq, _about(context, session, target, native))
-    child = _register(context, fork, target, native, paths, place)
-    _write(context, child, target, native, paths)
+    with _beside(paths[1:], native):
+        fork = forking(context.store, session, at or events[-1].seq, _about(context, session, target, native))
+        child = _register(context, fork, target, native, paths, place)
+        _write(context, child, target, native, paths[0])
     notes = [*native.notes, *_import(native, target, paths[0], place)]
     command = writer.resume(native.id, str(paths[0]))
     if not _which(command.argv[0]):
@@ -159,7 +162,10 @@ def _native(
         if not os.path.exists(file):
             if _format(target, one).rows is not None:
                 continue  # A database is not put back; the conversation goes through the program's own door again.
-            folders.write_new(Path(file), originals.load(context.store, one))
+            data = originals.load(context.store, one)
+            if len(data) < one.kept:
+                continue  # It was removed by a retention policy; what is left of the conversation is written anew.
+            folders.write_new(Path(file), data)
             _restamp(context, one)
         command = _writer(target).resume(one.native, file)
         return Materialised(
@@ -199,16 +205,29 @@ def _places(target: Runtime, native: Native) -> list[Path]:
     return paths
 
 
-def _write(context: Context, child: Session, target: Runtime, native: Native, paths: list[Path]) -> None:
-    """Put the files in place, all or none; without them the fork is closed, and says why."""
+@contextmanager
+def _beside(paths: list[Path], native: Native) -> Iterator[None]:
+    """All files of a native session but the first, which is the one that is captured; gone again if the block fails.
+
+    They are put in place before anything is recorded: a fork whose first file is missing gets that one back.
+    """
     written: list[Path] = []
     try:
-        for path, file in zip(paths, native.files, strict=True):
+        for path, file in zip(paths, native.files[1:], strict=True):
             folders.write_new(path, file.data)
             written.append(path)
-    except BaseException as error:
+        yield
+    except BaseException:
         for path in written:
             path.unlink(missing_ok=True)
+        raise
+
+
+def _write(context: Context, child: Session, target: Runtime, native: Native, path: Path) -> None:
+    """Put the first file in place; without it the fork is closed, and says why."""
+    try:
+        folders.write_new(path, native.files[0].data)
+    except BaseException as error:
         closed = SessionClosed(outcome="failed", summary=f"it could not be written for {target.title}: {error}")
         # An open fork does no harm either; what is wrong with the store is not what went wrong here.
         with suppress(ClewError):

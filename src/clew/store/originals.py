@@ -207,9 +207,9 @@ def stretch(store: Store, session: Session, digest: str) -> bytes | None:
     return None
 
 
-def move(store: Store, one: Original, *, machine: str, path: str, stamp: str) -> None:
-    """Remember that an original now lies elsewhere."""
-    place = place_of(machine, one.runtime, path)
+def move(store: Store, one: Original, *, machine: str, path: str, stamp: str, place: bytes | None = None) -> None:
+    """Remember that an original now lies elsewhere; it goes by its new path, or by a `place` of its own."""
+    place = place or place_of(machine, one.runtime, path)
     plain = path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     with store.database.write() as tx:
         tx.run("original_place", key=one.key, place=place, path=plain, stamp=stamp)
@@ -338,6 +338,8 @@ def _plan(store: Store, tx: Transaction, take: Take, drafts: list[Prepared], act
         _refuse_if_moved(tx, take)
         opened = _open if isinstance(take.into, Opening) else _fork
         plan = opened(store, tx, take.into, actor)  # type: ignore[arg-type]  # chosen by its type a line above
+    if plan.head.state == State.ERASED:
+        raise WrongState(f"session {plan.session.id} was erased and takes no files", state="erased")
     drafts = _revised(drafts, {source: row for (_, source), row in known.items()})
     new = any(draft.source is None or (plan.session.key, draft.source) not in known for draft in drafts)
     if new and plan.head.state in (State.PAUSED, State.CLOSED):

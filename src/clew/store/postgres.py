@@ -66,7 +66,8 @@ class Postgres:
 
     def _open(self) -> psycopg.Connection:
         if self._closed:
-            raise Unavailable(f"the store at {self.place} was closed by this program; open it again")
+            # Not Unavailable, which whoever appends would wait for.
+            raise StoreError(f"the store at {self.place} was closed by this program; open it again")
         with self._translating():
             connection = psycopg.connect(
                 **{"connect_timeout": CONNECT_SECONDS, "application_name": "clew", **self._parameters},
