@@ -85,6 +85,13 @@ def test_an_adapter_is_found_by_its_entry_point(with_parrot: Machine) -> None:
     assert done.stdout.split() == ["Parrot", "parrot", "18"], done.stderr
 
 
+def test_the_variable_that_names_its_home_is_known(machine: Machine) -> None:
+    named = ADAPTER.replace('home=".parrot"', 'home=".parrot", home_variable="PARROT_HOME"')
+    machine.install("parrot_for_clew", named, parrot="parrot_for_clew:RUNTIME")
+    done = machine.run("-c", "from clew.runtimes import variables; print(*variables())")
+    assert {"PARROT_HOME", "CODEX_HOME"} <= {*done.stdout.split()}, done.stderr
+
+
 def test_its_sessions_are_captured_with_all_others(with_parrot: Machine) -> None:
     claude.transcript(with_parrot.person).write_bytes(claude.lines(claude.story()))
     found = {one["runtime"]: one for one in with_parrot.captured()}
