@@ -55,6 +55,10 @@ def _encode_foreign(body: Opaque) -> bytes:
         raise InvalidInput(f"{body.kind}: what is not JSON cannot be kept: {error}") from error
 
 
+# By kind and version, for whoever reads many: what is there for a body needs no call of `decode`.
+DECODERS = {(kind, body.version): _decoders[kind] for kind, body in KINDS.items()}
+
+
 def decode(kind: str, version: int, text: str) -> Body | Opaque:
     """The body for stored text; never raises for what it does not know."""
     decoder = _decoders.get(kind)

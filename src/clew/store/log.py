@@ -549,13 +549,14 @@ class Store:
         return next((part for part in parts if at is not None and part.first <= at <= part.last), parts[-1])
 
     def events_in(self, tx: Transaction, project: int, key: int, session: str, rows: Iterable[Row]) -> list[Event]:
-        decode = codec.decode
+        decode, decoder_of = codec.decode, codec.DECODERS.get
         found = []
         for seq, position, at, said_at, actor, source, digest, kind, version, body, blob_digest, _ in rows:
             value: AnyBody
             try:
                 if body is not None:
-                    value = decode(kind, version, body)
+                    decoder = decoder_of((kind, version))
+                    value = decoder(body) if decoder is not None else decode(kind, version, body)
                 elif blob_digest is not None:
                     value = decode(kind, version, self.blob_in(tx, bytes(blob_digest)).decode())
                 else:
