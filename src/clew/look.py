@@ -33,6 +33,11 @@ def look(path: str) -> "str | None":
     if stat.S_ISDIR(seen.st_mode):
         # Rights count as well: what could not be searched may be searched now.
         return f"{seen.st_ctime_ns}:{seen.st_ino}"
+    return stamp_of(seen)
+
+
+def stamp_of(seen: os.stat_result) -> str:
+    """What tells whether a file has changed; kept in the store, too."""
     return f"{seen.st_size}:{seen.st_mtime_ns}:{seen.st_ino}"
 
 
@@ -64,7 +69,7 @@ def forget(home: str) -> None:
         _remove(os.path.join(home, NAME))
 
 
-def is_as_it_was() -> "list[list[str]] | None":
+def last_answer() -> "list[list[str]] | None":
     """What the last capture said, if this one would say the same; else None."""
     home = os.path.abspath(os.path.expanduser(os.environ.get("CLEW_HOME") or "~/.clew"))
     try:

@@ -48,7 +48,7 @@ def settled(person: Path, capture: Capture) -> str:
     """What a capture says that found nothing new, and left word of it."""
     capture()
     said = capture()
-    assert look.is_as_it_was() is not None
+    assert look.last_answer() is not None
     return said
 
 
@@ -164,9 +164,9 @@ def test_whatever_the_answer_depends_on_is_looked_at(
         put_back.setenv("CODEX_HOME", "")
         put_back.delenv("CODEX_HOME")
         put_back.setenv("CLEW_PRINCIPAL", "person:ada")
-        assert look.is_as_it_was() is not None
+        assert look.last_answer() is not None
         happens(person)
-        assert look.is_as_it_was() is None
+        assert look.last_answer() is None
 
 
 def test_what_is_new_is_captured_after_nothing_was(person: Path, settled: str, capture: Capture) -> None:
@@ -201,9 +201,9 @@ def test_a_store_below_the_home_directory_is_looked_at(
     (person / ".clew").mkdir()
     capture()
     capture()
-    assert look.is_as_it_was() is not None
+    assert look.last_answer() is not None
     (person / "mine.db").unlink()
-    assert look.is_as_it_was() is None
+    assert look.last_answer() is None
 
 
 @pytest.mark.parametrize("how", ["missing", "in the way"])

@@ -11,9 +11,9 @@ def main() -> None:
         print(f"clew {__version__}")
         return
     if sys.argv[1:] == ["capture"]:
-        from clew.look import is_as_it_was
+        from clew.look import last_answer
 
-        last = is_as_it_was()
+        last = last_answer()
         if last is not None and _say(last):
             return
     from clew.cli.run import run

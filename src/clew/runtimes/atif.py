@@ -33,7 +33,7 @@ NAME = "atif"
 VERSION = "ATIF-v1.7"
 _SESSION = re.compile(rb'"session_id"\s*:\s*"([^"\\]{1,200})"')
 _ROLES = {"user": "user", "agent": "assistant", "system": "system"}
-_IMAGES = ("image/jpeg", "image/png", "image/gif", "image/webp")
+IMAGES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 
 
 class Agent(msgspec.Struct):
@@ -291,7 +291,7 @@ def _message(parts: tuple[Part | CallMade, ...]) -> str | list[dict[str, Any]]:
     for part in parts:
         if isinstance(part, TextPart):
             contents.append({"type": "text", "text": part.text})
-        elif isinstance(part, ImagePart) and part.media_type in _IMAGES:
+        elif isinstance(part, ImagePart) and part.media_type in IMAGES:
             source = {"media_type": part.media_type, "path": f"images/{part.blob}"}
             contents.append({"type": "image", "source": source})
     if all(one["type"] == "text" for one in contents) and len(contents) < 2:

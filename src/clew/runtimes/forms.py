@@ -18,7 +18,7 @@ from clew.model.events import (
     ThinkingPart,
     blobs_of,
 )
-from clew.runtimes.atif import _IMAGES as IMAGES
+from clew.runtimes.atif import IMAGES
 from clew.runtimes.fit import GONE, Fidelity, Tally, counted, opaque_of, sides_of
 from clew.runtimes.interchange import exchanges
 from clew.runtimes.rounds import Answer, Prompt, Results, Round, images_of, rounds

@@ -13,6 +13,7 @@ from typing import Annotated, Any, BinaryIO
 import msgspec
 from blake3 import blake3
 
+from clew.look import stamp_of
 from clew.model.access import Right
 from clew.model.conversation import SPOKEN
 from clew.model.errors import ClewError, Conflict, TooLarge
@@ -32,7 +33,7 @@ from clew.service import finding
 from clew.service.agents import agent_for
 from clew.service.client_database import reading_only, row, told_by_sqlite
 from clew.service.continuing import follow, go_on, in_use, latest, restamp
-from clew.service.finding import Found, open_file, shown, stamp_of
+from clew.service.finding import Found, open_file, shown
 from clew.service.keeping import kept, kept_bytes, masks
 from clew.service.naming import checked, identify, plain, project_name
 from clew.service.registry import Context, operation, permit

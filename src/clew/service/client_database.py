@@ -8,8 +8,9 @@ from urllib.parse import quote
 
 import msgspec
 
+from clew.look import stamp_of
 from clew.model.errors import Unavailable
-from clew.service.finding import open_file, stamp_of
+from clew.service.finding import open_file
 
 if TYPE_CHECKING:
     import sqlite3

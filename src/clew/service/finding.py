@@ -12,6 +12,7 @@ from typing import BinaryIO
 import msgspec
 
 from clew.look import look as look_at
+from clew.look import stamp_of
 from clew.model.errors import InvalidInput, NotFound
 from clew.runtimes import absent, names, present, runtime, runtimes, sources
 from clew.runtimes.contract import Format, Runtime
@@ -124,11 +125,6 @@ def open_file(path: str) -> BinaryIO:
         os.close(number)
         raise InvalidInput(f"{shown(path)} is not a file")
     return open(number, "rb")
-
-
-def stamp_of(seen: os.stat_result) -> str:
-    """What tells whether a file has changed."""
-    return f"{seen.st_size}:{seen.st_mtime_ns}:{seen.st_ino}"
 
 
 def shown(path: str) -> str:
