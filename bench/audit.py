@@ -18,10 +18,10 @@ sys.path.append(str(_HERE.parent / "tests"))  # for the private PostgreSQL serve
 from clew.model.events import Draft, MessageAdded, SessionOpened  # noqa: E402
 from clew.model.ids import new_id  # noqa: E402
 from clew.model.session import Session  # noqa: E402
-from clew.service.audit import examine  # noqa: E402
-from clew.service.signing import new_key  # noqa: E402
-from clew.store import Store, checkpoints, open_store  # noqa: E402
-from clew.store.append import write  # noqa: E402
+from clew.service.audit.audit import examine  # noqa: E402
+from clew.service.audit.signing import new_key  # noqa: E402
+from clew.store import Store, audit_tree, open_store  # noqa: E402
+from clew.store.log.append import write  # noqa: E402
 
 KEY = new_key("bench")
 
@@ -57,10 +57,10 @@ def _checkpoints(store: Store, count: int) -> None:
     _append(store, changed)
     _timed(f"checkpoint after {len(changed):,} of them got an event", lambda: _mark(store))
     _timed("checkpoint with nothing new", lambda: _mark(store))
-    newest = checkpoints.newest(store)
+    newest = audit_tree.newest(store)
     assert newest is not None
-    _timed("proof of a session", lambda: checkpoints.inclusion(store, sessions[count // 2].id, newest.size))
-    _timed("proof of consistency", lambda: checkpoints.consistency(store, count + 1, newest.size))
+    _timed("proof of a session", lambda: audit_tree.inclusion(store, sessions[count // 2].id, newest.size))
+    _timed("proof of consistency", lambda: audit_tree.consistency(store, count + 1, newest.size))
 
 
 def _verification(store: Store, count: int) -> None:
@@ -108,7 +108,7 @@ def _append(store: Store, sessions: list[Session]) -> None:
 
 
 def _mark(store: Store) -> str:
-    made = checkpoints.make(store, lambda _: KEY)
+    made = audit_tree.make(store, lambda _: KEY)
     return made.note if made else ""
 
 

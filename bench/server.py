@@ -104,14 +104,14 @@ def bare(work: Path, made: socket.socket) -> None:
 
 def serve_clew(work: Path, made: socket.socket) -> None:
     """What `clew serve` runs, with its log in a file."""
-    from clew.server.application import Application
-    from clew.server.journal import Journal
+    from clew.server.http.application import Application
+    from clew.server.http.json_log import Journal
+    from clew.server.http.uvicorn_server import server
     from clew.server.options import Options
-    from clew.server.running import server
-    from clew.service.door import Door
+    from clew.service.access.authenticator import Authenticator
     from clew.store import open_store
 
-    door = Door(open_store(f"sqlite:///{work / 'clew.db'}"), home=str(work))
+    door = Authenticator(open_store(f"sqlite:///{work / 'clew.db'}"), home=str(work))
     with open(work / "log", "a") as log:
         options = Options(rate=1_000_000, burst=1_000_000)
         server(Application(door, options, journal=Journal(log))).run(sockets=[made])
@@ -147,10 +147,10 @@ def new_key(work: Path) -> tuple[str, list[str]]:
     """A key, and a session for each client."""
     from clew.model.access import owner_of_everything
     from clew.service import call
-    from clew.service.door import OWNER, Door
+    from clew.service.access.authenticator import OWNER, Authenticator
     from clew.store import open_store, team
 
-    door = Door(open_store(f"sqlite:///{work / 'clew.db'}"), home=str(work))
+    door = Authenticator(open_store(f"sqlite:///{work / 'clew.db'}"), home=str(work))
     team.set_principal(door.store, team.Principal(name=OWNER))
     team.give(door.store, owner_of_everything(OWNER), given_by="bench")
     key = door.browser_key(OWNER)

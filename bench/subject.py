@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from clew.model.events import Draft, Event, MessageAdded
 from clew.model.session import Session
-from clew.server.lane import Lane, Planned
+from clew.server.http.append_queue import Lane, Planned
 from clew.store import Store, open_store
-from clew.store.plan import Appended, Request
+from clew.store.log.plan import Appended, Request
 
 __all__ = ["Session", "Subject"]
 

@@ -13,7 +13,7 @@ from clew.model.errors import ClewError, Damaged, InvalidInput, Unavailable
 if TYPE_CHECKING:
     from clew.client import Plane
     from clew.remote import Remote
-    from clew.service.door import Door
+    from clew.service.access.authenticator import Authenticator
     from clew.store import Store
 
 
@@ -84,12 +84,12 @@ def _remote(chosen: Settings) -> "Remote":
     return Remote(url, key_for(chosen.home, url))
 
 
-def door(chosen: Settings) -> "Door":
+def door(chosen: Settings) -> "Authenticator":
     """The door of a server on the chosen store."""
-    from clew.service.door import Door
+    from clew.service.access.authenticator import Authenticator
     from clew.store import open_store
 
-    return Door(
+    return Authenticator(
         open_store(chosen.store), principal=chosen.principal, home=str(chosen.home), machine=chosen.machine
     )  # fmt: skip
 
@@ -98,8 +98,8 @@ def migrate(chosen: Settings) -> list[str]:
     """Bring the store to this program's schema; returns the names of the steps taken."""
     if is_remote(chosen.store):
         raise InvalidInput("a server's store is migrated on the server's own machine: run `clew migrate` there")
-    from clew.store import migrate as schema
     from clew.store import open_database
+    from clew.store.database import migrate as schema
 
     database, _ = open_database(chosen.store)
     try:
@@ -158,9 +158,9 @@ def _room(home: Path) -> Finding:
 
 
 def _store(chosen: Settings) -> list[Finding]:
-    from clew.store import migrate as schema
     from clew.store import open_store
-    from clew.store.verify import WHAT_HELPS, verify_all
+    from clew.store.database import migrate as schema
+    from clew.store.log.verify import WHAT_HELPS, verify_all
 
     try:
         store = open_store(chosen.store)
@@ -210,7 +210,7 @@ def _store(chosen: Settings) -> list[Finding]:
 
 def _advice(error: ClewError) -> str:
     """What to do about an error; a database of another program is none that is damaged."""
-    from clew.store.verify import WHAT_HELPS
+    from clew.store.log.verify import WHAT_HELPS
 
     return WHAT_HELPS if isinstance(error, Damaged) and "place" in error.details else f"error code {error.code}"
 

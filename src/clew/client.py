@@ -26,17 +26,17 @@ from clew.service import Context, call
 if TYPE_CHECKING:
     from clew.model.knowledge import Knowledge
     from clew.model.working_set import Touched
-    from clew.service.capture import Captured, Finds
-    from clew.service.files import Touching
-    from clew.service.forks import Difference
-    from clew.service.knowledge import Recall
-    from clew.service.materialise import Materialised
-    from clew.service.search import Found
-    from clew.service.sessions import SessionDetail, SessionInfo, SessionLine
-    from clew.service.usage import UsageReport
-    from clew.store.leases import Lease
-    from clew.store.plan import Appended
-    from clew.store.verify import Verified
+    from clew.service.capture.capture import Captured, Finds
+    from clew.service.find.files import Touching
+    from clew.service.find.search import Found
+    from clew.service.find.usage import UsageReport
+    from clew.service.handover.resume_elsewhere import Materialised
+    from clew.service.knowledge.remember import Recall
+    from clew.service.sessions.forks import Difference
+    from clew.service.sessions.lifecycle import SessionDetail, SessionInfo, SessionLine
+    from clew.store.log.leases import Lease
+    from clew.store.log.plan import Appended
+    from clew.store.log.verify import Verified
 
 
 class Local:
@@ -135,7 +135,7 @@ class Plane:
 
     def capture(self, paths: list[str] | None = None, *, runtime: str = "", home: str = "") -> Iterator[Captured]:
         """Capture the sessions of agent programs on this machine; tells what became of each file, as it is done."""
-        from clew.service.capture import chunks
+        from clew.service.capture.capture import chunks
 
         finds: Finds = self.client.call("capture_find", runtime=runtime, home=home, paths=paths)
         yield from finds.same

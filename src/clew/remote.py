@@ -18,7 +18,7 @@ from clew.model import codec
 from clew.model.errors import ClewError, InvalidInput, Unavailable
 from clew.model.events import Draft, Event
 from clew.model.ids import check_prefix, new_id
-from clew.service.registry import Operation, one
+from clew.service.kernel.registry import Operation, operation_named
 
 if TYPE_CHECKING:
     import httpx2
@@ -68,7 +68,7 @@ class Remote:
         """Carry out an operation on the server."""
         if name == "views_step":
             return _no_views()
-        operation = one(name)
+        operation = operation_named(name)
         if not operation.route:
             raise InvalidInput(f"{name} is done on the machine itself. {_here(self.url)}")
         _check(operation, arguments)

@@ -5,10 +5,10 @@ from collections.abc import Callable
 from clew.model.checkpoint import PublicKey
 from clew.model.events import Draft, OperationCalled, SessionClosed, TurnEnded, Usage
 from clew.model.retention import Policy
-from clew.service.signing import SigningKey
-from clew.store import Store, checkpoints
-from clew.store.checkpoints import Signed
-from clew.store.forget import apply_policies, erase, set_policy
+from clew.service.audit.signing import SigningKey
+from clew.store import Store, audit_tree
+from clew.store.audit_tree import Signed
+from clew.store.log.forget import apply_policies, erase, set_policy
 from store.words import ADA, big, learn, opened, say
 
 # Not made anew, so that a test that fails once fails again.
@@ -19,7 +19,7 @@ DAY_US = 24 * 60 * 60 * 1_000_000
 
 def mark(store: Store) -> Signed | None:
     """Make a checkpoint, if anything is new."""
-    return checkpoints.make(store, lambda _: KEY)
+    return audit_tree.make(store, lambda _: KEY)
 
 
 def write_history(store: Store, then: Callable[[], None] = lambda: None) -> list[Signed]:

@@ -14,12 +14,13 @@ from clew.model.access import Grant, Right, owner_of_everything
 from clew.model.checkpoint import checkpoint_from, leaf_from, note_from
 from clew.model.errors import ClewError, Conflict, Damaged, Denied, InvalidInput, NotFound
 from clew.model.merkle import is_consistent, leaf_hash, root_of
-from clew.service import Context, bundle, call
-from clew.service.audit import CheckpointInfo, examine
-from clew.service.evidence import Audited
-from clew.service.signing import key_file, read_key, write_key
-from clew.store import Store, checkpoints, open_store
-from clew.store.checkpoints import Signed
+from clew.service import Context, call
+from clew.service.audit import bundle
+from clew.service.audit.audit import CheckpointInfo, examine
+from clew.service.audit.examination import Audited
+from clew.service.audit.signing import key_file, read_key, write_key
+from clew.store import Store, audit_tree, open_store
+from clew.store.audit_tree import Signed
 from store.crowd import at_once
 from store.rows import change, literal, query
 from store.rows import one as this_one
@@ -117,7 +118,7 @@ def test_every_session_is_proven_in_every_checkpoint_that_has_it(store: Store) -
             for (text,) in query(store, f"SELECT statement FROM leaf WHERE number < {size} ORDER BY number")
         ]
         for session in {fields[1] for fields in stated if fields[0] == "head"}:
-            found = checkpoints.inclusion(store, session, size)
+            found = audit_tree.inclusion(store, session, size)
             assert found is not None
             root = checkpoint_from(note_from(next(one.note for one in made if one.size == size)).text).root
             assert root_of(leaf_hash(found.statement.encode()), found.number, size, found.hashes) == root
@@ -128,7 +129,7 @@ def test_every_checkpoint_is_the_beginning_of_the_later_ones(store: Store) -> No
     made = [checkpoint_from(note_from(one.note).text) for one in write_history(store)]
     for number, old in enumerate(made):
         for new in made[number:]:
-            proof = checkpoints.consistency(store, old.size, new.size)
+            proof = audit_tree.consistency(store, old.size, new.size)
             assert is_consistent(old.size, new.size, old.root, new.root, proof)
 
 

@@ -11,8 +11,9 @@ import pytest
 
 from clew.model.access import Grant, Right, owner_of_everything
 from clew.model.errors import ClewError, InvalidInput
-from clew.service import Context, call, entries
-from clew.service.entries import Entries
+from clew.service import Context, call
+from clew.service.audit import entries
+from clew.service.audit.entries import Entries
 from clew.store import Store
 from store.rows import change
 from store.words import ADA

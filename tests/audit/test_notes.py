@@ -19,7 +19,16 @@ from clew.model.checkpoint import (
     statement,
 )
 from clew.model.errors import Conflict, Damaged, InvalidInput, Unavailable
-from clew.service.signing import SigningKey, check, key_from, known_keys, new_key, read_key, replace_key, write_key
+from clew.service.audit.signing import (
+    SigningKey,
+    check,
+    key_from,
+    known_keys,
+    new_key,
+    read_key,
+    replace_key,
+    write_key,
+)
 
 # The example of Go's package golang.org/x/mod/sumdb/note, which others who read notes are tested with, too.
 PRIVATE = "PRIVATE+KEY+PeterNeumann+c74f20a3+AYEKFALVFGyNhPJEMzD1QIDr+Y7hfZx09iUvxdXHKDFz"

@@ -14,7 +14,7 @@ import apsw
 from clew.model import chain
 from clew.model.checkpoint import Checkpoint
 from clew.model.merkle import Edge, leaf_hash
-from clew.service.signing import SigningKey
+from clew.service.audit.signing import SigningKey
 
 Row = tuple[Any, ...]
 Places = tuple[str, ...]

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from clew.client import Plane
-from clew.service.capture import Captured
+from clew.service.capture.capture import Captured
 from support.captures import capture, events, native, said
 from support.planes import plane_on
 
@@ -172,10 +172,10 @@ def test_a_locked_database_is_reported_soon_and_the_others_are_captured(
 
 
 def test_a_database_does_not_hold_up_its_program(plane: Plane, person: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from clew.store import originals
+    from clew.store.native_files import native_files
 
     path = made(opencode(person))
-    keep = originals.keep
+    keep = native_files.keep
 
     def writing(*given: Any, **named: Any) -> Any:
         # While we are busy with our own log, the program writes to its database, and does not wait for us.
@@ -183,7 +183,7 @@ def test_a_database_does_not_hold_up_its_program(plane: Plane, person: Path, mon
             connection.execute(TITLE)
         return keep(*given, **named)
 
-    monkeypatch.setattr(originals, "keep", writing)
+    monkeypatch.setattr(native_files, "keep", writing)
     assert not [one for one in capture(plane, person) if one.error]
 
 

@@ -201,7 +201,7 @@ def test_two_documents_that_begin_alike_are_two_sessions(plane: Plane, person: P
 def test_a_document_beyond_all_measure_is_refused(
     plane: Plane, person: Path, document: Document, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from clew.service import capture as engine
+    from clew.service.capture import capture as engine
 
     monkeypatch.setattr(engine, "DOCUMENT_BYTES", 100)
     path = put(person, document, ["x" * 200])

@@ -364,7 +364,7 @@ def test_an_adapter_that_breaks_breaks_only_its_own_file(
     plane: Plane, person: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from clew.runtimes import claude_code
-    from clew.service import finding
+    from clew.service.capture import discovery
 
     path = claude.transcript(person)
     path.write_bytes(claude.lines(claude.story()))
@@ -377,7 +377,7 @@ def test_an_adapter_that_breaks_breaks_only_its_own_file(
         return claude_code.identify(path, first)
 
     broken = {name: getattr(format, name) for name in Format.__struct_fields__} | {"identify": identify}
-    monkeypatch.setattr(finding, "format_of", lambda found: Format(**broken))
+    monkeypatch.setattr(discovery, "format_of", lambda found: Format(**broken))
     reports = {one.status: one for one in capture(plane, person)}
     assert reports["failed"].error == "RuntimeError: no idea"
     assert reports["new"].records == 1

@@ -10,8 +10,8 @@ import pytest
 
 from clew.client import Plane
 from clew.model.events import MessageAdded
-from clew.service import capture as engine
-from clew.service import windows
+from clew.service.capture import capture as engine
+from clew.service.capture import chunked_lines
 from clew.store import Store
 from support import claude
 from support.captures import capture, events, native, only, said
@@ -72,7 +72,7 @@ def test_a_fork_that_is_captured_first_is_linked_too(plane: Plane, person: Path)
 def test_a_fork_longer_than_a_window_repeats_nothing(
     plane: Plane, person: Path, monkeypatch: pytest.MonkeyPatch, window: int
 ) -> None:
-    monkeypatch.setattr(windows, "WINDOW_BYTES", window)
+    monkeypatch.setattr(chunked_lines, "WINDOW_BYTES", window)
     names = [f"n{i}" for i in range(20)]
     put(person, 1, talk(*names))
     put(person, 2, talk(*names[:15], "own", "more"))
@@ -228,7 +228,7 @@ def test_two_files_of_one_session_grow_at_once(plane: Plane, person: Path) -> No
 
 
 def test_what_retention_removed_is_not_captured_again(plane: Plane, person: Path, store: Store) -> None:
-    from clew.store import forget
+    from clew.store.log import forget
 
     path = put(person, 1, [*talk("a", "b"), {"type": "mode", "mode": "plan"}])
     session = only(plane, person).session

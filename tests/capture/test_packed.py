@@ -9,9 +9,10 @@ import zstandard
 from clew.client import Plane
 from clew.model.errors import InvalidInput, WrongState
 from clew.model.retention import DAY_US, Policy
-from clew.store import Store, originals
-from clew.store.forget import apply_policies, erase, set_policy
-from clew.store.originals import Take
+from clew.store import Store
+from clew.store.log.forget import apply_policies, erase, set_policy
+from clew.store.native_files import native_files
+from clew.store.native_files.native_files import Take
 from support.captures import capture, events, native, only, said
 
 ROLLOUT = Path(__file__).parents[1] / "runtimes/fixtures/codex/tools.jsonl"
@@ -157,8 +158,8 @@ def is_held(store: Store) -> bool:
     """Whether any native file that is kept still says it."""
     with store.database.read() as tx:
         keys = [row[0] for row in tx.run("session_keys", after=0, limit=1000)]
-    for one in (one for key in keys for one in originals.originals(store, store.session_by_key(key))):
-        data = originals.load(store, one)
+    for one in (one for key in keys for one in native_files.originals(store, store.session_by_key(key))):
+        data = native_files.load(store, one)
         if one.path.endswith(".zst") and data:
             data = zstandard.ZstdDecompressor().decompressobj().decompress(data)
         if GONE.encode() in data:
@@ -212,14 +213,14 @@ def test_what_a_fork_packed_goes_with_the_fork(
 def test_a_session_that_was_erased_takes_no_bytes(plane: Plane, store: Store, person: Path, plain: Path) -> None:
     plain.write_bytes(ROLLOUT.read_bytes())
     session = store.session(only(plane, person, "codex").session)
-    [before] = originals.originals(store, session)
+    [before] = native_files.originals(store, session)
     erase(store, session, actor="person:ada")
     take = Take(
         place=b"x" * 32, machine="here", runtime="codex", format="rollout", path="x", native="x", stamp="", before=None,
         into=session, drafts=[], data=GONE.encode(), start=0, generation=0, taken=0, edges=before.edges, state="",
         told=0, opaque=0, quarantined=0,
     )  # fmt: skip
-    [refused] = originals.keep(store, [take], actor="person:ada")
+    [refused] = native_files.keep(store, [take], actor="person:ada")
     assert isinstance(refused, WrongState)
 
 

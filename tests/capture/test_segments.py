@@ -11,8 +11,9 @@ import zstandard
 from clew.client import Plane
 from clew.model.errors import Damaged, NotFound
 from clew.model.retention import DAY_US, Policy
-from clew.store import Store, originals
-from clew.store.forget import apply_policies, erase, set_policy
+from clew.store import Store
+from clew.store.log.forget import apply_policies, erase, set_policy
+from clew.store.native_files import native_files
 from support import claude
 from support.captures import capture_paths, native, only
 
@@ -61,15 +62,15 @@ def test_a_file_that_grew_is_packed_with_the_events_of_each_time(plane: Plane, s
     assert len(heads) == 4
     assert heads == sorted(heads)
     assert native(plane, one.session) == file.read_bytes()
-    [whole] = originals.originals(store, store.session(one.session))
-    assert originals.load(store, whole, first=500) == file.read_bytes()[500:]
-    assert b"\n".join(originals.lines(store, whole)) + b"\n" == file.read_bytes()
+    [whole] = native_files.originals(store, store.session(one.session))
+    assert native_files.load(store, whole, first=500) == file.read_bytes()[500:]
+    assert b"\n".join(native_files.lines(store, whole)) + b"\n" == file.read_bytes()
 
 
 def test_a_file_of_several_segments_is_whole(
     plane: Plane, store: Store, person: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("clew.store.segments.SEGMENT_BYTES", 5_000)
+    monkeypatch.setattr("clew.store.native_files.segments.SEGMENT_BYTES", 5_000)
     file = file_of(person, talk(60))
     [one] = capture_paths(plane, file)
     assert len(rows(store, "start", "segment")) == -(-file.stat().st_size // 5_000)

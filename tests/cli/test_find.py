@@ -21,7 +21,7 @@ from msgspec import json as msgspec_json
 from clew.app import connect
 from clew.cli.found import search as print_search
 from clew.model.events import CallMade, CallReturned, Draft, MessageAdded, RuntimeAttached, SessionTitled, Usage
-from clew.service.search import Found
+from clew.service.find.search import Found
 
 from .conftest import Clew
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import clew.cli
-from clew import look
+from clew import capture_cache
 from clew.cli import background
 from support import claude
 
@@ -27,7 +27,7 @@ def person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.delenv(name)
     for name, value in {"HOME": home, "CLEW_HOME": home / ".clew", "CLEW_PRINCIPAL": "person:ada"}.items():
         monkeypatch.setenv(name, str(value))
-    monkeypatch.setattr(look, "SETTLED_NS", -(10**12))
+    monkeypatch.setattr(capture_cache, "SETTLED_NS", -(10**12))
     return home
 
 
@@ -48,7 +48,7 @@ def settled(person: Path, capture: Capture) -> str:
     """What a capture says that found nothing new, and left word of it."""
     capture()
     said = capture()
-    assert look.last_answer() is not None
+    assert capture_cache.last_answer() is not None
     return said
 
 
@@ -80,16 +80,16 @@ assert not {"apsw", "msgspec", "click", "clew.app"}.intersection(sys.modules), s
 
 def test_word_is_left_only_of_a_capture_with_nothing_new(person: Path, capture: Capture) -> None:
     capture()
-    assert not (person / ".clew" / look.NAME).exists()
+    assert not (person / ".clew" / capture_cache.NAME).exists()
 
 
 def test_what_was_touched_a_moment_ago_is_not_relied_on(
     person: Path, capture: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(look, "SETTLED_NS", 3_600_000_000_000)
+    monkeypatch.setattr(capture_cache, "SETTLED_NS", 3_600_000_000_000)
     capture()
     capture()
-    assert not (person / ".clew" / look.NAME).exists()
+    assert not (person / ".clew" / capture_cache.NAME).exists()
 
 
 def a_line_more(person: Path) -> None:
@@ -126,7 +126,7 @@ def a_session_erased(person: Path) -> None:
     clew = [sys.executable, "-m", "clew"]
     listed = subprocess.run([*clew, "sessions", "--json"], check=True, capture_output=True).stdout
     subprocess.run([*clew, "erase", json.loads(listed)["id"], "--yes"], check=True, capture_output=True)
-    assert not (person / ".clew" / look.NAME).exists()
+    assert not (person / ".clew" / capture_cache.NAME).exists()
 
 
 def another_principal(person: Path) -> None:
@@ -146,7 +146,7 @@ def rights_changed(person: Path) -> None:
 
 
 def damaged(person: Path) -> None:
-    (person / ".clew" / look.NAME).write_text('{"who": ')
+    (person / ".clew" / capture_cache.NAME).write_text('{"who": ')
 
 
 @pytest.mark.parametrize(
@@ -164,9 +164,9 @@ def test_whatever_the_answer_depends_on_is_looked_at(
         put_back.setenv("CODEX_HOME", "")
         put_back.delenv("CODEX_HOME")
         put_back.setenv("CLEW_PRINCIPAL", "person:ada")
-        assert look.last_answer() is not None
+        assert capture_cache.last_answer() is not None
         happens(person)
-        assert look.last_answer() is None
+        assert capture_cache.last_answer() is None
 
 
 def test_what_is_new_is_captured_after_nothing_was(person: Path, settled: str, capture: Capture) -> None:
@@ -191,7 +191,7 @@ def test_no_word_is_left_about_a_store_that_the_next_may_not_ask(
     environment = {**os.environ, **({"CLEW_STORE": store} if store else {})}
     for _ in range(2):
         subprocess.run(argv, check=True, capture_output=True, cwd=tmp_path, env=environment)
-    assert list(tmp_path.rglob(look.NAME)) == []
+    assert list(tmp_path.rglob(capture_cache.NAME)) == []
 
 
 def test_a_store_below_the_home_directory_is_looked_at(
@@ -201,9 +201,9 @@ def test_a_store_below_the_home_directory_is_looked_at(
     (person / ".clew").mkdir()
     capture()
     capture()
-    assert look.last_answer() is not None
+    assert capture_cache.last_answer() is not None
     (person / "mine.db").unlink()
-    assert look.last_answer() is None
+    assert capture_cache.last_answer() is None
 
 
 @pytest.mark.parametrize("how", ["missing", "in the way"])
@@ -212,11 +212,11 @@ def test_a_home_that_takes_no_word_is_no_reason_to_fail(
 ) -> None:
     monkeypatch.setenv("CLEW_STORE", f"sqlite:///{person}/mine.db")
     if how == "in the way":
-        (person / ".clew" / look.NAME).mkdir(parents=True)
+        (person / ".clew" / capture_cache.NAME).mkdir(parents=True)
     capture()
     assert "claude-code   1       0     0       0" in capture()
-    look.forget(str(person / ".clew"))
-    assert sorted(path.name for path in person.glob(".clew/*")) == ([look.NAME] if how == "in the way" else [])
+    capture_cache.forget(str(person / ".clew"))
+    assert sorted(path.name for path in person.glob(".clew/*")) == ([capture_cache.NAME] if how == "in the way" else [])
 
 
 def test_what_standard_output_cannot_take_is_left_to_the_capture(person: Path, settled: str) -> None:

@@ -3,7 +3,7 @@
 import random
 from pathlib import Path
 
-from clew.service.exports import Form
+from clew.service.handover.export import Form
 from cli.conftest import Clew
 from support import claude
 from support.fake_secrets import KINDS

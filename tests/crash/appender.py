@@ -4,13 +4,16 @@ import importlib
 import os
 import sys
 
-from clew.store import migrate, open_store
+from clew.store import open_store
+from clew.store.database import migrate
 from support.drafts import batch
 
 
 def main(url: str, session: str, writer: str) -> None:
     # All that is slow comes before the word.
-    importlib.import_module("clew.store.sqlite" if url.startswith("sqlite") else "clew.store.postgres")
+    importlib.import_module(
+        "clew.store.database.sqlite" if url.startswith("sqlite") else "clew.store.database.postgres"
+    )
     migrate.current()
     os.write(1, b"ready\n")
     number, *ends = map(int, input().split())

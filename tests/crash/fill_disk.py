@@ -13,8 +13,9 @@ from pathlib import Path
 
 from clew.model.errors import ClewError
 from clew.model.events import Draft, MessageAdded
-from clew.store import Store, leases, open_store
-from clew.store.verify import verify
+from clew.store import Store, open_store
+from clew.store.log import leases
+from clew.store.log.verify import verify
 from support.drafts import check_order, message, name, names, without_source
 
 ROOM_BYTES = 2_000_000

@@ -13,7 +13,7 @@ from clew.model.errors import ClewError, Damaged, StoreError
 from clew.model.events import Draft, Event, MessageAdded
 from clew.model.session import Head, Session
 from clew.store import Store, open_store
-from clew.store.verify import verify, verify_all
+from clew.store.log.verify import verify, verify_all
 from support.drafts import message
 
 FLIPS = 150

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from clew.store import open_store
-from clew.store.verify import verify
+from clew.store.log.verify import verify
 from support.children import Child
 from support.drafts import batch_names, check_history, draft, name
 from support.images import losses, promises

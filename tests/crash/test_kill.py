@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from clew.store import open_store
-from clew.store.verify import verify
+from clew.store.log.verify import verify
 from support.children import Child
 from support.drafts import batch_names, batch_size, check_history, has_sources
 from support.postgres import Server

@@ -4,7 +4,7 @@ import time
 from contextlib import ExitStack
 
 from clew.store import open_store
-from clew.store.verify import verify
+from clew.store.log.verify import verify
 from support.children import Child
 from support.drafts import batch_names, batch_size, check_history, draft
 from support.postgres import Server

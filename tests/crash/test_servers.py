@@ -17,7 +17,7 @@ import msgspec
 from clew.model.access import owner_of_everything
 from clew.service import Context, call
 from clew.store import Store, open_store
-from clew.store.verify import verify_all
+from clew.store.log.verify import verify_all
 from support.postgres import Server, free_port
 
 SERVERS = 3

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 
 from clew.model.session import Session
 from clew.store import Store, open_store
-from clew.store.verify import verify
+from clew.store.log.verify import verify
 from support.children import Child
 from support.drafts import batch, batch_names, check_history, check_order, name, names
 

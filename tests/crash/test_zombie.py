@@ -17,8 +17,9 @@ import pytest
 from clew.model.errors import LeaseHeld, LeaseLost
 from clew.model.events import Event, LeaseTaken, MessageAdded
 from clew.model.session import Session
-from clew.store import Store, leases, open_store
-from clew.store.leases import Lease
+from clew.store import Store, open_store
+from clew.store.log import leases
+from clew.store.log.leases import Lease
 from support.children import Child
 from support.drafts import message, name, names, without_source
 from support.postgres import Server

@@ -10,7 +10,8 @@ from collections.abc import Callable
 
 from clew.model.errors import ClewError, LeaseLost
 from clew.model.session import Session
-from clew.store import Store, leases, open_store
+from clew.store import Store, open_store
+from clew.store.log import leases
 from support.drafts import message, name, without_source
 
 TTL_US = 1_000_000

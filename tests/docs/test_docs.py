@@ -14,7 +14,7 @@ from clew.cli.run import clew
 from clew.model.errors import ClewError
 from clew.model.events import KINDS
 from clew.model.session import LIFECYCLE
-from clew.store.queries import WORDS
+from clew.store.database.statements import WORDS
 from docs.pages import PAGES, ROOT, Replay, new_home, shape
 
 FENCED = re.compile(r"^ *```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from clew.model.access import owner_of_everything
 from clew.service import Context, call
-from clew.service.registry import Operation, load
+from clew.service.kernel.registry import Operation, load
 from clew.store import Store
 
 ROOT = "person:root"

@@ -8,8 +8,8 @@ import pytest
 from clew.model import codec
 from clew.model.errors import ClewError
 from clew.service import Context, call
-from clew.service.door import Door
-from clew.service.registry import load
+from clew.service.access.authenticator import Authenticator
+from clew.service.kernel.registry import load
 from clew.store import Store, open_store
 from isolation.tenants import Question, Tenant, questions, tenant
 from store.rows import query
@@ -37,7 +37,7 @@ def test_every_operation_says_over_which_route_it_is_asked_for() -> None:
 
 def test_nothing_of_another_tenants_is_shown_or_changed(walled_store: Store) -> None:
     ours, theirs = tenant(walled_store, "apricot"), tenant(walled_store, "walnut")
-    door = Door(walled_store, fresh_seconds=0)
+    door = Authenticator(walled_store, fresh_seconds=0)
     before = _of(walled_store, theirs)
     asked = list(questions(ours, theirs))
     assert len(asked) > 200
@@ -58,7 +58,7 @@ def test_what_is_anothers_is_answered_like_what_is_not_there(walled_store: Store
         person="person:nobody", key="NoSuchKey000", grant=987_654_321, file="none.py", word="nosuchword",
         fact="nofact", decision="nodecision", machine="nobox", model="nomodel",
     )  # fmt: skip
-    door = Door(walled_store, fresh_seconds=0)
+    door = Authenticator(walled_store, fresh_seconds=0)
     for real, made_up in zip(questions(ours, theirs), questions(ours, nothing), strict=True):
         if real.operation in WRITES_OWN:
             continue

@@ -9,7 +9,7 @@ import pytest
 from clew.mcp import prompts, resources
 from clew.mcp.tools import tools
 from clew.model.errors import ClewError
-from clew.service.door import Door
+from clew.service.access.authenticator import Authenticator
 from clew.store import open_store
 from isolation.tenants import NAMES, Tenant, questions, tenant
 from parity.surfaces import over_http
@@ -95,7 +95,7 @@ def arguments_of(schema: dict[str, Any], mine: Tenant, other: Tenant) -> Iterato
 def test_nothing_comes_over_mcp(walled_url: str, tenants: tuple[Tenant, Tenant], tmp_path: Path) -> None:
     ours, theirs = tenants
     with open_store(walled_url) as store:
-        door = Door(store, home=str(tmp_path), fresh_seconds=0)
+        door = Authenticator(store, home=str(tmp_path), fresh_seconds=0)
         asked = 0
         for tool in tools().values():
             for arguments in arguments_of(tool.schema, ours, theirs):

@@ -14,11 +14,11 @@ import msgspec
 import pytest
 
 from clew.model.access import Grant, Right
-from clew.server.application import Application
-from clew.server.journal import Journal
+from clew.server.http.application import Application
+from clew.server.http.json_log import Journal
+from clew.server.http.uvicorn_server import address, listen, server
 from clew.server.options import Oidc, Options
-from clew.server.running import address, listen, server
-from clew.service.door import Door
+from clew.service.access.authenticator import Authenticator
 from clew.store import open_store, team
 from support.provider import CLIENT, SECRET, Provider
 
@@ -32,7 +32,7 @@ class Site:
 
     def __init__(self, home: Path, oidc: Oidc | None) -> None:
         self.log = io.StringIO()
-        self.door = Door(open_store(f"sqlite:///{home / 'clew.db'}"), home=str(home))
+        self.door = Authenticator(open_store(f"sqlite:///{home / 'clew.db'}"), home=str(home))
         options = Options(public_url=URL, hosts=("clew.example",), oidc=oidc)
         self.application = Application(self.door, options, mcp=_mcp, journal=Journal(self.log))
         made = listen("127.0.0.1", 0)

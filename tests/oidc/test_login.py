@@ -14,8 +14,8 @@ import httpx2
 import pytest
 from joserfc.jwk import ECKey, RSAKey
 
-from clew.server.oidc import Attempt
-from clew.server.oidc_options import warning
+from clew.server.login.oidc import Attempt
+from clew.server.login.oidc_options import warning
 from clew.store import team
 from oidc.conftest import URL, Site, trusted
 from support.provider import ADA, FIRST, SECRET, Provider, confused, unsigned
@@ -395,7 +395,7 @@ def test_weak_and_shared_keys_check_nothing() -> None:
 
     from joserfc.jwk import OctKey
 
-    from clew.server.oidc_tokens import key_set
+    from clew.server.login.oidc_tokens import key_set
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

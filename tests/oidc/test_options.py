@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from clew.cli.run import clew
 from clew.model.errors import InvalidInput
-from clew.server.oidc_options import oidc_options
+from clew.server.login.oidc_options import oidc_options
 from clew.server.options import Oidc
 
 GOOD = {"--oidc-issuer": "https://login.example", "--oidc-client-id": "clew", "--public-url": "https://clew.example"}

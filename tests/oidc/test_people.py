@@ -7,9 +7,9 @@ import psycopg
 import pytest
 
 from clew.model.access import ROLES, Grant
-from clew.server.oidc_people import ShutOut, Stranger, person_of
+from clew.server.login.oidc_principals import ShutOut, Stranger, person_of
 from clew.server.options import Oidc
-from clew.service.registry import WHOLE
+from clew.service.kernel.audit_record import WHOLE
 from clew.store import Store, open_store, team
 from support.postgres import Server
 

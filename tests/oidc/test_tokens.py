@@ -14,8 +14,8 @@ from joserfc.jwk import ECKey
 
 from clew.model.access import ROLES
 from clew.model.errors import Unauthenticated
-from clew.server.oidc_provider import Provider as Asked
-from clew.server.oidc_resource import Resource
+from clew.server.login.oauth_resource import Resource
+from clew.server.login.oidc_provider import Provider as Asked
 from clew.store import team
 from oidc.conftest import URL, Site, trusted
 from support.provider import ADA, CLIENT, FIRST, Provider, confused, unsigned

@@ -16,8 +16,8 @@ from clew.model import codec
 from clew.model.errors import ClewError
 from clew.remote import Remote
 from clew.service import Context, call
-from clew.service.answers import to_json
-from clew.service.registry import load
+from clew.service.kernel.registry import load
+from clew.service.kernel.results import to_json
 from isolation.tenants import Question
 
 

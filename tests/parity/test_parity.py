@@ -7,7 +7,7 @@ import httpx2
 import pytest
 
 from clew.remote import Remote
-from clew.service.door import Door
+from clew.service.access.authenticator import Authenticator
 from clew.store import open_store
 from isolation.tenants import Question, questions, tenant
 from parity.surfaces import Answer, comparable, in_lines, over_cli, over_http, over_python, over_remote, words_of
@@ -19,7 +19,7 @@ Surface = Callable[[str, Path], list[tuple[Question, Answer]]]
 def by_python(url: str, home: Path) -> list[tuple[Question, Answer]]:
     with open_store(url) as store:
         ours, theirs = tenant(store, "apricot"), tenant(store, "walnut")
-        door = Door(store, home=str(home), fresh_seconds=0)
+        door = Authenticator(store, home=str(home), fresh_seconds=0)
         return [
             (question, over_python(lambda: door.enter(ours.secret), question))
             for question in asked(questions(ours, theirs))

@@ -25,8 +25,10 @@ from clew.model.events import (
     UsageCounted,
 )
 from clew.runtimes import clew_lines
-from clew.service import Context, call, exports, redaction
-from clew.service.exports import Form
+from clew.service import Context, call
+from clew.service.handover import export
+from clew.service.handover.export import Form
+from clew.service.privacy import masking
 from clew.store import Store
 from support.fake_secrets import KINDS, WITHIN, shown_in
 
@@ -41,7 +43,7 @@ on_one_database = pytest.mark.parametrize("database", ["sqlite"], indirect=True)
 @pytest.fixture
 def context(store: Store, tmp_path: Path) -> Iterator[Context]:
     yield Context(store=store, principal=ME, grants=(owner_of_everything(ME),), home=str(tmp_path / "mine"))
-    redaction._masker.cache_clear()
+    masking._masker.cache_clear()
 
 
 def raw(value: Any) -> msgspec.Raw:
@@ -92,7 +94,7 @@ def test_no_secret_is_in_any_form_of_an_export(context: Context, session: str, f
     assert file.masked["github-pat"] >= 1
     # Found secrets are gone for good: nothing would be masked if the file came by again.
     page, _, _ = file.data.partition(b"<!-- clew:events")
-    assert not redaction.masker_of(context).scanner.find(page)
+    assert not masking.masker_of(context).scanner.find(page)
 
 
 def test_exact_bytes_need_the_right_to_export(context: Context, session: str) -> None:
@@ -105,12 +107,12 @@ def test_exact_bytes_need_the_right_to_export(context: Context, session: str) ->
 
 @on_one_database
 def test_a_database_that_holds_secrets_is_refused_and_one_that_holds_none_is_not(context: Context) -> None:
-    mask = redaction.masker_of(context)
-    clean = exports.File(name="state.db", data=b"SQLite format 3\0" + b"\0" * 100 + b"hello")
-    assert exports.masked_file(clean, mask) == clean
+    mask = masking.masker_of(context)
+    clean = export.File(name="state.db", data=b"SQLite format 3\0" + b"\0" * 100 + b"hello")
+    assert export.masked_file(clean, mask) == clean
     holding = msgspec.structs.replace(clean, data=clean.data + SET["GITHUB_TOKEN"].encode())
     with pytest.raises(Conflict, match="--with-secrets"):
-        exports.masked_file(holding, mask)
+        export.masked_file(holding, mask)
 
 
 # Scanning -------------------------------------------------------------------------------------------------------------
@@ -135,7 +137,7 @@ def test_a_scan_says_where_and_how_often_and_shows_no_secret(
     assert all(one.mark in one.context for one in whole.found)
     assert whole.rules["github-pat"] == sum(times for _, times in keys)
     # A small portion at a time finds the same.
-    monkeypatch.setattr(redaction, "SCANNED_EVENTS", 2)
+    monkeypatch.setattr(masking, "SCANNED_EVENTS", 2)
     portions = scanned(context, session=session)
     assert len(portions) > 2
     assert [one for portion in portions for one in portion.found] == whole.found
@@ -164,11 +166,11 @@ def test_a_scan_looks_only_into_what_the_caller_may_read(context: Context, sessi
 @on_one_database
 def test_drafts_are_masked_as_what_they_are(context: Context) -> None:
     drafts = [Draft(body=draft.body, source=f"s{i}") for i, draft in enumerate(told(context.store))]
-    masked = redaction.mask_drafts(context, drafts)
+    masked = masking.mask_drafts(context, drafts)
     assert [(type(one.body), one.source) for one in masked] == [(type(one.body), one.source) for one in drafts]
     text = msgspec.json.encode([one.body for one in masked]).decode()
     assert len([name for name, secret in PLANTED.items() if shown_in(text, secret)]) <= 0.02 * len(PLANTED)
-    assert redaction.mask_drafts(context, masked) == masked
+    assert masking.mask_drafts(context, masked) == masked
 
 
 @on_one_database
@@ -176,7 +178,7 @@ def test_a_number_that_a_rule_takes_is_kept_as_a_mark(context: Context) -> None:
     home = Path(context.home)
     home.mkdir()
     (home / "secrets.toml").write_text("[[rules]]\nid = 'count'\nregex = '\"input\":([0-9]{4})'\n")
-    [masked] = redaction.mask_drafts(context, [Draft(body=UsageCounted(usage=Usage(input=1234)))])
+    [masked] = masking.mask_drafts(context, [Draft(body=UsageCounted(usage=Usage(input=1234)))])
     assert isinstance(masked.body, Opaque)
     assert "[REDACTED:count:" in json.loads(masked.body.raw)["usage"]["input"]
 
@@ -184,15 +186,15 @@ def test_a_number_that_a_rule_takes_is_kept_as_a_mark(context: Context) -> None:
 @on_one_database
 def test_answers_are_masked_with_the_key_of_the_home(context: Context) -> None:
     answer = json.dumps([{"text": SET["GITHUB_TOKEN"]}]).encode()
-    masked = redaction.masker(context)(answer)
+    masked = masking.masker(context)(answer)
     key = Path(context.home) / "mask.key"
     assert stat.S_IMODE(key.stat().st_mode) == 0o600
-    redaction._masker.cache_clear()
-    assert redaction.masker(context)(answer) == masked
-    redaction._masker.cache_clear()
+    masking._masker.cache_clear()
+    assert masking.masker(context)(answer) == masked
+    masking._masker.cache_clear()
     key.unlink()
-    assert redaction.masker(context)(answer) != masked
-    redaction._masker.cache_clear()
+    assert masking.masker(context)(answer) != masked
+    masking._masker.cache_clear()
     key.write_bytes(b"short")
     with pytest.raises(InvalidInput, match=r"5 bytes, and a key has 32"):
-        redaction.masker(context)
+        masking.masker(context)

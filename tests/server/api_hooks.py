@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from schemathesis import GenerationMode
 
 from clew.model.access import owner_of_everything
-from clew.service.door import OWNER, Door
+from clew.service.access.authenticator import OWNER, Authenticator
 from clew.store import open_store, team
 
 # What our parser says of arguments that do not fit; words of an operation itself begin otherwise.
@@ -36,7 +36,7 @@ def fits_what_is_described(context: Any, response: Any, case: Any) -> None:
 @schemathesis.auth(refresh_interval=1)
 class Key:
     def __init__(self) -> None:
-        self._door = Door(open_store(os.environ["CLEW_TEST_STORE"]))
+        self._door = Authenticator(open_store(os.environ["CLEW_TEST_STORE"]))
 
     def get(self, case: Any, context: Any) -> str:
         team.set_principal(self._door.store, team.Principal(name=OWNER))

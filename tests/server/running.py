@@ -12,13 +12,13 @@ import httpx2
 import msgspec
 
 from clew.model.access import ROLES, Grant, owner_of_everything
-from clew.server.application import Application
-from clew.server.journal import Journal
+from clew.server.http.application import Application
+from clew.server.http.json_log import Journal
+from clew.server.http.tracing import Traces
+from clew.server.http.uvicorn_server import Server, address, listen, server
 from clew.server.options import Options
-from clew.server.running import Server, address, listen, server
-from clew.server.tracing import Traces
 from clew.service import Context, call
-from clew.service.door import Door
+from clew.service.access.authenticator import Authenticator
 from clew.store import open_store, team
 
 OWNER = "person:owner"
@@ -41,7 +41,7 @@ class Running:
         made = listen("127.0.0.1", self._port)
         self.address = address(made)
         self._port = made.getsockname()[1]
-        self.door = Door(open_store(self.url), home=self._home)
+        self.door = Authenticator(open_store(self.url), home=self._home)
         self.application = Application(self.door, self._options, journal=Journal(self.log), traces=self.traces)
         self._server = server(self.application)
         self._thread = threading.Thread(target=self._server.run, args=([made],), name="server")

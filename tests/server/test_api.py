@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from clew.service import call
-from clew.service.registry import load
+from clew.service.kernel.registry import load
 from server.running import Running
 
 HERE = Path(__file__).parent

@@ -8,8 +8,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from clew.server.http.uvicorn_server import OwnProtocol, _is_from
 from clew.server.options import LOOPBACK_NAMES
-from clew.server.running import OwnProtocol, _is_from
 from clew.service import call
 from clew.store import team
 from server.running import OWNER, Running, viewer, writer

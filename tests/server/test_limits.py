@@ -11,7 +11,7 @@ import msgspec
 import pytest
 import zstandard
 
-from clew.server import running as served
+from clew.server.http import uvicorn_server as served
 from clew.service import call
 from server.running import Running, listening
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from clew.server.tracing import Traces
+from clew.server.http.tracing import Traces
 from server.running import Running
 
 SECRET = "do-not-tell-8c1f"

@@ -12,12 +12,12 @@ import pytest
 import zstandard
 
 from clew.model.errors import ClewError
-from clew.server.operations import SECRET, endpoints
-from clew.server.problems import STATUS
+from clew.server.http.operations import SECRET, endpoints
+from clew.server.http.problems import STATUS
 from clew.service import call
-from clew.service.answers import to_json
-from clew.service.keys import KeyInfo
-from clew.service.registry import load
+from clew.service.access.api_keys import KeyInfo
+from clew.service.kernel.registry import load
+from clew.service.kernel.results import to_json
 from server.running import Running, viewer, writer
 
 SAID = {"kind": "message_added", "role": "user", "text": "why does it lock?"}

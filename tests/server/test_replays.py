@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx2
 import msgspec
 
-from clew.server import replays
-from clew.server.operations import rights_of
+from clew.server.http import idempotency
+from clew.server.http.operations import rights_of
 from server.running import Running
 
 Serve = Callable[..., Running]
@@ -75,21 +75,21 @@ def test_a_secret_is_never_kept_for_a_second_answer(running: Running, client: ht
 
 def test_an_attempt_that_came_to_nothing_may_be_made_again(running: Running) -> None:
     store, request = running.door.store, b"r" * 32
-    first = replays.claim(store, "person:a", "k", request)
-    assert isinstance(first, replays.Claim)
-    replays.release(store, first)
-    second = replays.claim(store, "person:a", "k", request)
-    assert isinstance(second, replays.Claim)
-    replays.keep(store, second, 200, b"{}")
-    assert replays.claim(store, "person:a", "k", request) == replays.Replay(200, b"{}")
+    first = idempotency.claim(store, "person:a", "k", request)
+    assert isinstance(first, idempotency.Claim)
+    idempotency.release(store, first)
+    second = idempotency.claim(store, "person:a", "k", request)
+    assert isinstance(second, idempotency.Claim)
+    idempotency.keep(store, second, 200, b"{}")
+    assert idempotency.claim(store, "person:a", "k", request) == idempotency.Replay(200, b"{}")
 
 
 def test_what_a_dead_process_did_is_said_to_be_unknown(running: Running, client: httpx2.Client) -> None:
     """Its claim has no end; after a while nobody waits for one."""
     store = running.door.store
     body = msgspec.json.encode({"title": "x"})
-    request = replays.digest("POST", "/v1/sessions", b"", body, rights_of(running.owner))
-    assert isinstance(replays.claim(store, "person:owner", "dead", request), replays.Claim)
+    request = idempotency.digest("POST", "/v1/sessions", b"", body, rights_of(running.owner))
+    assert isinstance(idempotency.claim(store, "person:owner", "dead", request), idempotency.Claim)
     with store.database.write() as tx:
         tx.execute("UPDATE answered SET answer = zeroblob(24) WHERE key LIKE 'dead%'")
     headers = {"Idempotency-Key": "dead", "Content-Type": "application/json"}

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from clew.model.access import Caller, Grant, Right, owner_of_everything
 from clew.model.errors import Denied, InvalidInput, NotFound
 from clew.service import Context, call
-from clew.service.registry import target_of
+from clew.service.kernel.call import target_of
 from clew.store import Store
 
 OWNER = "person:owner"

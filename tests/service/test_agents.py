@@ -9,7 +9,7 @@ from clew.client import Local, Plane
 from clew.model.access import Grant, Right, owner_of_everything
 from clew.model.errors import Denied, NotFound
 from clew.service import Context, call
-from clew.service.agents import agent_for
+from clew.service.access.agents import agent_for
 from clew.store import Store
 from clew.store.team import Agent, AgentRule
 

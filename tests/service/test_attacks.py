@@ -10,7 +10,7 @@ from clew.model.access import Grant, Right, owner_of_everything
 from clew.model.errors import Denied, HasForks, InvalidInput, NotFound, Unauthenticated
 from clew.model.events import OperationCalled
 from clew.service import Context, call
-from clew.service.door import Door
+from clew.service.access.authenticator import Authenticator
 from clew.store import Store
 
 OWNER = "person:owner"
@@ -40,7 +40,7 @@ def said(by: Context, text: str, **more: Any) -> str:
 
 
 def test_what_is_remembered_for_one_way_in_opens_no_other(store: Store, owner: Context) -> None:
-    door = Door(store)
+    door = Authenticator(store)
     call(owner, "principal_add", {"principal": "ada"})
     assert door.acting(ADA, frozenset({Right.READ}))
     assert door.acting(ADA)

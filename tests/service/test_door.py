@@ -8,7 +8,7 @@ from clew.model.access import Grant, Right, owner_of_everything
 from clew.model.errors import AmbiguousId, ClewError, Denied, InvalidInput, NotFound
 from clew.model.events import OperationCalled
 from clew.service import Context, call
-from clew.service.registry import load
+from clew.service.kernel.registry import load
 from clew.store import Store
 
 OWNER = "person:owner"

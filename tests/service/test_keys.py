@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from clew.model.access import owner_of_everything
 from clew.model.errors import Denied, InvalidInput, NotFound, Unauthenticated
 from clew.service import Context, call
-from clew.service.door import Door
-from clew.service.tokens import new_token, parse_token
+from clew.service.access.authenticator import Authenticator
+from clew.service.access.key_text import new_token, parse_token
 from clew.store import Store, open_store
 from support.postgres import Server
 
@@ -26,8 +26,8 @@ def owner(store: Store) -> Context:
 
 
 @pytest.fixture
-def door(store: Store) -> Door:
-    return Door(store, fresh_seconds=0)
+def door(store: Store) -> Authenticator:
+    return Authenticator(store, fresh_seconds=0)
 
 
 # Keys as text ---------------------------------------------------------------------------------------------------------
@@ -52,7 +52,7 @@ def test_a_typo_is_seen_without_asking(position: int, letter: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "x", "clew_", "clew_person_a_b_c", "é" * 80, "clew_root_" + "a" * 60, "_" * 200])
-def test_what_is_no_key_is_refused(text: str, door: Door) -> None:
+def test_what_is_no_key_is_refused(text: str, door: Authenticator) -> None:
     with pytest.raises(Unauthenticated):
         door.enter(text)
 
@@ -60,7 +60,7 @@ def test_what_is_no_key_is_refused(text: str, door: Door) -> None:
 # Coming in ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_key_lets_its_principal_in_with_the_grants_of_now(owner: Context, door: Door) -> None:
+def test_a_key_lets_its_principal_in_with_the_grants_of_now(owner: Context, door: Authenticator) -> None:
     id = call(owner, "open", {"project": "shop"}).id
     key = call(owner, "key_create", {"principal": "ann", "label": "laptop"})
     assert key.key not in str(call(owner, "key_list", {"principal": "ann"}))
@@ -74,7 +74,7 @@ def test_a_key_lets_its_principal_in_with_the_grants_of_now(owner: Context, door
     assert call(owner, "key_list", {"principal": "ann"})[0].used_at > 0
 
 
-def test_a_key_that_ended_is_not_good(owner: Context, door: Door) -> None:
+def test_a_key_that_ended_is_not_good(owner: Context, door: Authenticator) -> None:
     key = call(owner, "key_create", {"principal": "ann"})
     assert door.enter(key.key).principal == "person:ann"
     call(owner, "key_revoke", {"key": key.id})
@@ -87,7 +87,7 @@ def test_a_key_that_ended_is_not_good(owner: Context, door: Door) -> None:
     assert len(texts) == 1, "a revoked key and an unknown one are answered alike"
 
 
-def test_whoever_is_shut_out_stays_out(owner: Context, door: Door) -> None:
+def test_whoever_is_shut_out_stays_out(owner: Context, door: Authenticator) -> None:
     call(owner, "principal_add", {"principal": "ann"})
     key = call(owner, "key_create", {"principal": "ann"})
     assert door.enter(key.key)
@@ -111,7 +111,7 @@ def test_changing_a_title_keeps_the_login(owner: Context) -> None:
         call(owner, "principal_add", {"principal": "bob", "issuer": "https://id.example", "subject": "7"})
 
 
-def test_a_key_is_good_for_its_scopes_and_its_project_only(owner: Context, door: Door) -> None:
+def test_a_key_is_good_for_its_scopes_and_its_project_only(owner: Context, door: Authenticator) -> None:
     shop, bank = (call(owner, "open", {"project": name}).id for name in ("shop", "bank"))
     for project in ("shop", "bank"):
         call(owner, "access_grant", {"who": "ann", "role": "writer", "project": project})
@@ -130,7 +130,7 @@ def test_a_key_is_good_for_its_scopes_and_its_project_only(owner: Context, door:
     assert call(ann, "key_create", {"scopes": ["see"], "project": "shop"}).key
 
 
-def test_a_key_is_rotated_with_two_good_at_once(owner: Context, door: Door) -> None:
+def test_a_key_is_rotated_with_two_good_at_once(owner: Context, door: Authenticator) -> None:
     old = call(owner, "key_create", {"principal": "agent:bot", "label": "ci", "scopes": ["see"]})
     new = call(owner, "key_rotate", {"key": old.id})
     assert door.enter(old.key).principal == door.enter(new.key).principal == "agent:bot"
@@ -141,7 +141,7 @@ def test_a_key_is_rotated_with_two_good_at_once(owner: Context, door: Door) -> N
     assert until[old.id] < until[new.id]
 
 
-def test_keys_of_others_are_not_mine_to_see_or_end(owner: Context, door: Door) -> None:
+def test_keys_of_others_are_not_mine_to_see_or_end(owner: Context, door: Authenticator) -> None:
     key = call(owner, "key_create", {"principal": "ann"})
     bob = door.enter(call(owner, "key_create", {"principal": "bob"}).key)
     with pytest.raises(Denied):
@@ -152,7 +152,7 @@ def test_keys_of_others_are_not_mine_to_see_or_end(owner: Context, door: Door) -
     assert door.enter(key.key)
 
 
-def test_a_link_opens_one_session_for_reading(owner: Context, door: Door) -> None:
+def test_a_link_opens_one_session_for_reading(owner: Context, door: Authenticator) -> None:
     id, other = (call(owner, "open", {"project": "shop"}).id for _ in range(2))
     made = call(owner, "link", {"session": id})
     guest = door.enter(made.key)
@@ -173,7 +173,7 @@ def test_a_link_opens_one_session_for_reading(owner: Context, door: Door) -> Non
         door.enter(made.key)
 
 
-def test_the_owner_link_is_good_once_and_only_until_somebody_came(door: Door) -> None:
+def test_the_owner_link_is_good_once_and_only_until_somebody_came(door: Authenticator) -> None:
     first = door.owner_link("https://clew.example/")
     assert first is not None
     again = door.owner_link("https://clew.example/")
@@ -228,7 +228,7 @@ def test_behind_the_wall_a_forgotten_predicate_shows_nothing(walled: tuple[Store
     shop, bank = (call(owner, "open", {"project": name, "title": name}).id for name in ("shop", "bank"))
     call(owner, "access_grant", {"who": "ann", "role": "viewer", "project": "shop"})
     call(owner, "principal_add", {"principal": "ann"})
-    ann_store = Door(store, fresh_seconds=0).acting("person:ann").store
+    ann_store = Authenticator(store, fresh_seconds=0).acting("person:ann").store
     assert ann_store.session(shop).title == "shop"
     with pytest.raises(NotFound):
         ann_store.session(bank)
@@ -245,7 +245,7 @@ def test_whoever_is_given_a_project_can_open_its_first_session(walled: tuple[Sto
     owner = Context(store=store, principal=OWNER, grants=(owner_of_everything(OWNER),))
     call(owner, "principal_add", {"principal": "ann"})
     call(owner, "access_grant", {"who": "ann", "role": "writer", "project": "new"})
-    ann = Door(store).acting("person:ann")
+    ann = Authenticator(store).acting("person:ann")
     id = call(ann, "open", {"project": "new"}).id
     assert call(ann, "append", {"session": id, "drafts": [{"kind": "message_added", "role": "user"}]}).head == 2
     assert [one.id for one in call(ann, "sessions", {})] == [id]

@@ -30,7 +30,7 @@ from clew.model.events import (
 )
 from clew.model.session import Session
 from clew.store import Store, open_store
-from clew.store.prepare import LARGEST_BYTES
+from clew.store.log.prepare import LARGEST_BYTES
 from store.rows import unchanged
 from store.words import big, kinds, learn, messages, opened, say, seqs
 

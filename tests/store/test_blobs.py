@@ -9,10 +9,10 @@ from clew.model.events import ArtifactSaved, CallReturned, Draft, FilePart, Imag
 from clew.model.retention import Policy
 from clew.model.session import Session
 from clew.store import Store, open_store
-from clew.store.blobs import Folder
-from clew.store.forget import apply_policies, erase, set_policy
-from clew.store.prepare import INLINE_BYTES, LARGEST_BYTES
-from clew.store.verify import verify
+from clew.store.log.forget import apply_policies, erase, set_policy
+from clew.store.log.prepare import INLINE_BYTES, LARGEST_BYTES
+from clew.store.log.verify import verify
+from clew.store.objects.blobs import Folder
 from store.crowd import at_once
 from store.rows import age, counts, query, unchanged
 from store.words import ADA, big, bulk, messages, opened, say

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import apsw
 
-from clew.store import open_store, originals
+from clew.store import open_store
+from clew.store.native_files import native_files
 
 
 def test_other_values_do_not_compile_a_statement_anew(tmp_path: Path) -> None:
@@ -19,9 +20,9 @@ def test_other_values_do_not_compile_a_statement_anew(tmp_path: Path) -> None:
         with store.database.read() as tx:
             connection: apsw.Connection = tx.connection  # type: ignore[attr-defined]
         connection.authorizer = note
-        originals.original(store, b"one")
+        native_files.original(store, b"one")
         assert "original" in compiled
         compiled.clear()
-        originals.original(store, b"another")
+        native_files.original(store, b"another")
         connection.authorizer = None
     assert not compiled

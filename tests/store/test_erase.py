@@ -32,9 +32,9 @@ from clew.model.events import (
 from clew.model.retention import Policy
 from clew.model.session import Session
 from clew.store import Store, open_store
-from clew.store.forget import apply_policies, erase, set_policy
-from clew.store.leases import acquire
-from clew.store.verify import verify
+from clew.store.log.forget import apply_policies, erase, set_policy
+from clew.store.log.leases import acquire
+from clew.store.log.verify import verify
 from store.rows import age, query, unchanged
 from store.words import ADA, big, kinds, messages, opened, say
 from support.postgres import Server
@@ -266,7 +266,7 @@ def test_no_trace_is_left_of_a_blob_whose_writer_died(tmp_path: Path, canary: Ca
 def test_a_reader_that_holds_an_old_state_is_named(
     tmp_path: Path, canary: Canary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("clew.store.sqlite.BUSY_SECONDS", 0.05)
+    monkeypatch.setattr("clew.store.database.sqlite.BUSY_SECONDS", 0.05)
     path = tmp_path / "clew.db"
     with open_store(f"sqlite:///{path}") as store:
         session = canary.sing(store)

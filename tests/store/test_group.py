@@ -11,9 +11,9 @@ from clew.model.errors import LeaseHeld, NotFound, SourceReused, StaleHead, Stor
 from clew.model.events import ArtifactSaved, Draft, MessageAdded, Opaque, SessionResumed, TurnEnded, Usage
 from clew.model.session import Session
 from clew.store import Store, open_store
-from clew.store.group import Group
-from clew.store.leases import acquire
-from clew.store.verify import verify
+from clew.store.log.group_commit import GroupCommit
+from clew.store.log.leases import acquire
+from clew.store.log.verify import verify
 from store.crowd import Crowd, at_once, await_, in_one_commit
 from store.rows import change
 from store.words import ADA, big, messages, opened, say, seqs
@@ -176,7 +176,7 @@ def test_a_caller_interrupted_in_the_queue_does_not_stop_the_others() -> None:
         go_on.wait()
         carried_out.append(requests)
 
-    group: Group[str] = Group(commit)
+    group: GroupCommit[str] = GroupCommit(commit)
     first = Crowd([lambda: group.submit("first")])
     leading.wait()
 

@@ -9,7 +9,7 @@ from clew.model.errors import InvalidInput, LeaseHeld, LeaseLost, WrongState
 from clew.model.events import Draft, LeaseTaken, SessionArchived, SessionClosed
 from clew.model.session import Session
 from clew.store import Store, open_store
-from clew.store.leases import LONGEST_US, Lease, acquire, release, renew
+from clew.store.log.leases import LONGEST_US, Lease, acquire, release, renew
 from store.crowd import at_once
 from store.rows import expire_lease, unchanged
 from store.words import ADA, kinds, messages, opened, say

@@ -7,10 +7,10 @@ import pytest
 
 from clew.model.errors import SchemaNewer, SchemaOutdated, StoreError
 from clew.store import Store, open_database, open_store
-from clew.store import migrate as schema
-from clew.store.contract import Database
-from clew.store.migrate import Migration
-from clew.store.verify import verify_all
+from clew.store.database import migrate as schema
+from clew.store.database.contract import Database
+from clew.store.database.migrate import Migration
+from clew.store.log.verify import verify_all
 from store.rows import change, content, query
 from store.words import messages, opened, say
 

@@ -14,7 +14,7 @@ import pytest
 
 from clew.model.errors import ClewError, Damaged, InvalidInput, StoreError, Unavailable
 from clew.store import Store, open_store
-from clew.store.verify import verify_all
+from clew.store.log.verify import verify_all
 from store.crowd import at_once
 from store.words import big, messages, opened, say
 from support.postgres import Server, free_port

@@ -30,8 +30,8 @@ from clew.model.events import (
 from clew.model.retention import Policy
 from clew.model.session import Session
 from clew.store import Store
-from clew.store.forget import Pruned, apply_policies, erase, policies, remove_policy, set_policy
-from clew.store.verify import verify_all
+from clew.store.log.forget import Pruned, apply_policies, erase, policies, remove_policy, set_policy
+from clew.store.log.verify import verify_all
 from store.rows import DAY_US, age, query, unchanged
 from store.words import ADA, big, kinds, learn, messages, opened, say
 

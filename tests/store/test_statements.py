@@ -14,8 +14,8 @@ import pytest
 
 from clew.model.errors import Damaged, StoreError
 from clew.store import Store, open_store
-from clew.store.contract import Database
-from clew.store.queries import in_words, optional_queries, queries, sql
+from clew.store.database.contract import Database
+from clew.store.database.statements import in_words, optional_queries, queries, sql
 from store.crowd import Crowd, await_
 from store.words import ADA, opened, say
 
@@ -57,7 +57,7 @@ def test_a_parameter_that_the_statement_has_not_is_an_error(dialect: str) -> Non
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-@pytest.mark.parametrize("package", ["clew.store", PACKAGE])
+@pytest.mark.parametrize("package", ["clew.store.database", PACKAGE])
 def test_every_statement_is_either_whole_or_has_lines_that_may_be_left_out(dialect: str, package: str) -> None:
     names = set(queries(dialect, package)) | set(optional_queries(dialect, package))
     assert not set(queries(dialect, package)) & set(optional_queries(dialect, package))

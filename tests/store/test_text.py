@@ -24,8 +24,8 @@ from clew.model.events import (
 )
 from clew.model.session import Session
 from clew.store import Store
-from clew.store.leases import acquire
-from clew.store.verify import verify
+from clew.store.log.leases import acquire
+from clew.store.log.verify import verify
 from store.rows import unchanged
 from store.words import ADA, messages, opened, say
 

@@ -13,9 +13,9 @@ from clew.model.events import Draft, SessionClosed, TurnEnded, Usage
 from clew.model.retention import Policy
 from clew.model.session import Session
 from clew.store import Store
-from clew.store.blobs import Folder
-from clew.store.forget import apply_policies, erase, set_policy
-from clew.store.verify import verify, verify_all
+from clew.store.log.forget import apply_policies, erase, set_policy
+from clew.store.log.verify import verify, verify_all
+from clew.store.objects.blobs import Folder
 from store.rows import age, change, literal, one, query
 from store.words import ADA, big, opened, say
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from clew.model.errors import Damaged, NotFound
 from clew.model.events import MessageAdded
 from clew.store import open_store
-from clew.store.verify import verify
+from clew.store.log.verify import verify
 from support.drafts import batch_names, check_order, draft, names
 from support.power_loss import Call, replay
 

@@ -12,8 +12,8 @@ from clew.model.events import Event, Removed
 from clew.remote import Remote
 from clew.service import Context
 from clew.store import Store
-from clew.store.arrivals import source_of, store_id
-from clew.store.verify import verify_all
+from clew.store.log.receive import source_of, store_id
+from clew.store.log.verify import verify_all
 from clew.sync import remotes
 from clew.sync.pull import Pulled, pull
 from clew.sync.push import Push, Pushed

@@ -4,8 +4,8 @@ import sys
 import threading
 
 from clew import app
-from clew.server.application import Application
-from clew.server.running import listen, server
+from clew.server.http.application import Application
+from clew.server.http.uvicorn_server import listen, server
 
 made = listen("127.0.0.1", int(sys.argv[2]))
 running = server(Application(app.door(app.settings(store=sys.argv[1], home=sys.argv[3]))))

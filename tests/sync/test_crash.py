@@ -11,7 +11,7 @@ import pytest
 from clew.model.access import owner_of_everything
 from clew.service import Context, call
 from clew.store import open_store
-from clew.store.originals import load, originals
+from clew.store.native_files.native_files import load, originals
 from support import claude
 from support.children import Child
 from support.postgres import free_port

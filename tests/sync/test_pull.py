@@ -14,7 +14,7 @@ import zstandard
 from clew.model.errors import Conflict, NotFound, WrongState
 from clew.remote import Remote
 from clew.service import call
-from clew.store.originals import originals
+from clew.store.native_files.native_files import originals
 from clew.sync import remotes
 from clew.sync.push import Push
 from server.running import Running, writer

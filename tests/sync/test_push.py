@@ -11,9 +11,9 @@ from clew.model.errors import ClewError, NotFound, Unauthenticated, Unavailable
 from clew.model.events import Budget, BudgetSet, Draft, MessageAdded
 from clew.model.ids import new_id
 from clew.service import Context, call
-from clew.service.registry import load
-from clew.store import copies, originals
-from clew.store.originals import load as load_original
+from clew.service.kernel.registry import load
+from clew.store.native_files import native_files, remote_copies
+from clew.store.native_files.native_files import load as load_original
 from clew.sync.push import Push
 from server.running import Running, viewer, writer
 from support import claude
@@ -61,7 +61,7 @@ def test_a_captured_session_comes_with_its_file_as_that_grows(running: Running, 
         done = here.push()
         assert not done.refused
         assert done.files == 1
-        [one] = originals.originals(server, server.session(report.session))
+        [one] = native_files.originals(server, server.session(report.session))
         assert load_original(server, one) == path.read_bytes()
     assert here.push().files == 0
     assert told(server, report.session) == here.told(report.session)
@@ -79,16 +79,16 @@ def test_a_long_file_is_sent_once_and_then_only_its_end(running: Running, machin
     [report] = here.plane.capture([str(path)])
     here.push()
     server = running.door.store
-    [before] = originals.originals(server, server.session(report.session))
-    settled = copies.standing(before).settled
+    [before] = native_files.originals(server, server.session(report.session))
+    settled = remote_copies.standing(before).settled
     assert 0 < settled < before.kept
     path.write_bytes(path.read_bytes() + claude.lines([claude.says("last", "u19", "the end")]))
     here.plane.capture([str(path)]).__next__()
     requests = _pushed_and_sniffed(here)
-    [after] = originals.originals(server, server.session(report.session))
+    [after] = native_files.originals(server, server.session(report.session))
     assert load_original(server, after) == path.read_bytes()
     assert sum(map(len, requests)) < 1.5 * (len(path.read_bytes()) - settled) + 10_000
-    assert copies.standing(after).settled == settled
+    assert remote_copies.standing(after).settled == settled
 
 
 @SQLITE

@@ -17,7 +17,7 @@ from clew.model.errors import ClewError, Conflict, InvalidInput, NotFound, Unaut
 from clew.model.events import Draft, Event, MessageAdded, Opaque, Removed
 from clew.remote import Remote, checked_url, errors, result_from
 from clew.service import Context, call
-from clew.service.answers import to_json
+from clew.service.kernel.results import to_json
 from model.shapes import bodies
 from server.running import Running, writer
 from sync.lossy import Lossy

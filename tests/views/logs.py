@@ -32,7 +32,7 @@ from clew.model.retention import Policy
 from clew.model.session import SPENDING, Session, State
 from clew.model.working_set import touches
 from clew.store import Store
-from clew.store.forget import apply_policies, erase, set_policy
+from clew.store.log.forget import apply_policies, erase, set_policy
 from clew.views.search import Scope, Search
 from clew.views.upkeep import Views
 from model.shapes import structs

@@ -253,7 +253,7 @@ def test_no_file_of_the_views_has_a_trace_left(
 def test_a_reader_of_the_views_that_holds_an_old_state_is_named(
     tmp_path: Path, canary: Canary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("clew.store.sqlite.BUSY_SECONDS", 0.05)
+    monkeypatch.setattr("clew.store.database.sqlite.BUSY_SECONDS", 0.05)
     with context_on(f"sqlite:///{tmp_path}/clew.db") as context:
         session = canary.sing(context.store)
         context.views.catch_up()

@@ -11,7 +11,7 @@ from clew.model.access import Reach
 from clew.model.query import parse
 from clew.service import Context, call
 from clew.store import open_store
-from clew.store.queries import optional_queries, queries
+from clew.store.database.statements import optional_queries, queries
 from clew.views.passages import PROJECT, ROLE, match, tag
 from support.postgres import Server
 from support.talks import on, opened

@@ -11,7 +11,7 @@ def main() -> None:
         print(f"clew {__version__}")
         return
     if sys.argv[1:] == ["capture"]:
-        from clew.look import last_answer
+        from clew.capture_cache import last_answer
 
         last = last_answer()
         if last is not None and _say(last):

@@ -16,9 +16,9 @@ from clew.model.errors import Conflict, InvalidInput
 from clew.model.plain import plain
 
 if TYPE_CHECKING:
-    from clew.service.audit import CheckpointInfo, SessionProof
-    from clew.service.entries import Entry
-    from clew.service.evidence import Audited
+    from clew.service.audit.audit import CheckpointInfo, SessionProof
+    from clew.service.audit.entries import Entry
+    from clew.service.audit.examination import Audited
 
 FORMS = ["bundle", "jsonl", "csv", "otel"]
 # Problems that are shown to a person; more than these are one and the same, most likely. --json has all.
@@ -209,7 +209,7 @@ def _text(path: str) -> str:
 
 def _verify_bundle(path: str, notes: list[str], keys: tuple[str, ...]) -> Any:
     from clew.model.checkpoint import public_key
-    from clew.service import bundle, signing
+    from clew.service.audit import bundle, signing
 
     signing.need_cryptography()
     trusted = [public_key(key) for key in keys]

@@ -32,7 +32,7 @@ class Failure(msgspec.Struct, frozen=True):
 
 def capture(plane: Any, runtime: str, each: Callable[[list[Any]], None]) -> list[Failure]:
     """Capture what is new of a program, or of all, and leave word of what failed; `each` gets reports as they come."""
-    from clew.service.capture import chunks
+    from clew.service.capture.capture import chunks
 
     failed: dict[str, list[tuple[str, str]]] = {}
     try:
@@ -61,7 +61,7 @@ def remember(home: Path, runtime: str, failures: list[Failure]) -> None:
     # A disk that is full has a finding of its own.
     with suppress(ClewError, OSError):
         if failures or others:
-            from clew.service.folders import replace
+            from clew.service.handover.program_files import replace
 
             replace(place(home), msgspec.json.encode([*others, *failures]))
         else:

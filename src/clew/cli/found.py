@@ -12,10 +12,10 @@ from clew.cli.output import one_line, table
 from clew.cli.pager import command, print_paged
 from clew.cli.times import ago, moment
 from clew.model.plain import plain
-from clew.service.files import Touching
-from clew.service.search import Found, FoundSession, Place
-from clew.service.sessions import SessionLine
-from clew.service.usage import UsageReport, Used
+from clew.service.find.files import Touching
+from clew.service.find.search import Found, FoundSession, Place
+from clew.service.find.usage import UsageReport, Used
+from clew.service.sessions.lifecycle import SessionLine
 from clew.views.contract import origin_of
 
 # What the gutter of a hit takes: its seq, its role and the blanks between.

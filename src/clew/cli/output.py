@@ -10,7 +10,7 @@ from clew.cli import piped
 from clew.model import codec
 from clew.model.errors import ClewError
 from clew.model.plain import plain
-from clew.service.answers import flat as event_object
+from clew.service.kernel.results import flat as event_object
 
 
 def one_line(text: str, width: int = 100) -> str:

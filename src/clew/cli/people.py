@@ -7,10 +7,10 @@ import click
 
 from clew.cli.output import table
 from clew.cli.times import ago, moment
-from clew.service.access import Explained, GrantInfo, Me
-from clew.service.keys import KeyInfo
-from clew.service.principals import Team
-from clew.service.settings import Setting
+from clew.service.access.api_keys import KeyInfo
+from clew.service.access.grants import Explained, GrantInfo, Me
+from clew.service.access.principals import Team
+from clew.service.access.settings import Setting
 from clew.store.team import Agent, Principal
 
 

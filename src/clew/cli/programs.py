@@ -213,7 +213,7 @@ def _capture(plane: Any, paths: list[str], runtime: str, home: str, *, as_json: 
     elif not as_json:
         _summary(reports, quiet=quiet)
     if store is not None and reports and not (paths or home or runtime or finds.changed):
-        from clew.look import remember
+        from clew.capture_cache import remember
         from clew.runtimes import variables
 
         remember(str(plane.settings.home), {**finds.seen, **store}, variables(), _rows(reports))
@@ -222,8 +222,8 @@ def _capture(plane: Any, paths: list[str], runtime: str, home: str, *, as_json: 
 def _looks_of_store(settings: Any) -> dict[str, str | None] | None:
     """How the files of the store look, and that no capture has failed; None where nobody could know of it later."""
     from clew import app
+    from clew.capture_cache import look
     from clew.cli import background
-    from clew.look import look
 
     path = os.path.expanduser(settings.store.removeprefix("sqlite:///"))
     # Another store than a plain `clew capture` would ask, here or in another folder.
@@ -245,7 +245,7 @@ def _captured(plane: Any, finds: Any, *, progress: bool) -> Iterator[Any]:
 
 
 def _with_bar(plane: Any, files: list[Any], total: int, *, progress: bool) -> Iterator[Any]:
-    from clew.service.capture import chunks
+    from clew.service.capture.capture import chunks
 
     if not progress or not sys.stderr.isatty():
         for portion in chunks(files):
@@ -307,7 +307,7 @@ def _watch(plane: Any, paths: list[str], runtime: str, home: str, *, as_json: bo
 
     from clew.runtimes import runtime as named
     from clew.runtimes import runtimes
-    from clew.service.finding import home_of
+    from clew.service.capture.discovery import home_of
 
     wanted = [named(runtime)] if runtime else list(runtimes())
     roots = paths or [str(home_of(one, home)) for one in wanted if one.home]

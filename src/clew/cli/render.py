@@ -13,15 +13,15 @@ from clew.model import events as e
 from clew.model.events import Event
 from clew.model.plain import plain
 from clew.model.retention import Policy
-from clew.service.care import Collected
-from clew.service.connecting import Known
-from clew.service.forks import Difference, Side
-from clew.service.knowledge import Decided, Noted, Recall, Recalled, Remembered
-from clew.service.redaction import Secret
-from clew.service.sessions import Changed, SessionDetail, SessionInfo
-from clew.store.forget import Erased, Pruned
-from clew.store.leases import Lease
-from clew.store.verify import Verified
+from clew.service.audit.care import Collected
+from clew.service.capture.connect import Known
+from clew.service.knowledge.remember import Decided, Noted, Recall, Recalled, Remembered
+from clew.service.privacy.masking import Secret
+from clew.service.sessions.forks import Difference, Side
+from clew.service.sessions.lifecycle import Changed, SessionDetail, SessionInfo
+from clew.store.log.forget import Erased, Pruned
+from clew.store.log.leases import Lease
+from clew.store.log.verify import Verified
 
 
 def opened(session: SessionInfo) -> None:

@@ -17,7 +17,7 @@ from clew.cli.exits import exit_code
 from clew.cli.options import complete_id
 from clew.cli.output import print_error, print_json
 from clew.model.errors import ClewError, InvalidInput
-from clew.service.registry import Operation, Parameter, load, one
+from clew.service.kernel.registry import Operation, Parameter, load, operation_named
 
 # Operations that have a command of their own making.
 BY_HAND = {
@@ -89,7 +89,7 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name in upkeep.FROM_VIEWS:
             # Asked for often, and each in a module of its own name.
-            return command(one(cmd_name))
+            return command(operation_named(cmd_name))
         by_hand = next((module for module, names in MODULES.items() if cmd_name in names), "")
         if by_hand:
             self._load(by_hand)
@@ -165,7 +165,7 @@ def command(operation: Operation) -> click.Command:
             _renderer(operation.name)(result)
         if operation.name == "link" and not as_json and app.is_remote(plane.settings.store):
             click.echo(f"in a browser: {plane.settings.store.rstrip('/')}/login#{result.key}", err=True)
-        if operation.name == "verify" and any(one.problems for one in result):
+        if operation.name == "verify" and any(operation_named.problems for operation_named in result):
             raise click.exceptions.Exit(exit_code("damaged"))
 
     name = operation.name.rpartition("_")[2] if operation.name.partition("_")[0] in GROUPS else operation.name
@@ -202,7 +202,7 @@ def _parameter(parameter: Parameter) -> click.Parameter:
     if kind is dict:
         return click.Option([flag], type=JsonObject(), metavar="JSON", help=help)
     if issubclass(kind, enum.Enum):
-        choice = click.Choice([str(one) for one in kind])
+        choice = click.Choice([str(operation_named) for operation_named in kind])
         return click.Option([flag], type=choice, default=None, multiple=several, help=help)
     shown = _LABELS.get(parameter.name)
     return click.Option([flag], type=kind, default=None, multiple=several, metavar=shown, help=help)
@@ -213,7 +213,9 @@ def _bare(kind: Any) -> Any:
     if typing.get_origin(kind) is typing.Annotated:
         return _bare(typing.get_args(kind)[0])
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
-        return _bare(next(one for one in typing.get_args(kind) if one is not type(None)))
+        return _bare(
+            next(operation_named for operation_named in typing.get_args(kind) if operation_named is not type(None))
+        )
     return kind
 
 
@@ -239,14 +241,14 @@ def _description(kind: Any) -> str:
     if typing.get_origin(kind) is typing.Annotated:
         metas = (meta.description for meta in kind.__metadata__ if isinstance(meta, msgspec.Meta))
         return next((description for description in metas if description), "")
-    return next((found for one in typing.get_args(kind) if (found := _description(one))), "")
+    return next((found for operation_named in typing.get_args(kind) if (found := _description(operation_named))), "")
 
 
 def _plain_type(kind: Any) -> type:
     """The bare type behind Annotated and `| None`."""
     if typing.get_origin(kind) is typing.Annotated:
         return _plain_type(typing.get_args(kind)[0])
-    arguments = [one for one in typing.get_args(kind) if one is not type(None)]
+    arguments = [operation_named for operation_named in typing.get_args(kind) if operation_named is not type(None)]
     if typing.get_origin(kind) is dict:
         return dict
     return _plain_type(arguments[0]) if arguments else kind

@@ -11,9 +11,9 @@ from clew.model.errors import InvalidInput
 from clew.model.plain import plain
 
 if TYPE_CHECKING:
-    from clew.server.application import Application
+    from clew.server.http.application import Application
     from clew.server.options import Options
-    from clew.service.door import Door
+    from clew.service.access.authenticator import Authenticator
 
 PORT = 8519
 NEXT_PORTS = 20
@@ -36,7 +36,7 @@ def up(plane: Any, port: int | None, no_browser: bool, no_capture: bool) -> None
     pages of other sites cannot reach it.
     """
     options = _options(is_own=True, hosts=_loopback_names(), logs_requests=False)
-    from clew.server.running import address, listen, server
+    from clew.server.http.uvicorn_server import address, listen, server
 
     made = listen("127.0.0.1", port or PORT, tries=1 if port else NEXT_PORTS)
     application = _application(plane.settings, options)
@@ -93,7 +93,7 @@ def serve(
     if public_url and (parts.scheme not in ("http", "https") or not parts.hostname or parts.path not in ("", "/")):
         raise InvalidInput(f"{public_url!r} is no address such as https://clew.example, without a path")
     names = (*_loopback_names(), parts.hostname.lower()) if parts.hostname else ()
-    from clew.server.oidc_options import oidc_options, warning
+    from clew.server.login.oidc_options import oidc_options, warning
 
     oidc = oidc_options(
         public_url, issuer=oidc_issuer, client_id=oidc_client_id, secret_file=oidc_client_secret_file,
@@ -104,7 +104,7 @@ def serve(
         traces=bool(os.environ.get("CLEW_TRACES")), oidc=oidc,
     )  # fmt: skip
     _check(plane.settings, processes)
-    from clew.server.running import Processes, address, listen, server
+    from clew.server.http.uvicorn_server import Processes, address, listen, server
 
     if fd is not None:
         import socket
@@ -145,7 +145,7 @@ def watch(plane: Any) -> None:
 
     from clew.cli.remotes import flowing
     from clew.runtimes import runtimes
-    from clew.service.finding import home_of
+    from clew.service.capture.discovery import home_of
 
     ended = threading.Event()
 
@@ -197,7 +197,7 @@ def _loopback_names() -> tuple[str, ...]:
 
 
 def _application(chosen: app.Settings, options: "Options") -> "Application":
-    from clew.server.application import Application
+    from clew.server.http.application import Application
 
     return Application(app.door(chosen), options, mcp=lambda contexts: _mcp(contexts, options))
 
@@ -218,7 +218,7 @@ def _check(chosen: app.Settings, processes: int) -> None:
         )
 
 
-def _show_owner_link(door: "Door", place: str) -> None:
+def _show_owner_link(door: "Authenticator", place: str) -> None:
     link = door.owner_link(place)
     if link:
         click.echo("nobody has come in yet; whoever opens this link first is the owner (good once, for a day):")

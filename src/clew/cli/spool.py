@@ -11,7 +11,7 @@ import msgspec
 from clew.cli import background
 from clew.hook import brief_name
 from clew.model.errors import ClewError
-from clew.service.folders import replace
+from clew.service.handover.program_files import replace
 
 
 class Note(msgspec.Struct):

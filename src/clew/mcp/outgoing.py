@@ -14,7 +14,7 @@ import msgspec
 from clew.model.plain import plain
 from clew.model.query import Snippet
 from clew.service import Context
-from clew.service.sessions import Changed, SessionInfo
+from clew.service.sessions.lifecycle import Changed, SessionInfo
 
 # About 5,000 tokens: what clients show in full and a model reads without losing its own thread.
 MOST_CHARACTERS = 20_000
@@ -36,7 +36,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 def mask_of(context: Context) -> Mask:
     """What takes secrets out of a text."""
-    from clew.service.redaction import masker
+    from clew.service.privacy.masking import masker
 
     masked = masker(context)
     return lambda text: masked(text.encode("utf-8", "replace")).decode("utf-8", "replace")

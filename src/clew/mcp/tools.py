@@ -11,7 +11,7 @@ from clew.mcp.transcript import Slice, inside, place, transcript
 from clew.model.errors import InvalidInput, NotFound, TooLarge
 from clew.model.plain import plain
 from clew.service import Context, call
-from clew.service.registry import Parameter, one
+from clew.service.kernel.registry import Parameter, operation_named
 
 # More than this is no call of a model; a program that appends much has the Python API and HTTP.
 MOST_BYTES = 1024 * 1024
@@ -84,7 +84,7 @@ def _tool(
 
     def make() -> Tool:
         names = {**_RENAMED, **(renamed or {})}
-        known = {parameter.name: parameter for parameter in one(operation).parameters}
+        known = {parameter.name: parameter for parameter in operation_named(operation).parameters}
         told_of = {**_TOLD, **(told or {})}
         fields = [
             _field(known[taken], names.get(taken, taken), types or {}, defaults or {}, told_of) for taken in takes
@@ -316,7 +316,7 @@ _MADE = (
         secrets. Gives the fact's id; the same `fact` again replaces it.
         """,
         "session", "text", "scope", "evidence", "fact", "expect", "lease",
-        told={"text": "The fact, in one sentence."},
+        told={"text": "The fact, in operation_named sentence."},
     ),
     _tool(
         "decide",
@@ -326,7 +326,7 @@ _MADE = (
         nobody has to find it out again, or undo it by mistake.
         """,
         "session", "choice", "why", "rejected", "decision", "expect", "lease",
-        told={"choice": "What was chosen, in one sentence."},
+        told={"choice": "What was chosen, in operation_named sentence."},
     ),
     _tool(
         "fork_session",
@@ -388,7 +388,7 @@ def _plain_schema(schema: dict[str, Any]) -> dict[str, Any]:
 
     def resolved(part: Any) -> Any:
         if isinstance(part, list):
-            return [resolved(one) for one in part]
+            return [resolved(operation_named) for operation_named in part]
         if not isinstance(part, dict):
             return part
         if "$ref" in part:
@@ -396,13 +396,15 @@ def _plain_schema(schema: dict[str, Any]) -> dict[str, Any]:
             return resolved({**target, **{key: value for key, value in part.items() if key != "$ref"}})
         if "anyOf" in part:
             rest = {key: value for key, value in part.items() if key != "anyOf"}
-            choices = [one for one in part["anyOf"] if one != {"type": "null"}]
+            choices = [operation_named for operation_named in part["anyOf"] if operation_named != {"type": "null"}]
             if len(choices) == 1:
                 return resolved({**choices[0], **rest})
         if "enum" in part:
             part = {"type": "string", **part}
         return {
-            key: {name: resolved(one) for name, one in value.items()} if key == "properties" else resolved(value)
+            key: {name: resolved(operation_named) for name, operation_named in value.items()}
+            if key == "properties"
+            else resolved(value)
             for key, value in part.items()
             if key not in ("title", "$defs") and (key, value) not in _SAYS_NOTHING
         }

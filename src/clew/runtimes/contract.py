@@ -1,7 +1,7 @@
 """What an adapter declares about one agent program. It knows the model only, does no I/O, and looks at no clock.
 
 An adapter is one module with one `RUNTIME`. What its program cannot do is None; nothing here ever raises to say so.
-The engine (service/capture.py, service/resume.py) finds, tails, keeps, writes and runs.
+The engine (service/capture/capture.py, service/resume.py) finds, tails, keeps, writes and runs.
 
 Reading. A *record* is the smallest piece of a session that the program writes: a line, an element of a document, a row.
 `Format.read` turns one record into drafts, in the order things happened:

@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from clew.model.errors import InvalidInput
-from clew.store.contract import Blobs, Database
-from clew.store.log import Store
+from clew.store.database.contract import Blobs, Database
+from clew.store.log.log import Store
 
 __all__ = ["Store", "open_database", "open_store"]
 
@@ -15,7 +15,7 @@ def open_store(url: str, *, upgrade: bool | None = None, **options: Any) -> Stor
 
     An embedded database of an older schema is migrated at once; one that a team shares only by `clew migrate`.
     """
-    from clew.store import migrate
+    from clew.store.database import migrate
 
     database, blobs = open_database(url, **options)
     try:
@@ -28,17 +28,17 @@ def open_store(url: str, *, upgrade: bool | None = None, **options: Any) -> Stor
 
 def open_database(url: str, **options: Any) -> tuple[Database, Blobs]:
     """The database and its place for blobs, whatever its schema."""
-    from clew.store.blobs import Folder, Rows
+    from clew.store.objects.blobs import Folder, Rows
 
     if url.startswith("sqlite:///"):
-        from clew.store.sqlite import SQLite
+        from clew.store.database.sqlite import SQLite
 
         # Absolute, because a bare `:memory:` would be a database that no second connection sees.
         path = Path(url.removeprefix("sqlite:///")).expanduser().absolute()
         return SQLite(path, **options), Folder(path.parent / "blobs")
     if url.startswith(("postgresql://", "postgres://")):
         try:
-            from clew.store.postgres import Postgres
+            from clew.store.database.postgres import Postgres
         except ModuleNotFoundError as error:
             raise InvalidInput("PostgreSQL needs psycopg: install it with `pip install 'clew[postgres]'`") from error
         return Postgres(url), Rows()

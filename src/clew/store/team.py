@@ -5,8 +5,8 @@ from collections.abc import Iterable
 import msgspec
 
 from clew.model.access import Grant, Right
-from clew.store.contract import Row
-from clew.store.log import Store
+from clew.store.database.contract import Row
+from clew.store.log.log import Store
 
 
 class Principal(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from clew.model.errors import ClewError
-from clew.service.registry import Context
+from clew.service.kernel.context import Context
 from clew.sync import remotes
 from clew.sync.push import Push, Pushed
 from clew.sync.remotes import Setting

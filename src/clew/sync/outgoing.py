@@ -21,13 +21,14 @@ from clew.model.events import (
 )
 from clew.model.session import Session
 from clew.runtimes import runtime
-from clew.service.redaction import mask_events, masker_of
-from clew.service.registry import Context
-from clew.service.sync import Parcel, Sent, parcel, sent
-from clew.store import arrivals, originals
-from clew.store.blobs import address
-from clew.store.copies import Copy, Standing, Stretch
-from clew.store.originals import Original
+from clew.service.kernel.context import Context
+from clew.service.privacy.masking import mask_events, masker_of
+from clew.service.replication.exchange import Parcel, Sent, parcel, sent
+from clew.store.log import receive
+from clew.store.native_files import native_files
+from clew.store.native_files.native_files import Original
+from clew.store.native_files.remote_copies import Copy, Standing, Stretch
+from clew.store.objects.blobs import address
 
 # A file of lines is settled in stretches of at least this.
 STRETCH_BYTES = 256 * 1024
@@ -40,7 +41,7 @@ class Outgoing:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._masker = masker_of(context)
-        self._own = arrivals.store_id(context.store)
+        self._own = receive.store_id(context.store)
         self.masked = Counter[str]()
 
     def about(self, session: Session) -> Parcel:
@@ -96,14 +97,14 @@ class Outgoing:
         if not _is_lines(one):
             return 0, iter(() if is_same and there.upto == one.kept else self._whole(one))
         start = there.settled if is_same else 0
-        data = originals.load(self._context.store, one, first=start)
+        data = native_files.load(self._context.store, one, first=start)
         data = data[: _whole_lines(data)]
         if is_same and there.upto == start + len(data):
             return start, iter(())
         return start, self._lines(data, start)
 
     def _whole(self, one: Original) -> Iterator[Stretch]:
-        yield Stretch(data=self._bytes(originals.load(self._context.store, one)), upto=one.kept)
+        yield Stretch(data=self._bytes(native_files.load(self._context.store, one)), upto=one.kept)
 
     def _lines(self, data: bytes, start: int) -> Iterator[Stretch]:
         at = 0

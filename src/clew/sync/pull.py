@@ -15,12 +15,13 @@ from clew.model.events import Body, Opaque, blobs_of
 from clew.model.ids import LENGTH, check_prefix
 from clew.model.session import Session, State
 from clew.remote import Remote
-from clew.service.registry import Context
-from clew.service.sync import PAGE_BYTES, NativeFile, Parcel, Piece, Sent, received
-from clew.store import arrivals, copies, originals
-from clew.store.arrivals import Arrival
-from clew.store.blobs import address
-from clew.store.copies import Copy, Stretch
+from clew.service.kernel.context import Context
+from clew.service.replication.exchange import PAGE_BYTES, NativeFile, Parcel, Piece, Sent, received
+from clew.store.log import receive
+from clew.store.log.receive import Arrival
+from clew.store.native_files import native_files, remote_copies
+from clew.store.native_files.remote_copies import Copy, Stretch
+from clew.store.objects.blobs import address
 from clew.sync.outgoing import renamed
 from clew.sync.push import meet
 from clew.sync.remotes import Setting
@@ -61,7 +62,7 @@ class _Pull:
         self._remote = remote
         self._setting = setting
         self._cursors = cursors
-        self._own = arrivals.store_id(context.store)
+        self._own = receive.store_id(context.store)
         self._blobs = 0
         self._masked = 0
 
@@ -119,9 +120,9 @@ class _Pull:
                 _Pull(self._context, self._setting, self._remote, self._cursors).run(parcel.parent)
                 parent = self._store.session(parcel.parent)
                 source = parcel.parent_source
-                at = arrivals.find(self._store, parent, source, self._own) if source else 1
+                at = receive.find(self._store, parent, source, self._own) if source else 1
                 if at is not None:
-                    return arrivals.fork(
+                    return receive.fork(
                         self._store, parent, id=parcel.id, at=at, actor=owner, title=parcel.title,
                         metadata=parcel.metadata, private=parcel.private,
                     )  # fmt: skip
@@ -145,7 +146,7 @@ class _Pull:
         while True:
             page: Parcel = self._remote.call("sync_send", session=session.id, after=after, flat=flat)
             came = [self._arrival(session, one) for one in page.events]
-            arrived = arrivals.receive(self._store, session, came, own=self._own, may_administer=True)
+            arrived = receive.receive(self._store, session, came, own=self._own, may_administer=True)
             is_level = is_level and arrived.head == head + arrived.stored
             head, stored = arrived.head, stored + arrived.stored
             if is_level:
@@ -191,12 +192,12 @@ class _Pull:
             runtime=one.runtime, format=one.format, path=one.path, native=one.native, machine=one.machine,
             told=one.told, opaque=one.opaque, quarantined=one.quarantined, generation=one.generation,
         )  # fmt: skip
-        for own in originals.originals(self._store, session):
+        for own in native_files.originals(self._store, session):
             is_same = (own.machine, own.runtime, own.native) == (one.machine, one.runtime, one.native)
-            if is_same and not copies.is_copy(own):
+            if is_same and not remote_copies.is_copy(own):
                 return False
-        there = originals.original(self._store, copies.place_of_copy(session, copy))
-        if there is not None and copies.standing(there).generation == one.generation:
+        there = native_files.original(self._store, remote_copies.place_of_copy(session, copy))
+        if there is not None and remote_copies.standing(there).generation == one.generation:
             return False
         data = [self._fetched(session, digest) for digest in one.segments]
         self._masked += any(MARKED in piece or piece == HELD_BACK for piece in data)
@@ -205,7 +206,7 @@ class _Pull:
         for piece in data:
             upto += len(piece)
             stretches.append(Stretch(data=piece, upto=upto))
-        copies.keep(self._store, session, copy, stretches, after=0)
+        remote_copies.keep(self._store, session, copy, stretches, after=0)
         return True
 
 

@@ -24,11 +24,11 @@ from clew.model.errors import (
 )
 from clew.model.session import Session, State
 from clew.remote import Remote
-from clew.service.packed import exported
-from clew.service.registry import Context
-from clew.service.sync import Sent, SentStretch
-from clew.store import copies, originals
-from clew.store.copies import Copy, Standing, Stretch
+from clew.service.capture.packed_files import exported
+from clew.service.kernel.context import Context
+from clew.service.replication.exchange import Sent, SentStretch
+from clew.store.native_files import native_files, remote_copies
+from clew.store.native_files.remote_copies import Copy, Standing, Stretch
 from clew.sync import remotes
 from clew.sync.outgoing import Outgoing
 from clew.sync.remotes import Refused, Setting
@@ -183,8 +183,8 @@ class Push:
         except NotFound:
             # Opened before, and not there any more: all of it once again.
             self._send(session, self._open(session))
-        for one in exported(originals.originals(self._store, session), exact=False):
-            if not one.erased and not copies.is_copy(one):
+        for one in exported(native_files.originals(self._store, session), exact=False):
+            if not one.erased and not remote_copies.is_copy(one):
                 self._file(session, one)
         self.done.sessions += self._sent(session.id) > before
 
@@ -280,7 +280,7 @@ class Push:
 
     # Native files -----------------------------------------------------------------------------------------------------
 
-    def _file(self, session: Session, one: originals.Original) -> None:
+    def _file(self, session: Session, one: native_files.Original) -> None:
         copy = self._outgoing.file(one)
         there: Standing = self._remote.call("sync_original", session=session.id, file=copy)
         after, stretches = self._outgoing.stretches(one, there)

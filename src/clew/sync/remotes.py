@@ -13,7 +13,7 @@ import msgspec
 from clew.model.errors import InvalidInput, NotFound, Unavailable
 from clew.model.ids import ALPHABET
 from clew.remote import LOOPBACK, Remote
-from clew.service.folders import replace
+from clew.service.handover.program_files import replace
 
 FOLDER, KEYS = "remotes", "keys"
 NAMED = frozenset(ALPHABET + "ilou-_")

@@ -15,8 +15,8 @@ from clew.model.passage import Passage, Role, passage_of
 from clew.model.query import Query, Snippet, keeps_order, snippet
 from clew.model.session import Session
 from clew.model.words import words
-from clew.store.contract import Parameters, Row, Transaction
-from clew.store.log import EVERYTHING, NOWHERE_LEFT_OUT, Store
+from clew.store.database.contract import Parameters, Row, Transaction
+from clew.store.log.log import EVERYTHING, NOWHERE_LEFT_OUT, Store
 from clew.views.passages import CUT, ROOM, SECOND_US, SESSION, first_id, match, tag
 from clew.views.upkeep import Views
 

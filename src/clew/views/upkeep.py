@@ -17,8 +17,8 @@ from clew.model.errors import Damaged, InvalidInput, SchemaNewer, StoreError
 from clew.model.events import BodiesPruned, Event, SessionErased
 from clew.model.session import Session
 from clew.store import Store
-from clew.store.contract import Database, Row, Transaction
-from clew.store.queries import sql
+from clew.store.database.contract import Database, Row, Transaction
+from clew.store.database.statements import sql
 from clew.views.contract import Fold, Rebuilding, is_first
 from clew.views.listing import Listing
 from clew.views.passages import Passages

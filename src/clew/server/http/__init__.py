@@ -1,0 +1,1 @@
+"""Operations over HTTP: routing, arguments, answers, limits, and the processes that serve them."""

@@ -1,0 +1,134 @@
+"""The application: one door, its operations, streams and pages, and what runs beside them."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING
+
+from starlette.routing import BaseRoute, Router
+from starlette.types import ASGIApp
+
+from clew.model.errors import ClewError
+from clew.server.http import idempotency
+from clew.server.http.json_log import Journal
+from clew.server.http.lazy_mount import LazyMount, MountedApp
+from clew.server.http.metrics import Metrics
+from clew.server.http.middleware import Front
+from clew.server.http.operations import Operations
+from clew.server.http.tracing import Traces
+from clew.server.login.identity import Identity
+from clew.server.options import Options
+from clew.server.streams.sse import Streams
+from clew.server.streams.watcher import Watcher
+from clew.server.web.routes import Web
+from clew.service.access.authenticator import Authenticator
+from clew.service.kernel.call import call
+from clew.service.kernel.context import Context
+
+if TYPE_CHECKING:
+    from clew.server.login.oidc import OpenId
+
+STREAM_THREADS = 8
+FORGET_SECONDS = 3600.0
+
+
+class Application:
+    """Everything that serves one door. `app` is what a server runs; `end_streams` is called before it stops."""
+
+    def __init__(
+        self,
+        door: Authenticator,
+        options: Options | None = None,
+        *,
+        bearer: Callable[[str], Context] | None = None,
+        routes: Sequence[BaseRoute] = (),
+        mcp: Callable[[Callable[..., Context]], MountedApp] | None = None,
+        journal: Journal | None = None,
+        traces: Traces | None = None,
+    ) -> None:
+        """`bearer` takes tokens that are no keys of clew; `routes` come before our own; `mcp` makes what is at /mcp."""
+        options = options or Options()
+        self.door = door
+        self.options = options
+        self.journal = journal or Journal(requests=options.logs_requests)
+        self.metrics = Metrics()
+        openid = _openid(door, options, self.journal)
+        self.identity = Identity(door, options, openid.bearer if openid else bearer)
+        self._pool = ThreadPoolExecutor(options.threads, thread_name_prefix="clew-operation")
+        self._stream_pool = ThreadPoolExecutor(STREAM_THREADS, thread_name_prefix="clew-stream")
+        self.operations = Operations(self.identity, self._pool)
+        self._watcher = Watcher(door.store, lambda error: self.journal.failure("", error))
+        self.streams = Streams(self.operations, self._watcher, self.metrics, self._stream_pool)
+        self._mcp = LazyMount(self.operations, mcp) if mcp else None
+        web = Web(self.operations, self.identity, self.metrics)
+        before = [*routes, *(openid.routes(self.identity) if openid else ())]
+        pages = Router([*before, *web.routes(self._mcp)], redirect_slashes=False, lifespan=self._lifespan)
+        self._traces = traces or (Traces() if options.traces else None)
+        front = Front(
+            self.operations, pages, self.identity, journal=self.journal, metrics=self.metrics, traces=self._traces
+        )  # fmt: skip
+        self.app: ASGIApp = openid.challenging(front) if openid else front
+
+    async def end_streams(self) -> None:
+        await self.streams.stop()
+
+    @asynccontextmanager
+    async def _lifespan(self, _: object) -> AsyncIterator[None]:
+        async with AsyncExitStack() as stack:
+            if self._mcp is not None:
+                stack.push_async_callback(self._mcp.close)
+            beside = [asyncio.get_running_loop().create_task(work) for work in (self._tidy(), self._checkpoint())]
+            try:
+                yield
+            finally:
+                for task in beside:
+                    task.cancel()
+                await self.streams.stop()
+                await self._watcher.stop()
+        # What runs is finished before the store below it goes.
+        await asyncio.to_thread(self.operations.lane.close)
+        await asyncio.to_thread(self._pool.shutdown)
+        await asyncio.to_thread(self._stream_pool.shutdown)
+        await asyncio.to_thread(self.door.close)
+        if self._traces is not None:
+            await asyncio.to_thread(self._traces.close)
+        self.journal.flush()
+
+    async def _tidy(self) -> None:
+        """Forget old answers and blobs that nothing names now and then, and write down what was gathered."""
+        loop = asyncio.get_running_loop()
+        forgotten = 0.0
+        while True:
+            await asyncio.sleep(1.0)
+            self.journal.flush()
+            if loop.time() - forgotten > FORGET_SECONDS:
+                forgotten = loop.time()
+                try:
+                    await loop.run_in_executor(self._pool, idempotency.forget, self.door.store)
+                    await loop.run_in_executor(self._pool, self.door.store.collect_blobs)
+                except ClewError as error:
+                    self.journal.failure("", error)
+
+    async def _checkpoint(self) -> None:
+        """Sign a checkpoint now and then, if anything is new. Whichever process comes first makes it."""
+        seconds = 0.0 if self.options.is_own else self.options.checkpoint_seconds
+        while seconds:
+            await asyncio.sleep(seconds)
+            try:
+                await asyncio.get_running_loop().run_in_executor(self._pool, self._sign)
+            except ClewError as error:
+                if error.code != "not_found":  # Nothing has happened yet.
+                    self.journal.failure("", error)
+
+    def _sign(self) -> None:
+        call(self.door.itself(), "audit_checkpoint", {})
+
+
+def _openid(door: Authenticator, options: Options, journal: Journal) -> "OpenId | None":
+    """What the provider brings, if there is one; loaded only then."""
+    if options.oidc is None:
+        return None
+    from clew.server.login.oidc import OpenId
+
+    return OpenId(door, options.oidc, journal, url=options.public_url)

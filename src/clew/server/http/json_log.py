@@ -1,0 +1,80 @@
+"""The server's own log: JSON lines on standard error, without bodies, queries, tokens or the texts of exceptions."""
+
+import logging
+import sys
+import threading
+import time
+import traceback
+from pathlib import Path
+from typing import Any, TextIO
+
+import msgspec
+
+from clew.model.errors import ClewError
+from clew.server.http.exchange import Exchange
+
+_encode = msgspec.json.Encoder(enc_hook=str).encode
+GATHER_SECONDS = 0.2
+
+
+class Journal:
+    """Writes lines; those of requests are gathered for a moment, because each write is a system call."""
+
+    def __init__(self, to: TextIO | None = None, *, requests: bool = True) -> None:
+        self._to = to or sys.stderr
+        self._requests = requests
+        self._lock = threading.Lock()
+        self._gathered: list[bytes] = []
+        self._written = 0.0
+
+    def request(self, exchange: Exchange) -> None:
+        if not self._requests:
+            return
+        self._gathered.append(_encode(exchange.line()))
+        if exchange.status >= 500 or time.monotonic() - self._written > GATHER_SECONDS:
+            self.flush()
+
+    def say(self, event: str, *, level: str = "info", **fields: Any) -> None:
+        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        self._gathered.append(_encode({"at": at, "level": level, "event": event, **fields}))
+        self.flush()
+
+    def failure(self, request: str, error: Exception) -> None:
+        """An error that the caller is told nothing about: ours in its own words, any other by where it happened."""
+        if isinstance(error, ClewError):
+            self.say("failure", level="error", request=request, code=error.code, message=str(error))
+            return
+        steps = [
+            f"{Path(step.filename).name}:{step.lineno} {step.name}"
+            for step in traceback.extract_tb(error.__traceback__)
+        ]
+        self.say("failure", level="error", request=request, error=type(error).__name__, steps=steps[-12:])
+
+    def flush(self) -> None:
+        with self._lock:
+            lines, self._gathered = self._gathered, []
+            self._written = time.monotonic()
+            if lines:
+                self._to.write(b"\n".join([*lines, b""]).decode())
+                self._to.flush()
+
+    def take_over(self, *names: str) -> None:
+        """Let loggers of libraries write here: that something happened, from a warning on."""
+        for name in names:
+            logger = logging.getLogger(name)
+            logger.handlers = [_Lines(self)]
+            logger.propagate = False
+            logger.setLevel(logging.WARNING)
+
+
+class _Lines(logging.Handler):
+    def __init__(self, journal: Journal) -> None:
+        super().__init__()
+        self._journal = journal
+
+    def emit(self, record: logging.LogRecord) -> None:
+        # The template without what goes into it, which may be anything that was sent.
+        kind = record.exc_info[0].__name__ if record.exc_info and record.exc_info[0] else ""
+        self._journal.say(
+            "library", level=record.levelname.lower(), logger=record.name, message=str(record.msg)[:200], error=kind
+        )

@@ -1,0 +1,93 @@
+"""What stands before every route: names, errors, logs, counts and the end of it all."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from clew.server.http.exchange import ALWAYS, Answer, Exchange
+from clew.server.http.json_log import Journal
+from clew.server.http.metrics import Metrics
+from clew.server.http.operations import PREFIX, masked, no_route
+from clew.server.http.problems import problem
+from clew.server.http.request_body import Gone
+from clew.server.http.tracing import Traces
+from clew.server.login.identity import Identity
+
+CLIENT_WENT_AWAY = 499
+Served = Callable[[Exchange, Receive, Send], Awaitable[None]]
+
+
+class Front:
+    """The application: operations and streams below /v1, everything else by `pages`."""
+
+    def __init__(
+        self,
+        operations: Served,
+        pages: ASGIApp,
+        identity: Identity,
+        *,
+        journal: Journal,
+        metrics: Metrics,
+        traces: Traces | None = None,
+    ) -> None:
+        self._operations = operations
+        self._pages = pages
+        self._identity = identity
+        self._journal = journal
+        self._metrics = metrics
+        self._traces = traces
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._pages(scope, receive, send)
+            return
+        exchange = Exchange(scope)
+        scope["clew.exchange"] = exchange
+        try:
+            self._identity.check_host(exchange.headers)
+            if scope["path"].startswith(PREFIX + "/"):
+                await self._operations(exchange, receive, send)
+            else:
+                # With an `app` the router raises for what it does not know, and we tell it like everything else.
+                await self._pages({**scope, "app": self}, receive, self._told(exchange, send))
+        except HTTPException as error:
+            allowed = (error.headers or {}).get("Allow", "").replace(" ", "")
+            await self._refuse(exchange, no_route(set(allowed.split(",")) - {""}), send)
+        except Gone:
+            exchange.status = CLIENT_WENT_AWAY
+        except asyncio.CancelledError:
+            exchange.status = exchange.status or CLIENT_WENT_AWAY
+            raise
+        except Exception as error:  # noqa: BLE001 - Answered with a 500 and an id, and told in the journal.
+            await self._refuse(exchange, error, send)
+        finally:
+            self._metrics.count(exchange.method, exchange.route, exchange.status, exchange.seconds)
+            self._journal.request(exchange)
+            if self._traces is not None:
+                self._traces.request(exchange)
+
+    async def _refuse(self, exchange: Exchange, error: Exception, send: Send) -> None:
+        status, body, headers = problem(error, exchange.id, challenge=self._identity.challenge)
+        if status >= 500:
+            self._metrics.failures += 1
+            self._journal.failure(exchange.id, error)
+        if exchange.context is not None:
+            body = masked(exchange.context, body)
+        if exchange.status:
+            # The answer has begun; breaking it off is all that can be said.
+            raise ConnectionAbortedError from None
+        await exchange.answer(send, Answer(status, body, headers))
+
+    def _told(self, exchange: Exchange, send: Send) -> Send:
+        async def tell(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                exchange.status = message["status"]
+                given = list(message.get("headers", []))
+                names = {name for name, _ in given}
+                always = [*ALWAYS, (b"x-request-id", exchange.id.encode())]
+                message["headers"] = given + [one for one in always if one[0] not in names]
+            await send(message)
+
+        return tell

@@ -1,0 +1,61 @@
+"""OpenTelemetry spans, one for each request, when the sdk is installed and somebody asked for them (CLEW_TRACES).
+
+Where they go is said by OpenTelemetry's own variables, such as OTEL_EXPORTER_OTLP_ENDPOINT. A span knows what the log
+knows, and no more.
+"""
+
+import time
+from typing import TYPE_CHECKING
+
+from clew.model.errors import InvalidInput
+from clew.server.http.exchange import Exchange
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace.export import SpanExporter
+
+
+class Traces:
+    """Tells of requests when they are over, each below the span that its caller named."""
+
+    def __init__(self, exporter: "SpanExporter | None" = None) -> None:
+        try:
+            from opentelemetry.sdk.resources import Resource
+            from opentelemetry.sdk.trace import TracerProvider
+            from opentelemetry.sdk.trace.export import BatchSpanProcessor
+            from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+            if exporter is None:
+                from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+
+                exporter = OTLPSpanExporter()
+        except ModuleNotFoundError as error:
+            raise InvalidInput(f"{error.name} is not installed; install clew[otel], or unset CLEW_TRACES") from None
+        self._provider = TracerProvider(resource=Resource.create({"service.name": "clew"}))
+        self._provider.add_span_processor(BatchSpanProcessor(exporter))
+        self._tracer = self._provider.get_tracer("clew.server")
+        self._parent = TraceContextTextMapPropagator()
+
+    def request(self, exchange: Exchange) -> None:
+        from opentelemetry.trace import SpanKind, Status, StatusCode
+
+        parent = self._parent.extract({"traceparent": exchange.headers.get(b"traceparent", b"").decode("latin-1")})
+        ended = time.time_ns()
+        span = self._tracer.start_span(
+            f"{exchange.method} {exchange.route or 'unknown'}",
+            context=parent,
+            kind=SpanKind.SERVER,
+            start_time=ended - round(exchange.seconds * 1e9),
+            attributes={
+                "http.request.method": exchange.method,
+                "http.route": exchange.route,
+                "http.response.status_code": exchange.status,
+                "clew.request": exchange.id,
+            },
+        )
+        if exchange.status >= 500:
+            span.set_status(Status(StatusCode.ERROR))
+        span.end(ended)
+
+    def close(self) -> None:
+        """Send what is left."""
+        self._provider.shutdown()

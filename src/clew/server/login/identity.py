@@ -1,0 +1,124 @@
+"""Who asks: an API key, the cookie of a browser that logged in, or, on one's own machine, the owner.
+
+A browser sends its cookie whichever page made it ask. So what changes anything by cookie has to come from a page of
+this server, which the browser itself says in `Origin`. A server on one's own machine needs no login; there, too, a page
+of another site can neither ask (`Origin`) nor reach it under a name of its own (`Host`).
+"""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from clew.model.errors import Denied, Unauthenticated
+from clew.server.options import Options
+from clew.service.access.authenticator import BROWSER_DAYS, Authenticator
+from clew.service.access.key_text import parse_token
+from clew.service.kernel.context import Context
+
+SAFE = frozenset({"GET", "HEAD"})
+COOKIE_SECONDS = BROWSER_DAYS * 86_400
+LONGEST_TOKEN = 16_384
+
+Headers = Mapping[bytes, bytes]
+
+
+class Credential(NamedTuple):
+    """How somebody says who they are; the text is secret."""
+
+    how: str
+    text: str = ""
+
+    def __repr__(self) -> str:
+        return f"<credential: {self.how}>"
+
+
+OWNER = Credential("owner")
+
+
+class Identity:
+    """Finds the credential of a request, and lets its holder in."""
+
+    def __init__(self, door: Authenticator, options: Options, bearer: Callable[[str], Context] | None = None) -> None:
+        """`bearer` takes tokens that are no keys of clew, such as those of an OpenID provider."""
+        self.door = door
+        self.options = options
+        self.challenge = "Bearer"
+        self._bearer = bearer
+        self.cookie = "__Host-clew" if options.is_secure else "clew"
+
+    def credential(self, method: str, headers: Headers) -> Credential:
+        """What the request brings along; refused before anything else is read when that is nothing."""
+        given = headers.get(b"authorization")
+        if given is not None:
+            return self._of_header(given)
+        if self.options.is_own:
+            self.check_origin(headers)
+            return OWNER
+        text = self._of_cookie(headers.get(b"cookie", b""))
+        if not text:
+            raise Unauthenticated("no API key; send `Authorization: Bearer clew_...`, or log in with a browser")
+        if method not in SAFE:
+            self.check_origin(headers, needed=True)
+        return Credential("cookie", text)
+
+    def enter(self, credential: Credential) -> Context:
+        """The context of whoever holds the credential; looks it up, so it runs in a thread."""
+        if credential.how == "owner":
+            return self.door.owner()
+        if credential.how == "cookie":
+            return self.door.enter(credential.text)  # Tokens of others come in the header alone.
+        return self.bearer(credential.text)
+
+    def bearer(self, token: str) -> Context:
+        """The context of whoever holds a token: a key of clew, or one that somebody else vouches for."""
+        if token.startswith("clew_") or self._bearer is None:
+            return self.door.enter(token)
+        return self._bearer(token)
+
+    def check_host(self, headers: Headers) -> None:
+        """Refuse a name that is not this server's: some page may have pointed a name of its own here."""
+        if not self.options.hosts:
+            return
+        host = headers.get(b"host", b"").decode("latin-1")
+        name = host if host.endswith("]") else host.rpartition(":")[0] or host
+        if name.lower() not in self.options.hosts:
+            raise Denied("this server does not answer to that name; use the address it printed when it started")
+
+    def _of_header(self, given: bytes) -> Credential:
+        scheme, _, token = given.decode("latin-1").partition(" ")
+        token = token.strip()
+        if scheme.lower() != "bearer" or not token or len(token) > LONGEST_TOKEN:
+            raise Unauthenticated("expected `Authorization: Bearer` and an API key")
+        if token.startswith("clew_") or self._bearer is None:
+            parse_token(token)  # A typo is seen without asking anybody.
+        return Credential("key", token)
+
+    def _of_cookie(self, given: bytes) -> str:
+        for pair in given.decode("latin-1").split(";"):
+            name, _, value = pair.strip().partition("=")
+            if name == self.cookie:
+                return value
+        return ""
+
+    def check_origin(self, headers: Headers, *, needed: bool = False) -> None:
+        origin = headers.get(b"origin", b"").decode("latin-1")
+        site = headers.get(b"sec-fetch-site", b"none")
+        foreign = site in (b"cross-site", b"same-site") and headers.get(b"sec-fetch-mode") != b"navigate"
+        if (origin and not self._is_own(origin, headers)) or foreign or (needed and not origin):
+            raise Denied("a page of another site cannot do this here; use an API key instead")
+
+    def _is_own(self, origin: str, headers: Headers) -> bool:
+        if self.options.public_url:
+            return origin == _origin(self.options.public_url)
+        return urlsplit(origin).netloc == headers.get(b"host", b"").decode("latin-1")
+
+    def set_cookie(self, key: str) -> str:
+        """The header that gives a browser its key; an empty one takes it away."""
+        age = COOKIE_SECONDS if key else 0
+        secure = "; Secure" if self.options.is_secure else ""
+        return f"{self.cookie}={key}; Path=/; HttpOnly; SameSite=Lax; Max-Age={age}{secure}"
+
+
+def _origin(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"

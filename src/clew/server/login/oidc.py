@@ -1,0 +1,209 @@
+"""The login of people with an OpenID provider: authorization code with PKCE.
+
+A login that was begun is one secret in a cookie of the browser that began it; state, nonce and verifier are made of it.
+So any process can finish it, nobody else can, and whoever sees one of the three learns nothing of the others. Where a
+browser goes after it is fixed: nothing that was sent says where.
+"""
+
+import asyncio
+import base64
+import hashlib
+import hmac
+import secrets
+from collections.abc import Mapping
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp
+
+from clew.server.http.json_log import Journal
+from clew.server.login import oidc_pages
+from clew.server.login.identity import Identity
+from clew.server.login.oauth_resource import Resource
+from clew.server.login.oidc_principals import ShutOut, Stranger, person_of
+from clew.server.login.oidc_provider import Provider, Unreachable, error_word
+from clew.server.login.oidc_tokens import Claims, Untrusted, check_id_token
+from clew.server.options import Oidc
+from clew.server.web.routes import PAGE_HEADERS
+from clew.service.access.authenticator import Authenticator
+from clew.service.kernel.context import Context
+
+CALLBACK = "/login/callback"
+LOGIN_SECONDS = 600
+
+
+class OpenId:
+    """What a provider brings to a server: the login of people, and tokens for programs."""
+
+    def __init__(self, door: Authenticator, oidc: Oidc, journal: Journal, *, url: str) -> None:
+        self._door = door
+        self._oidc = oidc
+        self._journal = journal
+        self._redirect_uri = url + CALLBACK
+        self._name = urlsplit(oidc.issuer).netloc
+        self._provider = Provider(oidc)
+        self._resource = Resource(door, oidc, self._provider, url=url, tell=self._tell)
+
+    def bearer(self, token: str) -> Context:
+        return self._resource.bearer(token)
+
+    def challenging(self, app: ASGIApp) -> ASGIApp:
+        return self._resource.challenging(app)
+
+    def routes(self, identity: Identity) -> list[BaseRoute]:
+        login = _Login(self, identity)
+        return [
+            Route("/login", login.page, methods=["GET"]),
+            Route("/login/start", login.start, methods=["GET"]),
+            Route(CALLBACK, login.callback, methods=["GET"]),
+            *self._resource.routes(),
+        ]
+
+    # In a thread ------------------------------------------------------------------------------------------------------
+
+    def url(self, attempt: "Attempt") -> str:
+        """Where a browser goes to log in."""
+        return self._provider.login_url(
+            redirect_uri=self._redirect_uri, state=attempt.state, nonce=attempt.nonce,
+            code_challenge=attempt.challenge, code_challenge_method="S256",
+        )  # fmt: skip
+
+    def key(self, attempt: "Attempt", answer: Mapping[str, str]) -> str:
+        """The key for the browser of whoever the provider's answer vouches for."""
+        about = self._provider.about()
+        issuer = answer.get("iss", "")
+        if issuer != about.issuer and (issuer or about.authorization_response_iss_parameter_supported):
+            raise Untrusted("the answer is that of another provider (iss)")
+        if "error" in answer or not answer.get("code"):
+            raise Untrusted(f"the provider answered with {error_word(answer.get('error'))}")
+        tokens = self._provider.redeem(answer["code"], verifier=attempt.verifier, redirect_uri=self._redirect_uri)
+        claims = self._provider.claims(tokens.id_token)
+        check_id_token(claims, issuer=about.issuer, client_id=self._oidc.client_id, nonce=attempt.nonce)
+        if self._wants_more(claims):
+            more = self._provider.about_person(tokens.access_token)
+            if more.get("sub", claims["sub"]) != claims["sub"]:
+                raise Untrusted("what the provider says about the person is about another (sub)")
+            claims = {**more, **claims}
+        return self._door.browser_key(person_of(self._door.store, self._oidc, claims))
+
+    def _wants_more(self, claims: Claims) -> bool:
+        """Whether an ID token leaves out what decides who comes in; some providers tell it only when asked."""
+        wanted = [self._oidc.team_claim] if self._oidc.team_claim else []
+        return any(name not in claims for name in [*wanted, *(["email"] if self._oidc.domains else [])])
+
+    # Answers ----------------------------------------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        """What people know the provider by."""
+        return self._name
+
+    def refusal(self, error: Exception, request: str) -> tuple[int, str]:
+        """The status and the page for a login that came to nothing; why is for the server's log."""
+        match error:
+            case Stranger():
+                return 403, oidc_pages.stranger(error.issuer, error.subject)
+            case ShutOut():
+                return 403, oidc_pages.shut_out()
+            case Untrusted():
+                self._tell(error, request, level="warning")
+                return 401, oidc_pages.untrusted(request)
+            case _:
+                self._tell(error, request)
+                return 503, oidc_pages.unreachable(self._name)
+
+    def _tell(self, error: Exception, request: str = "", *, level: str = "error") -> None:
+        self._journal.say("login", level=level, request=request, message=str(error))
+
+
+class Attempt(NamedTuple):
+    """A login that was begun: one secret, and what is made of it."""
+
+    secret: str
+
+    @property
+    def state(self) -> str:
+        return self._made("state")
+
+    @property
+    def nonce(self) -> str:
+        return self._made("nonce")
+
+    @property
+    def verifier(self) -> str:
+        return self._made("verifier")
+
+    @property
+    def challenge(self) -> str:
+        return _text(hashlib.sha256(self.verifier.encode()).digest())
+
+    def is_answered_by(self, state: str) -> bool:
+        return bool(self.secret) and hmac.compare_digest(self.state.encode(), state.encode("utf-8", "replace"))
+
+    def _made(self, name: str) -> str:
+        return _text(hmac.digest(self.secret.encode("utf-8", "replace"), name.encode(), "sha256"))
+
+    def __repr__(self) -> str:
+        return "<attempt>"
+
+
+class _Login:
+    """The routes of a login."""
+
+    def __init__(self, openid: OpenId, identity: Identity) -> None:
+        self._openid = openid
+        self._identity = identity
+        self._cookie = f"{identity.cookie}-login"
+
+    async def page(self, request: Request) -> Response:
+        _told(request, "/login")
+        return _html(200, oidc_pages.login(self._openid.name))
+
+    async def start(self, request: Request) -> Response:
+        id = _told(request, "/login/start")
+        attempt = Attempt(secrets.token_urlsafe(32))
+        try:
+            url = await asyncio.to_thread(self._openid.url, attempt)
+        except Unreachable as error:
+            return _html(*self._openid.refusal(error, id))
+        return RedirectResponse(url, 303, headers={"set-cookie": self._set_cookie(attempt.secret)})
+
+    async def callback(self, request: Request) -> Response:
+        id = _told(request, CALLBACK)
+        attempt = Attempt(request.cookies.get(self._cookie, ""))
+        # A login is finished once: whatever comes of it, the browser forgets that it was begun.
+        forget = self._set_cookie("")
+        if not attempt.is_answered_by(request.query_params.get("state", "")):
+            return _html(400, oidc_pages.not_begun())
+        try:
+            key = await asyncio.to_thread(self._openid.key, attempt, dict(request.query_params))
+        except (Stranger, ShutOut, Untrusted, Unreachable) as error:
+            response = _html(*self._openid.refusal(error, id))
+        else:
+            response = RedirectResponse("/", 303)
+            response.headers.append("set-cookie", self._identity.set_cookie(key))
+        response.headers.append("set-cookie", forget)
+        return response
+
+    def _set_cookie(self, secret: str) -> str:
+        secure = "; Secure" if self._identity.options.is_secure else ""
+        age = LOGIN_SECONDS if secret else 0
+        return f"{self._cookie}={secret}; Path=/; HttpOnly; SameSite=Lax; Max-Age={age}{secure}"
+
+
+def _told(request: Request, route: str) -> str:
+    """Says which route it is, for logs and counts; the id of the request."""
+    exchange = request.scope["clew.exchange"]
+    exchange.route = route
+    return str(exchange.id)
+
+
+def _html(status: int, text: str) -> Response:
+    return Response(text, status, media_type="text/html; charset=utf-8", headers=PAGE_HEADERS)
+
+
+def _text(value: bytes) -> str:
+    return base64.urlsafe_b64encode(value).rstrip(b"=").decode()

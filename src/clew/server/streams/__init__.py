@@ -1,0 +1,1 @@
+"""Live streams: Server-Sent Events, and what wakes them."""

@@ -1,0 +1,222 @@
+"""What is not an operation: pages for people, the way in, the description of the API, health and counts."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from importlib.resources import files
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
+
+from clew.model.access import Right, Target
+from clew.model.errors import ClewError, Denied, InvalidInput, Unauthenticated
+from clew.server.http import request_body
+from clew.server.http.compression import packed
+from clew.server.http.exchange import Exchange
+from clew.server.http.lazy_mount import LazyMount
+from clew.server.http.metrics import Metrics
+from clew.server.http.openapi import openapi
+from clew.server.http.operations import Operations, masked, no_route
+from clew.server.http.problems import STATUS
+from clew.server.login.identity import Identity
+from clew.server.options import LOOPBACK_NAMES
+from clew.server.web import pages
+from clew.service.kernel.call import call
+from clew.service.kernel.context import Context
+
+ASSETS = {
+    "clew.css": "text/css",
+    "clew.js": "text/javascript",
+    "docs.js": "text/javascript",
+    "login.js": "text/javascript",
+}
+POLICY = (
+    "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; "
+    "form-action 'self'; frame-ancestors 'none'"
+)
+PAGE_HEADERS = {"content-security-policy": POLICY, "referrer-policy": "no-referrer", "x-frame-options": "DENY"}
+FORWARDED = (b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip")
+LONGEST_LOGIN = 4096
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+class Web:
+    """The routes beside /v1."""
+
+    def __init__(self, operations: Operations, identity: Identity, metrics: Metrics) -> None:
+        self._operations = operations
+        self._identity = identity
+        self._metrics = metrics
+        self._description = b""
+
+    def routes(self, mcp: LazyMount | None) -> list[BaseRoute]:
+        found: list[BaseRoute] = [
+            self._route("/", self._list),
+            self._route("/sessions/{session}", self._transcript),
+            self._route("/login", self._login),
+            self._route("/login", self._redeem, "POST"),
+            self._route("/logout", self._logout, "POST"),
+            self._route("/docs", self._docs),
+            self._route("/openapi.json", self._openapi),
+            self._route("/errors/{code}", self._error),
+            self._route("/assets/{name}", self._asset),
+            self._route("/healthz", self._healthy),
+            self._route("/readyz", self._ready),
+            self._route("/metrics", self._counts),
+        ]
+        if mcp is not None:
+            found += [Route("/mcp", mcp), Mount("/mcp", app=mcp)]  # A mount alone is what is below it.
+        return found
+
+    def _route(self, path: str, endpoint: Endpoint, method: str = "GET") -> Route:
+        async def serve(request: Request) -> Response:
+            _exchange(request).route = path
+            return await endpoint(request)
+
+        return Route(path, serve, methods=[method])
+
+    # Pages ------------------------------------------------------------------------------------------------------------
+
+    async def _list(self, request: Request) -> Response:
+        return await self._page(request, pages.sessions)
+
+    async def _transcript(self, request: Request) -> Response:
+        return await self._page(request, pages.transcript)
+
+    async def _page(self, request: Request, render: Callable[[pages.Asked], str]) -> Response:
+        """A page for whoever may see it; others are shown the way in."""
+        exchange = _exchange(request)
+        try:
+            credential = self._operations.credential(exchange)
+            text, status = await self._operations.in_thread(self._rendered, exchange, credential, request, render)
+        except Unauthenticated:
+            return RedirectResponse("/login", 303)
+        return _html(request, text, status)
+
+    def _rendered(
+        self, exchange: Exchange, credential: Any, request: Request, render: Callable[[pages.Asked], str]
+    ) -> tuple[str, int]:
+        context = self._operations.let_in(exchange, credential)
+        asked = pages.Asked(
+            call=lambda name, **arguments: _safe(context, name, arguments), path=dict(request.path_params),
+            query=dict(request.query_params), has_login=credential.how == "cookie",
+        )  # fmt: skip
+        try:
+            return render(asked), 200
+        except Unauthenticated:
+            raise
+        except ClewError as error:
+            if STATUS.get(error.code, 500) >= 500:
+                raise
+            told = masked(context, str(error).encode()).decode()
+            return pages.refusal(told, has_login=asked.has_login), STATUS[error.code]
+
+    # The way in -------------------------------------------------------------------------------------------------------
+
+    async def _login(self, request: Request) -> Response:
+        return _html(request, pages.login(), 200)
+
+    async def _redeem(self, request: Request) -> Response:
+        """A link that is good for one login, or a key, becomes the cookie of this browser."""
+        exchange = _exchange(request)
+        self._identity.check_origin(exchange.headers)
+        if exchange.headers.get(b"content-type", b"").split(b";")[0] != b"application/json":
+            raise InvalidInput("expected a JSON object with a token")
+        body = await request_body.read(
+            request.receive, exchange.headers, most=LONGEST_LOGIN, seconds=self._identity.options.body_seconds
+        )
+        try:
+            token = msgspec.json.decode(body, type=dict[str, str])["token"]
+        except (msgspec.DecodeError, KeyError):
+            raise InvalidInput("expected a JSON object with a token") from None
+        key = await self._operations.in_thread(self._browser_key, token)
+        return Response(b"{}", media_type="application/json", headers={"set-cookie": self._identity.set_cookie(key)})
+
+    def _browser_key(self, token: str) -> str:
+        try:
+            self._identity.door.enter(token)
+            return token
+        except Unauthenticated:
+            return self._identity.door.redeem(token)
+
+    async def _logout(self, request: Request) -> Response:
+        self._identity.check_origin(_exchange(request).headers)
+        return RedirectResponse("/login", 303, headers={"set-cookie": self._identity.set_cookie("")})
+
+    # The API about itself ---------------------------------------------------------------------------------------------
+
+    async def _docs(self, request: Request) -> Response:
+        return _html(request, pages.docs(), 200)
+
+    async def _openapi(self, request: Request) -> Response:
+        if not self._description:
+            self._description = msgspec.json.encode(
+                openapi(self._operations.endpoints, url=self._identity.options.public_url)
+            )
+        return _packed(request, self._description, "application/json")
+
+    async def _error(self, request: Request) -> Response:
+        code = request.path_params["code"]
+        if code not in STATUS:
+            raise no_route(set())
+        return _html(request, pages.error(code, STATUS[code]), 200)
+
+    async def _asset(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        if name not in ASSETS:
+            raise no_route(set())
+        data = (files("clew.server") / "assets" / name).read_bytes()
+        return _packed(request, data, ASSETS[name], {"cache-control": "no-cache"})
+
+    # Health and counts ------------------------------------------------------------------------------------------------
+
+    async def _healthy(self, request: Request) -> Response:
+        return Response(b'{"healthy":true}', media_type="application/json")
+
+    async def _ready(self, request: Request) -> Response:
+        await self._operations.in_thread(self._operations.store.last_position)
+        return Response(b'{"ready":true}', media_type="application/json")
+
+    async def _counts(self, request: Request) -> Response:
+        exchange = _exchange(request)
+        if not _is_from_here(request, exchange):
+            credential = self._operations.credential(exchange)
+            context = await self._operations.in_thread(self._operations.let_in, exchange, credential)
+            ruling = context.caller.rule(Right.AUDIT, Target())
+            if not ruling.allowed:
+                raise Denied(f"metrics were refused: {ruling.because}", right=str(Right.AUDIT))
+        text = await self._operations.in_thread(self._metrics.text)
+        return Response(text, media_type="text/plain; version=0.0.4")
+
+
+def _exchange(request: Request) -> Exchange:
+    found: Exchange = request.scope["clew.exchange"]
+    return found
+
+
+def _is_from_here(request: Request, exchange: Exchange) -> bool:
+    """Whether a program on this machine asks, and not a proxy on it for somebody else."""
+    name = exchange.headers.get(b"host", b"").decode("latin-1").rpartition(":")[0]
+    is_near = request.client is not None and request.client.host in ("127.0.0.1", "::1")
+    return is_near and name in LOOPBACK_NAMES and not any(header in exchange.headers for header in FORWARDED)
+
+
+def _safe(context: Context, name: str, arguments: Mapping[str, Any]) -> Any:
+    """The result of an operation as plain values, masked: pages are made from nothing else."""
+    from clew.service.kernel.results import to_json
+
+    return msgspec.json.decode(masked(context, to_json(call(context, name, arguments))))
+
+
+def _html(request: Request, text: str, status: int) -> Response:
+    response = _packed(request, text.encode("utf-8", "replace"), "text/html; charset=utf-8", PAGE_HEADERS)
+    response.status_code = status
+    return response
+
+
+def _packed(request: Request, body: bytes, kind: str, headers: Mapping[str, str] | None = None) -> Response:
+    body, more = packed(body, _exchange(request).headers.get(b"accept-encoding", b""))
+    told = {name.decode(): value.decode() for name, value in more}
+    return Response(body, media_type=kind, headers={**(headers or {}), **told})

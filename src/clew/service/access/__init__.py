@@ -1,0 +1,1 @@
+"""Who may do what: principals, grants, API keys, agents, settings, and who is authenticated."""

@@ -1,0 +1,97 @@
+"""Agents: definitions that act, and the rules by which sessions find their own."""
+
+from fnmatch import fnmatchcase
+from typing import Annotated
+
+import msgspec
+
+from clew.model.access import Right, Target
+from clew.model.errors import Denied, NotFound
+from clew.model.ids import check_name
+from clew.service.access.principals import principal_named
+from clew.service.kernel.context import Context
+from clew.service.kernel.registry import operation
+from clew.store import team
+from clew.store.team import Agent, AgentRule
+
+
+@operation(right=Right.ADMINISTER, route="PUT /agents", audited=True)
+def agent_register(
+    context: Context,
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=100, description="The agent.")],
+    *,
+    project: Annotated[str, msgspec.Meta(description="The project it belongs to. [default: all]")] = "",
+    runtime: Annotated[str, msgspec.Meta(max_length=100, description="The program that drives it.")] = "",
+    model: Annotated[str, msgspec.Meta(max_length=200, description="The model it uses.")] = "",
+    instructions: Annotated[str, msgspec.Meta(max_length=100_000, description="What it is told.")] = "",
+    tools: Annotated[list[str], msgspec.Meta(max_length=500, description="The tools it has.")] | None = None,
+    owner: Annotated[str, msgspec.Meta(description="Who answers for it. [default: you]")] = "",
+    place: Annotated[str, msgspec.Meta(max_length=500, description="Where it runs.")] = "",
+    match_runtime: Annotated[
+        str, msgspec.Meta(max_length=100, description="Sessions of this program are its own,")
+    ] = "",
+    match_path: Annotated[str, msgspec.Meta(max_length=1000, description="if they work below this path (globs),")] = "",
+    match_name: Annotated[str, msgspec.Meta(max_length=200, description="and the program calls it so (globs).")] = "",
+) -> Agent:
+    """Register an agent of any runtime, or change what is known of it."""
+    for text in (name, project, runtime, model, instructions, place, *(tools or ())):
+        check_name(text, "what an agent is", longest=100_000)
+    rule = AgentRule(runtime=match_runtime, path=match_path, name=match_name)
+    there = _named(context, name)
+    if there is not None and not context.caller.rule(Right.ADMINISTER, Target(project=there.project)).allowed:
+        raise Denied(f"an agent called {name!r} is there already, and is not yours; choose another name")
+    made = Agent(
+        name=name, project=project, runtime=runtime, model=model, instructions=instructions, tools=tuple(tools or ()),
+        owner=principal_named(owner) if owner else context.principal, place=place,
+        rules=() if rule == AgentRule() else (rule,),
+    )  # fmt: skip
+    team.set_agent(context.store, made)
+    return _named(context, name) or made
+
+
+@operation(right=Right.SEE, route="GET /agents", within=True)
+def agents(context: Context) -> list[Agent]:
+    """List the agents of all projects you may see."""
+    known = team.agents(context.store)
+    if not context.reach(Right.SEE):
+        return known
+    return [
+        agent
+        for agent in known
+        if context.caller.rule(Right.SEE, Target(project=agent.project, agent=agent.name)).allowed
+    ]
+
+
+@operation(right=Right.ADMINISTER, route="DELETE /agents", audited=True)
+def agent_remove(context: Context, name: str, *, project: str = "") -> None:
+    """Remove an agent from the registry; its sessions stay."""
+    there = _named(context, name)
+    if there is None or there.project != project:
+        where = f"project {project}" if project else "no project"
+        raise NotFound(f"no agent {name[:100]!r} of {where}; `clew agents` shows all, with their projects")
+    team.remove_agent(context.store, name)
+
+
+def _named(context: Context, name: str) -> Agent | None:
+    return next((agent for agent in team.agents(context.store) if agent.name == name), None)
+
+
+def agent_for(known: list[Agent], *, project: str, runtime: str, path: str, name: str = "") -> str:
+    """The agent whose rules a session fits, the one with the longest path first; empty when there is none."""
+    fitting = [
+        (len(rule.path), agent.name)
+        for agent in known
+        if agent.project in ("", project)
+        for rule in agent.rules
+        if _fits(rule, runtime, path, name)
+    ]
+    return max(fitting)[1] if fitting else ""
+
+
+def _fits(rule: AgentRule, runtime: str, path: str, name: str) -> bool:
+    below = rule.path.rstrip("/")
+    return (
+        (not rule.runtime or rule.runtime == runtime)
+        and (not below or path == below or path.startswith(f"{below}/") or fnmatchcase(path, below))
+        and (not rule.name or fnmatchcase(name, rule.name))
+    )

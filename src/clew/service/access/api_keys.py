@@ -1,0 +1,142 @@
+"""API keys: made, shown once, narrowed, rotated, ended."""
+
+from typing import Annotated
+
+import msgspec
+
+from clew.model.access import Right
+from clew.model.errors import Denied, InvalidInput, NotFound
+from clew.model.ids import check_name
+from clew.model.retention import DAY_US
+from clew.service.access.key_text import new_token
+from clew.service.access.principals import Who, may_everything, principal_named
+from clew.service.kernel.context import Context
+from clew.service.kernel.registry import operation
+from clew.store import team
+from clew.store.team import Key
+
+# The old key stays good for so long after a rotation, so that both can be used while programs change over.
+OVERLAP_HOURS = 24
+MOST_ACTIVE = 2
+
+Days = Annotated[int, msgspec.Meta(ge=1, le=3650, description="Days until it ends.")]
+
+
+class KeyInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is known of an API key. Its text is in `key`, once, when it is made."""
+
+    id: str
+    principal: str
+    label: str
+    scopes: list[str]
+    project: str
+    at: int
+    until: int
+    used_at: int
+    given_by: str
+    key: str = ""
+
+
+def _info(key: Key, text: str = "") -> KeyInfo:
+    return KeyInfo(
+        id=key.id, principal=key.principal, label=key.label, scopes=key.scopes.split(), project=key.project, at=key.at,
+        until=key.until, used_at=key.used_at, given_by=key.given_by, key=text,
+    )  # fmt: skip
+
+
+def _is_own(context: Context, principal: str) -> bool:
+    return principal == context.principal
+
+
+def _permit_keys_of(context: Context, principal: str) -> None:
+    """Everybody may have keys of their own; those of others are for who administers the store."""
+    if not _is_own(context, principal) and not may_everything(context):
+        raise Denied(f"{context.principal} may not make or end keys of others; ask an owner", right="administer")
+
+
+@operation(right=Right.SEE, route="POST /keys", within=True, audited=True)
+def key_create(
+    context: Context,
+    *,
+    principal: Who = "",
+    label: Annotated[str, msgspec.Meta(max_length=100, description="What it is for.")] = "",
+    scopes: Annotated[list[Right], msgspec.Meta(min_length=1, description="Only good for these rights.")] | None = None,
+    project: Annotated[str, msgspec.Meta(description="Only good for this project.")] = "",
+    days: Days = 90,
+) -> KeyInfo:
+    """Make an API key, for yourself or another; its text is shown this once."""
+    name = principal_named(principal) if principal else context.principal
+    _permit_keys_of(context, name)
+    _permit_as_wide(context, frozenset(scopes) if scopes else None, project)
+    check_name(label, "the label")
+    check_name(project, "the project")
+    return _make(context, name, scopes=" ".join(sorted(scopes or ())), project=project, label=label, days=days)
+
+
+def _permit_as_wide(context: Context, scopes: frozenset[Right] | None, project: str) -> None:
+    """Nobody makes a key that is good for more than the one they hold."""
+    if context.scopes is not None and (scopes is None or not scopes <= context.scopes):
+        raise Denied("a key makes no key that is good for more than itself; name fewer --scopes", right="administer")
+    if context.bound and project != context.bound:
+        raise Denied("a key that is bound to a project makes only keys that are bound to it", right="administer")
+
+
+def _make(context: Context, principal: str, *, scopes: str, project: str, label: str, days: int) -> KeyInfo:
+    kind = principal.partition(":")[0]
+    if kind not in ("person", "agent", "service"):
+        raise InvalidInput(f"{principal} cannot have a key; a person, an agent or a service can")
+    token = new_token(kind)
+    if team.principal(context.store, principal) is None:
+        team.set_principal(context.store, team.Principal(name=principal))
+    made = Key(
+        id=token.id, principal=principal, hash=token.hash, scopes=scopes, project=project, label=label, at=0,
+        until=context.store.database.now() + days * DAY_US, used_at=0, given_by=context.principal, disabled=False,
+    )  # fmt: skip
+    at = team.add_key(context.store, made)
+    return _info(msgspec.structs.replace(made, at=at), token.text)
+
+
+@operation(right=Right.SEE, route="POST /keys/{key}/rotate", within=True, audited=True)
+def key_rotate(context: Context, key: str, *, days: Days = 90) -> KeyInfo:
+    """Make a successor of a key; the old one stays good for a day, so that programs can change over."""
+    old = _found(context, key)
+    _permit_as_wide(context, team.scopes_of(old), old.project)
+    now = context.store.database.now()
+    active = [
+        one
+        for one in team.keys(context.store, old.principal)
+        if one.label == old.label and not 0 < one.until <= now and one.scopes == old.scopes
+    ]
+    if len(active) >= MOST_ACTIVE:
+        raise InvalidInput(
+            f"two keys of {old.principal} are good at once already ({', '.join(one.id for one in active)}); end one of "
+            "them first with `clew key revoke ID`"
+        )
+    made = _make(
+        context, old.principal, scopes=old.scopes, project=old.project, label=old.label, days=days
+    )  # fmt: skip
+    team.end_key(context.store, old.id, now + OVERLAP_HOURS * 3_600_000_000)
+    return made
+
+
+@operation(right=Right.SEE, route="DELETE /keys/{key}", within=True, audited=True)
+def key_revoke(context: Context, key: str) -> KeyInfo:
+    """End a key now; it is refused everywhere within a second."""
+    found = _found(context, key)
+    team.end_key(context.store, found.id, context.store.database.now())
+    return _info(team.key(context.store, found.id) or found)
+
+
+@operation(right=Right.SEE, route="GET /keys", within=True)
+def key_list(context: Context, *, principal: Who = "") -> list[KeyInfo]:
+    """List your keys, or those of another; never their text."""
+    name = principal_named(principal) if principal else context.principal
+    _permit_keys_of(context, name)
+    return [_info(key) for key in team.keys(context.store, name)]
+
+
+def _found(context: Context, id: str) -> Key:
+    found = team.key(context.store, check_name(id, "a key's id"))
+    if found is None or not (_is_own(context, found.principal) or may_everything(context)):
+        raise NotFound(f"no key {id[:40]!r} of yours; `clew key list` shows their ids")
+    return found

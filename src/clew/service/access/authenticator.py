@@ -1,0 +1,199 @@
+"""The door of a server: whoever knocks with a key is let in as somebody, with the grants that count for them.
+
+What a key opens is remembered for a moment, so that a busy caller does not cost a look-up per request; whatever is
+taken away, in this process or another, is gone within `FRESH_SECONDS`.
+"""
+
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from clew.model.access import Grant, Right, owner_of_everything
+from clew.model.errors import Unauthenticated
+from clew.model.retention import DAY_US
+from clew.service.access.key_text import new_token, parse_token
+from clew.service.kernel.context import Context
+from clew.store import Store, team
+from clew.store.team import Key
+
+if TYPE_CHECKING:
+    from clew.views.upkeep import Views
+
+FRESH_SECONDS = 0.5
+MOST_REMEMBERED = 10_000
+# How exactly it is known when a key was last used.
+USED_US = 60_000_000
+LINK_DAYS = 1
+BROWSER_DAYS = 14
+# The scope of a key that is good for one login and nothing else.
+LOGIN = "login"
+OWNER = "person:owner"
+CLEW = "service:clew"
+
+
+class Authenticator:
+    """Makes contexts that share one store and its views."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        principal: str = OWNER,
+        home: str = "",
+        machine: str = "",
+        fresh_seconds: float = FRESH_SECONDS,
+    ) -> None:
+        """`principal` is whose embedded store it is."""
+        self.store = store
+        self._fresh_seconds = fresh_seconds
+        self._principal = principal
+        self._home = home
+        self._machine = machine
+        self._views: list[Views] = []
+        self._lock = threading.Lock()
+        self._remembered: dict[tuple[str, ...], tuple[float, Context]] = {}
+
+    def enter(self, secret: str) -> Context:
+        """The context of whoever holds an API key."""
+        # Before anything else: what is no key is no name of anything that is remembered either.
+        token = parse_token(secret)
+        known = self._recall(("key", secret))
+        if known is not None:
+            return known
+        key = team.key(self.store, token.id)
+        # The same work and the same words, whatever is wrong with it.
+        fits = token.fits(key.hash if key is not None else bytes(32))
+        if key is None or not fits or self._has_ended(key):
+            raise Unauthenticated("this API key is not good: unknown, expired or revoked; ask for a new one")
+        if key.scopes == LOGIN:
+            raise Unauthenticated("this is a link for one login, not an API key; open it in a browser")
+        self._note_use(key)
+        return self._remember(
+            ("key", secret), self._context(key.principal, scopes=team.scopes_of(key), bound=key.project)
+        )
+
+    def acting(self, principal: str, scopes: frozenset[Right] | None = None) -> Context:
+        """The context of somebody who proved otherwise who they are."""
+        place = ("acting", principal, *(("*",) if scopes is None else sorted(map(str, scopes))))
+        known = self._recall(place)
+        if known is not None:
+            return known
+        there = team.principal(self.store, principal)
+        if there is None or there.disabled:
+            raise Unauthenticated("nobody of that name may come in here; ask an owner to add you")
+        return self._remember(place, self._context(principal, scopes=scopes))
+
+    def owner(self) -> Context:
+        """The context of the person whose embedded store this is."""
+        known = self._recall(("owner",))
+        if known is not None:
+            return known
+        return self._remember(
+            ("owner",), self._context(self._principal, grants=(owner_of_everything(self._principal),))
+        )
+
+    def itself(self) -> Context:
+        """The context of the server itself, for what it does unasked."""
+        return self._context(CLEW, grants=(owner_of_everything(CLEW),))
+
+    def owner_link(self, base_url: str) -> str | None:
+        """On the first start of a team's server: a link that makes whoever opens it first the owner."""
+        if any(one.name == OWNER for one in team.principals(self.store)) and not self._is_unclaimed():
+            return None
+        team.set_principal(self.store, team.Principal(name=OWNER, title="Owner"))
+        team.give(self.store, owner_of_everything(OWNER), given_by="clew")
+        return f"{base_url.rstrip('/')}/login#{self.new_login(OWNER, given_by='clew')}"
+
+    def _is_unclaimed(self) -> bool:
+        """Whether nobody has ever come in as the owner."""
+        found = team.keys(self.store, OWNER)
+        return all(key.scopes == LOGIN and not key.used_at for key in found)
+
+    def new_login(self, principal: str, *, given_by: str) -> str:
+        """The text of a key that is good for one login within a day."""
+        return self._new_key(principal, "link", scopes=LOGIN, label="login", days=LINK_DAYS, given_by=given_by)
+
+    def redeem(self, secret: str) -> str:
+        """Turn a key that is good for one login into one for a browser; only the first to come gets it."""
+        token = parse_token(secret)
+        key = team.key(self.store, token.id)
+        fits = token.fits(key.hash if key is not None else bytes(32))
+        if key is None or not fits or self._has_ended(key) or not team.redeem_key(self.store, key.id):
+            raise Unauthenticated("this link is not good any more: it was used, or its day is over; ask for a new one")
+        return self.browser_key(key.principal)
+
+    def browser_key(self, principal: str) -> str:
+        """The text of a new key for the browser of somebody who just proved who they are."""
+        return self._new_key(
+            principal, "person", scopes="", label="browser", days=BROWSER_DAYS, given_by=principal
+        )  # fmt: skip
+
+    def close(self) -> None:
+        for views in self._views:
+            views.close()
+        self.store.close()
+
+    # Parts ------------------------------------------------------------------------------------------------------------
+
+    def _new_key(self, principal: str, kind: str, *, scopes: str, label: str, days: int, given_by: str) -> str:
+        token = new_token(kind)
+        until = self.store.database.now() + days * DAY_US
+        team.add_key(
+            self.store,
+            Key(
+                id=token.id, principal=principal, hash=token.hash, scopes=scopes, project="", label=label, at=0,
+                until=until, used_at=0, given_by=given_by, disabled=False,
+            ),
+        )  # fmt: skip
+        return token.text
+
+    def _has_ended(self, key: Key) -> bool:
+        return key.disabled or 0 < key.until <= self.store.database.now()
+
+    def _note_use(self, key: Key) -> None:
+        now = self.store.database.now()
+        if key.used_at < now - USED_US:
+            team.key_used(self.store, key.id, now)
+
+    def _context(
+        self,
+        principal: str,
+        *,
+        grants: tuple[Grant, ...] | None = None,
+        scopes: frozenset[Right] | None = None,
+        bound: str = "",
+    ) -> Context:
+        if grants is None:
+            grants = tuple(team.grants_of(self.store, principal))
+        return Context(
+            store=self.store.behind(self._wall(principal, grants)), principal=principal, grants=grants,
+            teams=frozenset(team.teams_of(self.store, principal)), scopes=scopes, bound=bound, machine=self._machine,
+            home=self._home, outward=True, _views=self._shared(),
+        )  # fmt: skip
+
+    def _wall(self, principal: str, grants: tuple[Grant, ...]) -> str:
+        """The projects that anything of what somebody may reach can be in."""
+        if any(not grant.project and not grant.session for grant in grants):
+            return "*"
+        keys = {name: key for key, name in self.store.projects().items()}
+        named = {keys[grant.project] for grant in grants if grant.project in keys}
+        return ",".join(map(str, sorted(named | set(team.wall_of(self.store, principal)))))
+
+    def _shared(self) -> "list[Views]":
+        with self._lock:
+            if not self._views:
+                from clew.views.upkeep import Views
+
+                self._views.append(Views(self.store))
+        return self._views
+
+    def _recall(self, place: tuple[str, ...]) -> Context | None:
+        known = self._remembered.get(place)
+        return known[1] if known is not None and known[0] > time.monotonic() else None
+
+    def _remember(self, place: tuple[str, ...], context: Context) -> Context:
+        with self._lock:
+            if len(self._remembered) >= MOST_REMEMBERED:
+                self._remembered.clear()
+            self._remembered[place] = (time.monotonic() + self._fresh_seconds, context)
+        return context

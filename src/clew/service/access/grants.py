@@ -1,0 +1,257 @@
+"""Access: give rights and take them back, share a session, and say who may what because of which grant."""
+
+from typing import Annotated
+
+import msgspec
+
+from clew.model.access import ROLES, Caller, Grant, Right, Target
+from clew.model.errors import Denied, InvalidInput, NotFound
+from clew.model.events import Draft, PrivacySet
+from clew.model.ids import check_name
+from clew.model.retention import DAY_US
+from clew.model.session import Session
+from clew.service.access.api_keys import KeyInfo
+from clew.service.access.key_text import new_token
+from clew.service.access.principals import Who, anyone_named
+from clew.service.find.filters import projects
+from clew.service.kernel.call import permit, target_of
+from clew.service.kernel.context import Context
+from clew.service.kernel.registry import operation
+from clew.service.sessions.lifecycle import SessionInfo, info
+from clew.store import team
+from clew.store.log.log import LONGEST_AGENT
+from clew.store.team import Given
+
+Rights = Annotated[list[Right], msgspec.Meta(description="The rights themselves.")]
+Role = Annotated[str, msgspec.Meta(description="Rights by name: viewer, writer, auditor, admin.")]
+Days = Annotated[int, msgspec.Meta(ge=1, le=3650, description="Days until it ends. [default: never]")]
+
+
+class GrantInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A grant: who may do what where, until when, and who gave it."""
+
+    id: int
+    who: str
+    rights: list[str]
+    project: str = ""
+    agent: str = ""
+    session: str = ""
+    until: int = 0
+    given_by: str = ""
+    at: int = 0
+
+
+class Explained(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether somebody has a right, and because of what."""
+
+    who: str
+    what: str
+    right: str
+    allowed: bool
+    because: str
+
+
+class Me(msgspec.Struct, frozen=True, kw_only=True):
+    """Who asks, and what counts for them."""
+
+    principal: str
+    teams: list[str]
+    scopes: list[str] | None
+    project: str
+    grants: list[GrantInfo]
+
+
+def _given(given: Given) -> GrantInfo:
+    return _shown(given.grant, given.given_by, given.at)
+
+
+def _shown(grant: Grant, given_by: str = "", at: int = 0) -> GrantInfo:
+    return GrantInfo(
+        id=grant.id, who=grant.principal, rights=sorted(map(str, grant.rights)), project=grant.project,
+        agent=grant.agent, session=grant.session, until=grant.until, given_by=given_by, at=at,
+    )  # fmt: skip
+
+
+@operation(right=Right.SEE, route="GET /me", within=True)
+def whoami(context: Context) -> Me:
+    """Say who you are here, and which grants count for you."""
+    return Me(
+        principal=context.principal, teams=sorted(context.teams),
+        scopes=None if context.scopes is None else sorted(map(str, context.scopes)), project=context.bound,
+        grants=[_shown(grant) for grant in context.caller.grants],
+    )  # fmt: skip
+
+
+@operation(right=Right.ADMINISTER, route="PUT /grants", audited=True)
+def access_grant(
+    context: Context,
+    who: Who,
+    *,
+    role: Role = "",
+    rights: Rights | None = None,
+    project: Annotated[str, msgspec.Meta(description="On this project.")] = "",
+    agent: Annotated[str, msgspec.Meta(description="On the sessions of this agent.")] = "",
+    session: Session | None = None,
+    days: Days | None = None,
+) -> GrantInfo:
+    """Give rights on a project, an agent or a session; without any of them, on everything."""
+    if session is not None and (project or agent):
+        raise InvalidInput("a session belongs to one project and one agent; name only the session")
+    check_name(project, "the project", longest=200)
+    check_name(agent, "the agent", longest=LONGEST_AGENT)
+    target = target_of(session) if session else Target(project=project, agent=agent)
+    return _give(context, who, _rights(role, rights), target, days)
+
+
+@operation(right=Right.ADMINISTER, route="PUT /sessions/{session}/grants", audited=True)
+def share(
+    context: Context,
+    session: Session,
+    who: Who,
+    *,
+    role: Role = "viewer",
+    rights: Rights | None = None,
+    days: Days | None = None,
+) -> GrantInfo:
+    """Share a session with a person, an agent or a team."""
+    return _give(context, who, _rights("" if rights else role, rights), target_of(session), days)
+
+
+@operation(right=Right.ADMINISTER, route="POST /sessions/{session}/links", audited=True)
+def link(
+    context: Context,
+    session: Session,
+    *,
+    days: Annotated[int, msgspec.Meta(ge=1, le=365, description="Days until it ends.")] = 7,
+) -> KeyInfo:
+    """Make a link that lets whoever has it read a session until it ends; its text is shown this once."""
+    token = new_token("link")
+    principal = f"link:{token.id}"
+    until = _end(context, days, _within_own(context, ROLES["viewer"], target_of(session)))
+    key = team.Key(
+        id=token.id, principal=principal, hash=token.hash, scopes="read see", project="", label=f"link to {session.id}",
+        at=0, until=until, used_at=0, given_by=context.principal, disabled=False,
+    )  # fmt: skip
+    at = team.add_key(context.store, key)
+    grant = Grant(principal=principal, rights=ROLES["viewer"], session=session.id, until=until)
+    team.give(context.store, grant, given_by=context.principal)
+    return KeyInfo(
+        id=key.id, principal=principal, label=key.label, scopes=key.scopes.split(), project="", at=at, until=until,
+        used_at=0, given_by=context.principal, key=token.text,
+    )  # fmt: skip
+
+
+@operation(right=Right.ADMINISTER, route="PUT /sessions/{session}/privacy")
+def privacy(
+    context: Context,
+    session: Session,
+    *,
+    private: Annotated[bool, msgspec.Meta(description="Only for you, and whom you share it with.")] = False,
+) -> SessionInfo:
+    """Make a session private, or open it to all who may see its project."""
+    if not private:
+        # What it inherited from private ancestors is theirs to open.
+        for part in context.store.lineage(session):
+            ancestor = context.store.whole.session_by_key(part.key)
+            if ancestor.private and ancestor.key != session.key:
+                permit(context, Right.ADMINISTER, ancestor)
+    if private != session.private:
+        context.store.append(session, [Draft(body=PrivacySet(private=private))], actor=context.principal)
+        session = msgspec.structs.replace(session, private=private)
+    return info(context, session, context.store.head(session))
+
+
+@operation(right=Right.SEE, route="DELETE /grants/{grant}", within=True, audited=True)
+def access_revoke(context: Context, grant: int) -> GrantInfo:
+    """Take a grant back; it counts no more within a second."""
+    found = team.grant(context.store, grant) if 0 < grant < 2**62 else None
+    if found is None or not context.caller.rule(Right.ADMINISTER, _place(context, found.grant)).allowed:
+        raise NotFound(f"no grant {grant} that you may take back; `clew access list` shows their ids")
+    team.take_back(context.store, grant)
+    return _given(found)
+
+
+@operation(right=Right.ADMINISTER, route="GET /grants")
+def access_list(
+    context: Context,
+    *,
+    who: Who = "",
+    project: Annotated[str, msgspec.Meta(description="Only on this project.")] = "",
+    session: Session | None = None,
+) -> list[GrantInfo]:
+    """List grants: on a project, on a session, or all there are."""
+    found = team.grants(
+        context.store, who=anyone_named(who) if who else "", project=project, session=session.id if session else ""
+    )
+    return [_given(one) for one in found]
+
+
+@operation(right=Right.SEE, route="GET /access", within=True)
+def access_explain(context: Context, who: Who, what: str) -> list[Explained]:
+    """Say for each right whether somebody has it on a session or a project, and because of which grant."""
+    target = _about(context, what)
+    name = anyone_named(who)
+    if name != context.principal:
+        permit(context, Right.ADMINISTER, target)
+    caller = Caller(
+        name, team.grants_of(context.store, name), teams=team.teams_of(context.store, name),
+        now=context.store.database.now(),
+    )  # fmt: skip
+    if name == context.principal:
+        caller = context.caller
+    rulings = [(right, caller.rule(right, target)) for right in Right]
+    return [
+        Explained(who=name, what=what, right=str(right), allowed=one.allowed, because=one.because)
+        for right, one in rulings
+    ]
+
+
+def _about(context: Context, what: str) -> Target:
+    """A project by its name, or a session by the beginning of its id."""
+    if what in projects(context, Right.SEE).values():
+        return Target(project=what)
+    return target_of(context.store.session(what, context.reach(None)))
+
+
+def _place(context: Context, grant: Grant) -> Target:
+    if not grant.session:
+        return Target(project=grant.project, agent=grant.agent)
+    try:
+        return target_of(context.store.session(grant.session, context.reach(None)))
+    except NotFound:
+        return Target(session=grant.session)
+
+
+def _rights(role: str, rights: list[Right] | None) -> frozenset[Right]:
+    if role and role not in ROLES:
+        raise InvalidInput(f"no role {role[:40]!r}; there are {', '.join(ROLES)}")
+    found = ROLES.get(role, frozenset()) | frozenset(rights or ())
+    if not found:
+        raise InvalidInput("give a --role or some --rights, as in: clew access grant ada --role viewer --project shop")
+    return found
+
+
+def _within_own(context: Context, rights: frozenset[Right], target: Target) -> int:
+    """Nobody gives what they do not have, nor for longer; returns when what they have ends, 0 for never."""
+    rulings = {right: context.caller.rule(right, target) for right in (Right.ADMINISTER, *rights)}
+    missing = sorted(str(right) for right, ruling in rulings.items() if not ruling.allowed)
+    if missing:
+        raise Denied(f"you cannot give what you do not have here: {', '.join(missing)}", right=missing[0])
+    return min((ruling.until for ruling in rulings.values() if ruling.until), default=0)
+
+
+def _end(context: Context, days: int | None, own: int) -> int:
+    """When a grant ends: as asked for, and not after the giver's own."""
+    wanted = context.store.database.now() + days * DAY_US if days else 0
+    return min((one for one in (wanted, own) if one), default=0)
+
+
+def _give(context: Context, who: str, rights: frozenset[Right], target: Target, days: int | None) -> GrantInfo:
+    until = _end(context, days, _within_own(context, rights, target))
+    on_session = bool(target.session)
+    grant = Grant(
+        principal=anyone_named(who), rights=rights, until=until, session=target.session,
+        project="" if on_session else target.project, agent="" if on_session else target.agent,
+    )  # fmt: skip
+    made = team.give(context.store, grant, given_by=context.principal)
+    return _shown(made, context.principal, context.store.database.now())

@@ -1,0 +1,132 @@
+"""Principals and teams: who there is, and who belongs together."""
+
+import re
+from typing import Annotated
+
+import msgspec
+
+from clew.model.access import Right, Target
+from clew.model.errors import Denied, InvalidInput, NotFound
+from clew.model.ids import check_name
+from clew.service.kernel.context import Context
+from clew.service.kernel.registry import operation
+from clew.store import team
+from clew.store.team import Principal
+
+Who = Annotated[str, msgspec.Meta(description="Who: person:ada, agent:reviewer, service:ci; ada is person:ada.")]
+TeamName = Annotated[str, msgspec.Meta(description="The team: team:core, or core.")]
+
+_NAME = re.compile(r"(person|agent|service):[^\s:][^\s]{0,99}")
+_TEAM = re.compile(r"team:[^\s:][^\s]{0,99}")
+
+
+class Team(msgspec.Struct, frozen=True, kw_only=True):
+    """A team and who belongs to it."""
+
+    name: str
+    members: list[str]
+
+
+def may_everything(context: Context) -> bool:
+    """Whether nothing is out of the caller's rights: who can become anybody else can do all that they can."""
+    return all(context.caller.rule(right, Target()).allowed for right in Right)
+
+
+def _permit_everything(context: Context) -> None:
+    if not may_everything(context):
+        raise Denied("this decides who may come in as whom; it needs every right on everything", right="administer")
+
+
+def principal_named(name: str) -> str:
+    """A principal in full; a bare name is a person's."""
+    full = name if ":" in name else f"person:{name}"
+    if not _NAME.fullmatch(check_name(full, "a principal")):
+        raise InvalidInput(f"{name[:100]!r} is no principal; write person:NAME, agent:NAME or service:NAME")
+    return full
+
+
+def team_named(name: str) -> str:
+    full = name if ":" in name else f"team:{name}"
+    if not _TEAM.fullmatch(check_name(full, "a team")):
+        raise InvalidInput(f"{name[:100]!r} is no team; write team:NAME, or only its name")
+    return full
+
+
+def anyone_named(name: str) -> str:
+    """A principal or a team."""
+    return team_named(name) if name.startswith("team:") else principal_named(name)
+
+
+@operation(right=Right.ADMINISTER, route="PUT /principals", audited=True)
+def principal_add(
+    context: Context,
+    principal: Who,
+    *,
+    title: Annotated[str, msgspec.Meta(max_length=200, description="The name to show.")] = "",
+    issuer: Annotated[str, msgspec.Meta(max_length=500, description="The OpenID provider they log in with.")] = "",
+    subject: Annotated[str, msgspec.Meta(max_length=500, description="What that provider calls them (sub).")] = "",
+) -> Principal:
+    """Add a person, an agent or a service, or change its title or its login; what is left out stays."""
+    if bool(issuer) != bool(subject):
+        raise InvalidInput("a login is an --issuer and a --subject together")
+    if issuer:
+        _permit_everything(context)
+    login = login_of(issuer, subject) if issuer else ""
+    made = Principal(name=principal_named(principal), title=title, login=login)
+    there = team.principal_of_login(context.store, login) if login else None
+    if there is not None and there.name != made.name:
+        raise InvalidInput(f"that login is {there.name}'s already; one login is one person")
+    team.set_principal(context.store, made)
+    return team.principal(context.store, made.name) or made
+
+
+def login_of(issuer: str, subject: str) -> str:
+    """What tells one login from all others."""
+    return f"{issuer.rstrip('/')} {subject}"
+
+
+@operation(right=Right.ADMINISTER, route="DELETE /principals", audited=True)
+def principal_disable(context: Context, principal: Who) -> None:
+    """Shut a principal out: its keys and logins are no longer good."""
+    name = principal_named(principal)
+    if not team.disable(context.store, name):
+        raise NotFound(f"no principal {name}; `clew principal list` shows all")
+
+
+@operation(right=Right.ADMINISTER, route="POST /principals/enable", audited=True)
+def principal_enable(context: Context, principal: Who) -> None:
+    """Let a principal in again that was shut out."""
+    _permit_everything(context)
+    name = principal_named(principal)
+    if not team.disable(context.store, name, disabled=False):
+        raise NotFound(f"no principal {name}; `clew principal list` shows all")
+
+
+@operation(right=Right.ADMINISTER, route="GET /principals")
+def principal_list(context: Context) -> list[Principal]:
+    """List people, agents and services."""
+    return team.principals(context.store)
+
+
+@operation(right=Right.ADMINISTER, route="PUT /teams/members", audited=True)
+def team_add(context: Context, name: TeamName, principal: Who) -> Team:
+    """Add a principal to a team."""
+    _permit_everything(context)
+    full = team_named(name)
+    team.join(context.store, full, principal_named(principal))
+    return Team(name=full, members=team.members(context.store).get(full, []))
+
+
+@operation(right=Right.ADMINISTER, route="DELETE /teams/members", audited=True)
+def team_remove(context: Context, name: TeamName, principal: Who) -> Team:
+    """Take a principal out of a team."""
+    full, who = team_named(name), principal_named(principal)
+    if not team.leave(context.store, full, who):
+        raise NotFound(f"{who} is not in {full}; `clew team list` shows who is")
+    return Team(name=full, members=team.members(context.store).get(full, []))
+
+
+@operation(right=Right.ADMINISTER, route="GET /teams")
+def team_list(context: Context) -> list[Team]:
+    """List the teams and who belongs to them."""
+    return [Team(name=name, members=members) for name, members in team.members(context.store).items()]

@@ -1,0 +1,1 @@
+"""The audit log, checkpoints, proofs, and verification."""

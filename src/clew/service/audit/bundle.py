@@ -1,0 +1,427 @@
+"""Bundles: all that proves a log, as JSON lines, and their verification on a machine that has nothing but the file.
+
+    {"bundle": {"format": 1, "position": 4711, "content": false}}
+    {"checkpoint": {"number": 1, "size": 3, "note": "...", "signer": "..."}}
+    {"leaf": {"number": 0, "session": "...", "statement": "..."}}
+    {"session": {"id": "...", "project": "...", "opened_at": 0, "control": false, "parent": null, "upto": 0, "head": 9}}
+    {"event": {"session": "...", "seq": 1, ..., "digest": "...", "hash": "..."}}
+    {"end": {"lines": 4242}}
+
+In this order. The body of an event is its text (`body`), its hash (`hash`), or, when it was removed, its `seal`. What
+the log says about itself is always there as text: calls of operations, and which bodies were pruned. A session that was
+opened while the bundle was being made is left out: what it forks may be missing.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from clew.model import chain
+from clew.model.checkpoint import PublicKey
+from clew.model.errors import Damaged, InvalidInput, NotFound
+from clew.model.events import BodiesPruned, OperationCalled
+from clew.service.audit.examination import Audited, Examination
+from clew.store import Store
+from clew.store.audit_tree import newest
+from clew.store.database.contract import Row, Transaction
+from clew.store.log.log import EVERYTHING, PAGE
+
+FORMAT = 1
+# A portion ends with the page that takes it over this.
+PORTION = 4 * 1024 * 1024
+# Bodies that are about the log itself and hold nothing of a conversation.
+OWN_RECORDS = {BodiesPruned.kind, OperationCalled.kind}
+_encode = msgspec.json.Encoder().encode
+
+
+# Making ---------------------------------------------------------------------------------------------------------------
+
+
+class _Place(msgspec.Struct, array_like=True):
+    """How far the making has come: the stage, the last key and seq in it, and what was the end when it began."""
+
+    stage: int
+    key: int
+    seq: int
+    position: int
+    size: int
+    lines: int
+
+    def __str__(self) -> str:
+        return ".".join(map(str, msgspec.structs.astuple(self)))
+
+
+def portion(store: Store, after: str, *, content: bool) -> tuple[str, str]:
+    """The next portion of the lines, and where to go on; that is empty after the last."""
+    place = _place(after) if after else _begin(store)
+    out: list[bytes] = []
+    if not after:
+        out.append(_line("bundle", format=FORMAT, position=place.position, content=content))
+    size = 0
+    with store.database.read() as tx:
+        while place.stage < len(_STAGES) and size < PORTION:
+            lines, is_last = _STAGES[place.stage](store, tx, place, content)
+            out += lines
+            size += sum(map(len, lines))
+            if is_last:
+                place.stage, place.key, place.seq = place.stage + 1, -1, -1
+    place.lines += len(out)
+    if place.stage < len(_STAGES):
+        return b"".join(out).decode(), str(place)
+    out.append(_line("end", lines=place.lines + 1))
+    return b"".join(out).decode(), ""
+
+
+def _begin(store: Store) -> _Place:
+    last = newest(store)
+    return _Place(0, -1, -1, store.end_position(), last.size if last else 0, 0)
+
+
+def _place(after: str) -> _Place:
+    if not re.fullmatch(r"(-?[0-9]{1,18}\.){5}[0-9]{1,18}", after):
+        raise InvalidInput(f"{after[:60]!r} is no place to go on from; use the `next` of the portion before")
+    return _Place(*map(int, after.split(".")))
+
+
+def _checkpoints(store: Store, tx: Transaction, place: _Place, content: bool) -> tuple[list[bytes], bool]:
+    rows = tx.run("checkpoints", after=place.key, limit=PAGE)
+    place.key = rows[-1][0] if rows else place.key
+    lines = [
+        _line("checkpoint", number=number, size=size, note=note, signer=signer)
+        for number, size, note, signer in rows
+        if size <= place.size
+    ]
+    return lines, len(rows) < PAGE
+
+
+def _leaves(store: Store, tx: Transaction, place: _Place, content: bool) -> tuple[list[bytes], bool]:
+    rows = tx.run("leaves", after=place.key, size=place.size, limit=PAGE)
+    place.key = rows[-1][0] if rows else place.key
+    return [_line("leaf", number=row[0], session=row[1], statement=row[2]) for row in rows], len(rows) < PAGE
+
+
+def _sessions(store: Store, tx: Transaction, place: _Place, content: bool) -> tuple[list[bytes], bool]:
+    rows = tx.run("standings", after=place.key, limit=PAGE)
+    place.key = rows[-1][0] if rows else place.key
+    lines = []
+    for key, id, project, project_key, opened_at, control, upto, parent, head in rows:
+        if _is_in(tx, place, project_key, key):
+            about = {"id": id, "project": project, "opened_at": opened_at, "control": bool(control)}
+            lines.append(_line("session", **about, parent=parent, upto=upto, head=head))
+    return lines, len(rows) < PAGE
+
+
+def _events(store: Store, tx: Transaction, place: _Place, content: bool) -> tuple[list[bytes], bool]:
+    """A page of events of the session at hand, or else of the next one."""
+    is_new = place.seq < 0
+    sessions = tx.run("standings", after=place.key if is_new else place.key - 1, limit=1)
+    if not sessions:
+        return [], True
+    key, id, _, project, *_ = sessions[0]
+    if is_new and not _is_in(tx, place, project, key):
+        place.key = key
+        return [], False
+    rows = tx.run("events", project=project, session=key, first=place.seq + 1, last=EVERYTHING, limit=PAGE)
+    place.key, place.seq = key, rows[-1][0] if len(rows) == PAGE else -1
+    return [_event(store, tx, id, row, content=content) for row in rows], False
+
+
+_STAGES = (_checkpoints, _leaves, _sessions, _events)
+
+
+def _is_in(tx: Transaction, place: _Place, project: int, key: int) -> bool:
+    """Whether a session was there when the making began."""
+    first = tx.run("first_position", project=project, session=key, seq=-EVERYTHING)[0][0]
+    return first is None or first <= place.position
+
+
+def _event(store: Store, tx: Transaction, session: str, row: Row, *, content: bool) -> bytes:
+    seq, position, at, said_at, actor, source, digest, kind, version, body, blob, seal = row
+    fields: dict[str, Any] = {
+        "session": session, "seq": seq, "position": position, "kind": kind, "version": version, "at": at,
+        "said_at": said_at, "actor": actor, "source": source, "digest": bytes(digest).hex(),
+    }  # fmt: skip
+    if body is None and blob is not None:
+        try:
+            body = store.blob_in(tx, bytes(blob)).decode()
+        except (NotFound, Damaged, UnicodeDecodeError) as error:
+            fields["lost"] = str(error)
+    if body is None:
+        fields["seal"] = bytes(seal or b"").hex()
+    elif content or kind in OWN_RECORDS:
+        fields["body"] = body
+    else:
+        fields["hash"] = chain.body_hash(body.encode()).hex()
+    return _line("event", **fields)
+
+
+def _line(what: str, **fields: Any) -> bytes:
+    return _encode({what: fields}) + b"\n"
+
+
+# Verifying ------------------------------------------------------------------------------------------------------------
+
+
+class _Header(msgspec.Struct, frozen=True):
+    format: int
+
+
+class _Checkpoint(msgspec.Struct, frozen=True):
+    number: int
+    size: int
+    note: str
+    signer: str
+
+
+class _Leaf(msgspec.Struct, frozen=True):
+    number: int
+    session: str
+    statement: str
+
+
+class _Session(msgspec.Struct, frozen=True):
+    id: str
+    project: str | None
+    opened_at: int
+    control: bool
+    parent: str | None
+    upto: int
+    head: int | None
+
+
+class _Event(msgspec.Struct, frozen=True):
+    session: str
+    seq: int
+    position: int
+    kind: str
+    version: int
+    at: int
+    said_at: int | None
+    actor: str
+    source: str | None
+    digest: str
+    body: str | None = None
+    hash: str | None = None
+    seal: str | None = None
+    lost: str = ""
+
+
+class _End(msgspec.Struct, frozen=True):
+    lines: int
+
+
+class _Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One line: one of these is there."""
+
+    bundle: _Header | None = None
+    checkpoint: _Checkpoint | None = None
+    leaf: _Leaf | None = None
+    session: _Session | None = None
+    event: _Event | None = None
+    end: _End | None = None
+
+
+def examine(lines: Iterable[bytes], keys: list[PublicKey], kept: list[str]) -> Audited:
+    """Examine a bundle: every chain, every leaf, every checkpoint."""
+    return _Reader(keys, kept).run(_parsed(lines))
+
+
+def _parsed(lines: Iterable[bytes]) -> Iterator[_Line]:
+    decode = msgspec.json.Decoder(_Line).decode
+    count = 0
+    ended = False
+    for count, line in enumerate(lines, 1):
+        try:
+            found = decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise Damaged(f"line {count} of the bundle cannot be read: {error}", line=count) from error
+        if (count == 1) != (found.bundle is not None) or ended:
+            raise Damaged(f"line {count} of the bundle is not where it belongs", line=count)
+        if found.bundle is not None and found.bundle.format != FORMAT:
+            raise InvalidInput(
+                f"this bundle has format {found.bundle.format} and this program reads {FORMAT}: upgrade clew"
+            )
+        if found.end is not None and found.end.lines != count:
+            raise Damaged(f"the bundle had {found.end.lines} lines when it was made, and has {count}")
+        ended = found.end is not None
+        yield found
+    if not ended:
+        raise Damaged(f"the bundle ends after {count} lines without saying so: the rest of it is missing")
+
+
+class _Reader:
+    """One pass over the lines. Digests are remembered where a leaf or a fork asks for them."""
+
+    def __init__(self, keys: list[PublicKey], kept: list[str]) -> None:
+        self._looking = Examination(keys)
+        self._kept = kept
+        self._stated: list[tuple[int, Any]] = []
+        self._digests: dict[tuple[str, int], bytes | None] = {}
+        self._sessions: dict[str, _Session] = {}
+        self._chain: _Chain | None = None
+        self._done: dict[str, _Chain] = {}
+
+    def run(self, lines: Iterator[_Line]) -> Audited:
+        looking = self._looking
+        has_leaves = False
+        for line in lines:
+            if line.checkpoint is not None:
+                one = line.checkpoint
+                looking.checkpoint(one.number, one.size, one.note, one.signer)
+                continue
+            if not has_leaves and line.bundle is None:
+                has_leaves = True
+                for note in self._kept:
+                    looking.kept_elsewhere(note)
+            if line.leaf is not None:
+                self._leaf(line.leaf)
+            elif line.session is not None:
+                self._session(line.session)
+            elif line.event is not None:
+                self._event(line.event)
+        self._close()
+        for number, leaf in self._stated:
+            looking.stood(number, leaf, self._digests[leaf.session, leaf.seq])
+        for session in self._sessions.values():
+            self._compare(session)
+        notes = looking.finish()
+        chains = self._done.values()
+        return Audited(
+            sessions=len(self._sessions), events=sum(one.events for one in chains),
+            removed=sum(one.removed for one in chains), leaves=looking.leaves, checkpoints=looking.checkpoints,
+            kept=looking.kept, beyond=looking.beyond, problems=looking.flaws, notes=notes,
+        )  # fmt: skip
+
+    def _leaf(self, one: _Leaf) -> None:
+        leaf = self._looking.leaf(one.number, one.session, one.statement)
+        if leaf is not None:
+            self._stated.append((one.number, leaf))
+            self._digests[leaf.session, leaf.seq] = None
+
+    def _session(self, one: _Session) -> None:
+        if one.id in self._sessions:
+            self._looking.report(f"session {one.id}", "it is in the bundle twice")
+        self._sessions[one.id] = one
+        if one.parent is not None:
+            self._digests.setdefault((one.parent, one.upto), None)
+
+    def _event(self, event: _Event) -> None:
+        if self._chain is None or self._chain.session.id != event.session:
+            self._close()
+            session = self._sessions.get(event.session)
+            if session is None or session.id in self._done:
+                self._looking.report(f"session {event.session} seq {event.seq}", "its place in the bundle is wrong")
+                session = session or _Session(event.session, None, 0, False, None, 0, None)
+            previous = chain.GENESIS if session.parent is None else self._digests[session.parent, session.upto]
+            covered = max(self._looking.covered(session.id), session.upto)
+            self._chain = _Chain(self._looking, session, previous, covered)
+        self._chain.add(event)
+        if (event.session, event.seq) in self._digests:
+            self._digests[event.session, event.seq] = _bytes(event.digest)
+
+    def _close(self) -> None:
+        if self._chain is not None:
+            self._chain.close()
+            self._done[self._chain.session.id] = self._chain
+            self._chain = None
+
+    def _compare(self, one: _Session) -> None:
+        found = self._done.get(one.id)
+        head = found.seq if found else one.upto
+        if one.head is None or head < one.head:
+            self._looking.report(f"session {one.id}", f"its head is {one.head}, and its last event is {head}")
+        self._looking.session(
+            one.id, project=one.project, opened_at=one.opened_at, control=int(one.control), head=head, own=one.upto,
+            position=found.beyond if found else None,
+        )  # fmt: skip
+
+
+class _Chain:
+    """The events of one session, checked one after the other."""
+
+    def __init__(self, looking: Examination, session: _Session, previous: bytes | None, covered: int) -> None:
+        self.session = session
+        self.seq = session.upto
+        self.events = 0
+        self.removed = 0
+        self.beyond: int | None = None
+        self._covered = covered
+        self._looking = looking
+        self._previous = previous
+        self._pruned: list[int] = []
+        self._erased: list[int] = []
+        self._ranges: list[tuple[int, int]] = []
+        self._erased_at = 0
+        if previous is None:
+            self._report(session.upto, f"the event it was forked at is missing from its parent {session.parent}")
+
+    def add(self, event: _Event) -> None:
+        if event.seq != self.seq + 1:
+            self._report(self.seq + 1, f"missing: the next event is {event.seq}")
+            self._previous = None
+        self.seq = event.seq
+        self.events += 1
+        if event.seq > self._covered:
+            self.beyond = event.position if self.beyond is None else min(self.beyond, event.position)
+        header = chain.header_hash(
+            self.session.id, event.seq, event.kind, event.version, event.at, event.said_at, event.actor, event.source
+        )
+        if event.lost:
+            self._report(event.seq, f"its body was lost before the bundle was made: {event.lost}")
+            hashed = b""
+        elif event.body is not None:
+            hashed = chain.body_hash(event.body.encode())
+            self._removal(event)
+        elif event.hash is not None:
+            hashed = _bytes(event.hash)
+            self._erased_at = event.seq if event.kind == "session_erased" else self._erased_at
+        else:
+            header, hashed = self._sealed(event, header)
+        digest = _bytes(event.digest)
+        if self._previous is not None and chain.link(self._previous, header, hashed) != digest:
+            self._report(
+                event.seq, "its digest does not follow from its content and the event before it: it was changed"
+            )
+        self._previous = digest
+
+    def _removal(self, event: _Event) -> None:
+        if event.kind == "session_erased":
+            self._erased_at = event.seq
+        elif event.kind == BodiesPruned.kind and event.body is not None:
+            try:
+                self._ranges += msgspec.json.decode(event.body, type=BodiesPruned).ranges
+            except msgspec.DecodeError as error:
+                self._report(event.seq, f"the record of a removal cannot be read: {error}")
+
+    def _sealed(self, event: _Event, header: bytes) -> tuple[bytes, bytes]:
+        self.removed += 1
+        is_erased = event.kind == "erased"
+        (self._erased if is_erased else self._pruned).append(event.seq)
+        if is_erased and (event.actor, event.source, event.said_at) != ("", None, None):
+            self._report(event.seq, "it was erased, and yet it says who, from where or when")
+        seal = _bytes(event.seal or "")
+        if len(seal) != 64:
+            self._report(event.seq, "its body is gone without a seal")
+        elif not is_erased and seal[:32] != header:
+            self._report(event.seq, "its header was changed after its body was pruned")
+        return seal[:32], seal[32:]
+
+    def close(self) -> None:
+        """Every body that is gone has to be gone on record."""
+        unrecorded = [seq for seq in self._erased if seq >= self._erased_at]
+        unrecorded += [seq for seq in self._pruned if not any(first <= seq <= last for first, last in self._ranges)]
+        for seq in unrecorded:
+            self._report(seq, "its body is gone and no event of the session records that")
+
+    def _report(self, seq: int, what: str) -> None:
+        self._looking.report(f"session {self.session.id} seq {seq}", what)
+
+
+def _bytes(text: str) -> bytes:
+    """Bytes from hexadecimal; none when it is not that, which then fits nothing."""
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        return b""

@@ -1,0 +1,165 @@
+"""The key that signs checkpoints: a file of its owner alone, in the form that Go's note package reads and writes.
+
+    PRIVATE+KEY+NAME+ID+BASE64
+
+Whoever has this file can sign another history. The public half (`clew audit key`) checks signatures and is no secret.
+"""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from tempfile import mkstemp
+
+from clew.model.checkpoint import ED25519, Note, PublicKey, Signature, is_key_name, key_id, key_parts, note_from
+from clew.model.errors import Conflict, Damaged, InvalidInput, Unavailable
+
+VARIABLE = "CLEW_AUDIT_KEY"
+FILE = "audit.key"
+_MARK = "PRIVATE+KEY+"
+
+
+class SigningKey:
+    """An Ed25519 key with a name. Its repr shows the public half."""
+
+    def __init__(self, name: str, seed: bytes) -> None:
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+        self._key = Ed25519PrivateKey.from_private_bytes(seed)
+        self.public = PublicKey(name, self._key.public_key().public_bytes_raw())
+
+    def __repr__(self) -> str:
+        return f"<signing key {self.public}>"
+
+    @property
+    def origin(self) -> str:
+        return self.public.name
+
+    @property
+    def key(self) -> str:
+        return str(self.public)
+
+    def sign(self, text: str) -> str:
+        """The signed note of a text."""
+        signature = Signature(self.public.name, self.public.id, self._key.sign(text.encode()))
+        return str(Note(text, (signature,)))
+
+    def written(self) -> str:
+        """The private key as text: a secret."""
+        from base64 import b64encode
+
+        seed = self._key.private_bytes_raw()
+        return f"{_MARK}{self.public.name}+{self.public.id.hex()}+{b64encode(ED25519 + seed).decode()}"
+
+
+def new_key(name: str) -> SigningKey:
+    if not is_key_name(name):
+        raise InvalidInput(f"{name[:80]!r} cannot name a key: it must not be empty nor hold blanks or a plus sign")
+    return SigningKey(name, os.urandom(32))
+
+
+def key_from(text: str) -> SigningKey:
+    """The key that a private key's text says."""
+    text = text.strip()
+    if not text.startswith(_MARK):
+        raise InvalidInput("this is no private key for checkpoints: it should begin with PRIVATE+KEY+")
+    name, id, seed = key_parts(text.removeprefix(_MARK), "a private key")
+    found = SigningKey(name, seed)
+    if key_id(name, found.public.data).hex() != id:
+        raise InvalidInput(f"the private key of {name} is damaged: its id does not fit it")
+    return found
+
+
+def key_file(home: str) -> Path:
+    """Where the key of this store is, or will be."""
+    return Path(os.environ.get(VARIABLE) or Path(home or Path.home() / ".clew") / FILE).expanduser()
+
+
+def read_key(path: Path) -> SigningKey | None:
+    """The key in a file; None when there is no such file."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            mode = os.fstat(file.fileno()).st_mode & 0o777
+            text = file.read(10_000)
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise Unavailable(f"cannot read the key for checkpoints in {path}: {error}; check the file") from error
+    if mode & 0o077:
+        raise Unavailable(
+            f"{path} holds a private key and is open to others (mode {mode:o}); run `chmod 600 {path}`, and think "
+            "about who may have read it"
+        )
+    try:
+        return key_from(text)
+    except InvalidInput as error:
+        raise Damaged(f"{path}: {error}; restore it from a backup, or begin a new one: clew audit key --new") from error
+
+
+def known_keys(path: Path) -> list[PublicKey]:
+    """The public halves of the key in a file and of those that it took the place of."""
+    files = [path, *sorted(path.parent.glob(f"{path.name}.*"))]
+    return [key.public for file in files if (key := read_key(file)) is not None]
+
+
+def replace_key(path: Path, key: SigningKey) -> None:
+    """Put a new key in the place of another, which stays beside it under its id."""
+    old = read_key(path)
+    if old is not None:
+        os.rename(path, path.with_name(f"{path.name}.{old.public.id.hex()}"))
+    write_key(path, key)
+
+
+def write_key(path: Path, key: SigningKey) -> None:
+    """Write a key into a file of its own: whole, durable, and never over another."""
+    from clew.store.durable_folders import make_private, sync
+
+    try:
+        make_private(path.parent)
+        descriptor, draft = mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write(key.written() + "\n")
+                file.flush()
+                os.fsync(descriptor)
+            os.link(draft, path)
+        finally:
+            os.unlink(draft)
+        sync(path.parent)
+    except FileExistsError:
+        raise Conflict(f"{path} is there already and was left alone; try again") from None
+    except OSError as error:
+        raise Unavailable(f"cannot write {path}: {error.strerror}; name another file with {VARIABLE}") from error
+
+
+def check(written: str, keys: Iterable[PublicKey]) -> Note:
+    """The note, if one of these keys signed it; a signature of one of them that is wrong is a refusal, too."""
+    note = note_from(written)
+    known = {(key.name, key.id): key for key in keys}
+    good = [
+        _is_good(known[one.name, one.key], note.text, one) for one in note.signatures if (one.name, one.key) in known
+    ]
+    if not all(good):
+        raise InvalidInput("its signature is wrong: the text was changed after it was signed")
+    if not good:
+        signers = ", ".join(f"{one.name}+{one.key.hex()}" for one in note.signatures)
+        raise InvalidInput(f"it is signed by {signers}, which is no key that was given")
+    return note
+
+
+def _is_good(key: PublicKey, text: str, signature: Signature) -> bool:
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    try:
+        Ed25519PublicKey.from_public_bytes(key.data).verify(signature.signature, text.encode())
+    except InvalidSignature:
+        return False
+    return True
+
+
+def need_cryptography() -> None:
+    """Say what to install before anything fails half-way."""
+    import importlib.util
+
+    if importlib.util.find_spec("cryptography") is None:
+        raise InvalidInput("signatures need the package cryptography: install it with `pip install 'clew[server]'`")

@@ -1,0 +1,1 @@
+"""Capturing: find the files of agent programs, read what is new, append it."""

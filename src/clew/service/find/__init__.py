@@ -1,0 +1,1 @@
+"""Operations that look across sessions: search, files, usage."""

@@ -1,0 +1,53 @@
+"""Files: which sessions touched one, and how."""
+
+from typing import Annotated, Any
+
+import msgspec
+
+from clew.model.access import Right
+from clew.service.find.filters import Project, project_key, same_path
+from clew.service.kernel.context import Context
+from clew.service.kernel.registry import operation
+from clew.views.touched import name_of
+
+
+class Touching(msgspec.Struct, frozen=True, kw_only=True):
+    """A session that touched something: how often, and the last call that read it and the last that wrote it."""
+
+    session: str
+    title: str
+    runtime: str
+    project: str
+    type: str
+    path: str
+    read: int
+    written: int
+    read_seq: int
+    written_seq: int
+    last_at: int
+
+
+@operation(right=Right.READ, route="GET /files", within=True)
+def files(
+    context: Context,
+    path: str,
+    *,
+    project: Project = "",
+    written: Annotated[bool, msgspec.Meta(description="Only sessions that wrote it.")] = False,
+    limit: Annotated[int, msgspec.Meta(ge=1, le=10_000, description="How many at the most.")] = 50,
+) -> list[Touching]:
+    """Tell which sessions touched a file, an app or a data source, and how, newest first."""
+    context.views.catch_up()
+    only: dict[str, Any] = {"project": project_key(context, project, Right.READ)} if project else {}
+    names = context.store.projects()
+    with context.views.read() as tx:
+        rows = tx.run("touched_by_name", name=name_of(path), limit=100_000, **only, **context.reach(Right.READ))
+    found = [
+        Touching(
+            session=id, title=title, runtime=runtime, project=names.get(key, ""), type=type, path=what, read=read,
+            written=wrote, read_seq=read_seq, written_seq=written_seq, last_at=last_at,
+        )
+        for _, type, what, read, wrote, read_seq, written_seq, last_at, id, title, runtime, key in rows
+        if same_path(path, what) and (wrote or not written)
+    ]  # fmt: skip
+    return found[:limit]

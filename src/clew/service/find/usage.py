@@ -1,0 +1,256 @@
+"""Usage: what was used and what it cost, by day, agent, person, project, runtime, model or session."""
+
+import enum
+from datetime import UTC, date, datetime, timedelta, tzinfo
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+
+from clew.model.access import Right
+from clew.model.dates import Period
+from clew.model.events import Usage
+from clew.model.retention import DAY_US
+from clew.model.session import Session
+from clew.service.find.filters import (
+    Agent,
+    Person,
+    Project,
+    Runtime,
+    Since,
+    Until,
+    When,
+    now,
+    principal,
+    project_key,
+    times,
+)
+from clew.service.kernel.context import Context
+from clew.service.kernel.registry import operation
+from clew.store.database.contract import Row
+from clew.views import prices
+from clew.views.contract import storable
+from clew.views.prices import Prices
+
+HOUR_US = DAY_US // 24
+# 1990; what no clock of a program can have shown is not looked at day by day.
+EARLIEST = 631_152_000_000_000
+YEAR_US = 366 * DAY_US
+ALWAYS = 2**62
+
+
+class By(enum.StrEnum):
+    DAY = "day"
+    MONTH = "month"
+    AGENT = "agent"
+    PERSON = "person"
+    PROJECT = "project"
+    RUNTIME = "runtime"
+    MODEL = "model"
+    SESSION = "session"
+    MACHINE = "machine"
+
+
+class Used(msgspec.Struct, kw_only=True):
+    """What was used by whatever `by` says. `cost_micros` is without the tokens of `unpriced`, which have no price."""
+
+    by: dict[str, str]
+    answers: int = 0
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    reasoning: int = 0
+    cost_micros: int = 0
+    unpriced: int = 0
+    title: str = ""
+    budget_tokens: int | None = None
+    budget_cost_micros: int | None = None
+    budget_used: float | None = None
+
+    @property
+    def tokens(self) -> int:
+        return self.input + self.output + self.cache_read + self.cache_write
+
+
+class UsageReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What was used, line by line and in all; the models without a price, with their tokens."""
+
+    by: list[str]
+    rows: list[Used]
+    total: Used
+    unpriced: dict[str, int]
+    prices_of: str
+    notice: str = ""
+
+
+@operation(right=Right.SEE, route="GET /usage", within=True)
+def usage(
+    context: Context,
+    *,
+    by: Annotated[list[By], msgspec.Meta(description="What to sum up by; several are combined.")] | None = None,
+    project: Project = "",
+    agent: Agent = "",
+    person: Person = "",
+    runtime: Runtime = "",
+    model: Annotated[str, msgspec.Meta(description="Only this model.")] = "",
+    session: Session | None = None,
+    when: When = "",
+    since: Since = "",
+    until: Until = "",
+) -> UsageReport:
+    """Sum up tokens and their cost; each answer of a model counts once, whichever sessions tell of it."""
+    chosen = list(dict.fromkeys(by or [By.DAY]))
+    period = times(when, since, until)
+    context.views.catch_up()
+    only = {
+        "project": project_key(context, project, Right.SEE) if project else None, "agent": storable(agent) or None,
+        "person": storable(principal(person)) if person else None, "runtime": storable(runtime) or None,
+        "session": session.key if session else None,
+    }  # fmt: skip
+    names = context.store.projects()
+    table = price_table(context)
+    rows: dict[tuple[str, ...], Used] = {}
+    total = Used(by={})
+    unpriced: dict[str, int] = {}
+    with context.views.read() as tx:
+        about = {
+            row[0]: dict(zip(_ABOUT, row, strict=True)) for row in tx.run("listing_all", **context.reach(Right.SEE))
+        }
+    for row in _spending(context, period, [session.key] if session else None):
+        one = about.get(row[0])
+        if one is None or (model and row[1] != model) or any(v is not None and one[k] != v for k, v in only.items()):
+            continue
+        key = tuple(_value(name, one, row, names) for name in chosen)
+        if key not in rows:
+            rows[key] = Used(by=dict(zip(map(str, chosen), key, strict=True)))
+            if By.SESSION in chosen:
+                rows[key].title = one["title"]
+        missing = _add(rows[key], row, table)
+        _add(total, row, table)
+        if missing:
+            unpriced[row[1] or "(no model)"] = unpriced.get(row[1] or "(no model)", 0) + missing
+    found = sorted(rows.values(), key=lambda used: tuple(used.by.values()))
+    if not {By.DAY, By.MONTH} & set(chosen):
+        found.sort(key=lambda used: (-used.cost_micros, -used.tokens))
+    if chosen == [By.SESSION]:
+        _compare_budgets(context, found)
+    return UsageReport(
+        by=list(map(str, chosen)), rows=found, total=total, unpriced=unpriced, prices_of=table.date,
+        notice=context.views.told(),
+    )  # fmt: skip
+
+
+def price_table(context: Context) -> Prices:
+    """The shipped prices, with those of the person's own file beside the store, if there is one."""
+    own = Path(context.home) / "prices.json" if context.home else None
+    return prices.load(own if own is not None and own.exists() else None)
+
+
+_ABOUT = ("session", "project", "id", "title", "agent", "person", "runtime", "machine")
+
+
+def _spending(context: Context, period: Period, keys: list[int] | None = None) -> list[Row]:
+    """What each session used by model and day, one query for each stretch of time without a change of the clock."""
+    only: dict[str, Any] = {} if keys is None else {"keys": msgspec.json.encode(keys).decode()}
+    found: list[Row] = []
+    with context.views.read() as tx:
+        [(first, last)] = tx.run("spending_times")
+        start = max(first, period.start or 0)
+        end = min(last + 1, ALWAYS if period.end is None else period.end)
+        for low, high, offset in _stretches(start, end):
+            found += tx.run("spending", since=low, until=high, offset=offset, **only)
+    return found
+
+
+def _stretches(start: int, end: int) -> list[tuple[int, int, int]]:
+    """The time from start to end in pieces, each with how far the local clock is ahead of UTC."""
+    today = now()
+    zone, latest = today.tzinfo, int(today.timestamp()) * 1_000_000 + YEAR_US
+    found: list[tuple[int, int, int]] = []
+    at = start
+    while at < end:
+        # A day at a time, and an hour at a time on a day on which the clock changes.
+        offset = _offset(at, zone)
+        step = DAY_US if offset == _offset(at + DAY_US, zone) else HOUR_US
+        after = EARLIEST if at < EARLIEST else end if at >= latest else (at // step + 1) * step
+        after = min(after, end)
+        if found and found[-1][2] == offset:
+            found[-1] = (found[-1][0], after, offset)
+        else:
+            found.append((at, after, offset))
+        at = after
+    return found
+
+
+def _offset(at: int, zone: tzinfo | None) -> int:
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=min(at, 2**57))
+    return (moment.astimezone(zone).utcoffset() or timedelta()) // timedelta(microseconds=1)
+
+
+def _value(name: By, about: dict[str, Any], row: Row, names: dict[int, str]) -> str:
+    match name:
+        case By.DAY:
+            return str(date(1970, 1, 1) + timedelta(days=row[2]))
+        case By.MONTH:
+            return str(date(1970, 1, 1) + timedelta(days=row[2]))[:7]
+        case By.MODEL:
+            return str(row[1])
+        case By.PROJECT:
+            return names.get(about["project"], "")
+        case By.SESSION:
+            return str(about["id"])
+        case _:
+            return str(about[str(name)])
+
+
+def _add(used: Used, row: Row, table: Prices) -> int:
+    """Add a row; returns the tokens that have no price."""
+    model = row[1]
+    input, output, cache_read, cache_write, hour, reasoning, reported, answers = map(int, row[4:])
+    used.input += input
+    used.output += output
+    used.cache_read += cache_read
+    used.cache_write += cache_write
+    used.reasoning += reasoning
+    used.answers += answers
+    counts = Usage(
+        input=input, output=output, cache_read=cache_read, cache_write=cache_write, cache_write_hour=hour
+    )  # fmt: skip
+    # What a program says it cost is better than a list price.
+    cost = reported or table.cost(model, counts)
+    tokens: int = input + output + cache_read + cache_write
+    if cost is None:
+        used.unpriced += tokens
+        return tokens
+    used.cost_micros += cost
+    return 0
+
+
+def _compare_budgets(context: Context, rows: list[Used]) -> None:
+    for used in rows:
+        head = context.store.head(context.store.session(used.by["session"]))
+        used.budget_tokens, used.budget_cost_micros = head.budget_tokens, head.budget_cost_micros
+        shares = [
+            spent / limit
+            for spent, limit in (
+                (head.spent_tokens, head.budget_tokens),
+                (head.spent_cost_micros, head.budget_cost_micros),
+            )
+            if limit
+        ]
+        used.budget_used = max(shares, default=None)
+
+
+def costs(context: Context, keys: list[int]) -> dict[int, tuple[int, int | None]]:
+    """The tokens and the cost of some sessions; the cost is None when nothing of it has a price."""
+    found: dict[int, Used] = {}
+    table = price_table(context)
+    with context.views.read() as tx:
+        rows = tx.run("spending", since=0, until=ALWAYS, offset=0, keys=msgspec.json.encode(keys).decode())
+    for row in rows:
+        _add(found.setdefault(row[0], Used(by={})), row, table)
+    return {
+        key: (used.tokens, used.cost_micros if used.cost_micros or not used.unpriced else None)
+        for key, used in found.items()
+    }

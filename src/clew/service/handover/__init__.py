@@ -1,0 +1,1 @@
+"""Handing a session over: resume elsewhere, export, brief."""

@@ -1,0 +1,315 @@
+"""Materialise: write a session in another program's own form, so that the program's own resume goes on with it.
+
+Where the session already is a native session of that program, nothing is converted: its file is used as it is, or put
+back byte for byte if the program has deleted it. Otherwise the conversation is fitted to the target, written as a new
+native session, and a fork is opened for it: what is captured from that file later is the fork's own.
+
+The fork and what will be in the file are recorded first, in one commit, and then the file is put in place; what a
+program has beside it, nobody would take for a session, and is there before. Whoever is
+killed in between leaves a fork without a file, which harms nobody and gets its file when it is resumed; the other way
+round there would be a file that the next capture takes for a stranger's.
+"""
+
+import os
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from clew.model import knowledge
+from clew.model.access import Right
+from clew.model.brief import brief
+from clew.model.conversation import identity
+from clew.model.errors import ClewError, InvalidInput, Lossy, NotFound, Unavailable
+from clew.model.events import CallMade, Draft, Event, RuntimeAttached, SessionClosed
+from clew.model.session import Session
+from clew.model.working_set import working_set
+from clew.runtimes import names, runtime
+from clew.runtimes.contract import Format, Native, Reading, Runtime, Target, Writer
+from clew.runtimes.fit import Fidelity, Fitted, fit
+from clew.runtimes.records import read_lines, read_records
+from clew.runtimes.rehome import Rehoming
+from clew.service.capture.discovery import home_of, look
+from clew.service.capture.packed_files import SUFFIX, exported
+from clew.service.capture.reconcile import forking
+from clew.service.handover import program_files
+from clew.service.kernel.context import Context
+from clew.service.kernel.registry import operation
+from clew.store.native_files import native_files
+from clew.store.native_files.native_files import Forking, Original, Take, edges_of, place_of
+
+IMPORT_SECONDS = 120
+
+
+class Materialised(msgspec.Struct, frozen=True, kw_only=True):
+    """A native session: how to go on with it, what was written, and what became of the conversation on the way."""
+
+    session: str
+    runtime: str
+    command: list[str]
+    cwd: str
+    env: dict[str, str]
+    native_id: str
+    files: list[str]
+    fidelity: Fidelity
+    notes: list[str]
+
+
+@operation(right=Right.APPEND)
+def materialise(
+    context: Context,
+    session: Session,
+    *,
+    runtime: Annotated[str, msgspec.Meta(description="The program to go on in.")],
+    cwd: Annotated[str, msgspec.Meta(description="The directory to work in.")] = "",
+    at: Annotated[int, msgspec.Meta(ge=1, description="Go on from this event instead of the last.")] | None = None,
+    strict: Annotated[bool, msgspec.Meta(description="Refuse if anything would be dropped.")] = False,
+    flatten: Annotated[bool, msgspec.Meta(description="Tell calls and results as text.")] = False,
+) -> Materialised:
+    """Write a session as a native session of an agent program, ready to be resumed there."""
+    target = _target(runtime)
+    writer = _writer(target)
+    head = context.store.head(session).head
+    if at is not None and at > head:
+        raise InvalidInput(f"session {session.id} has events 1 to {head}; it cannot go on from {at}", head=head, at=at)
+    events = context.store.read(session, upto=at)
+    was = _last_attached(events)
+    place = os.path.abspath(cwd or (was.cwd if was else "") or os.getcwd())
+    if at is None and not flatten and was is not None and (there := _native(context, session, target, was, place)):
+        return there
+    fitted = _fitted(session, events, target, was, place, flatten=flatten)
+    if strict and fitted.fidelity.dropped:
+        lost = ", ".join(f"{one.count} {one.what} ({one.why})" for one in fitted.fidelity.dropped)
+        raise Lossy(f"{target.title} cannot take everything: {lost}; leave out --strict to go on without", lost=lost)
+    if not fitted.rounds:
+        raise InvalidInput(f"session {session.id} has no conversation to go on with yet", session=session.id)
+    wanted = Target(
+        id=str(uuid.uuid4()), cwd=place, at=context.store.database.now(), title=session.title,
+        blob=context.store.load_blob, file=lambda path: program_files.read(home_of(target), path),
+    )  # fmt: skip
+    native = writer.write(fitted.rounds, wanted)
+    paths = _places(target, native)
+    with _beside(paths[1:], native):
+        fork = forking(context.store, session, at or events[-1].seq, _about(context, session, target, native))
+        child = _register(context, fork, target, native, paths, place)
+        _write(context, child, target, native, paths[0])
+    notes = [*native.notes, *_import(native, target, paths[0], place)]
+    command = writer.resume(native.id, str(paths[0]))
+    if not _which(command.argv[0]):
+        notes.append(f"{command.argv[0]} is not on the PATH; install {target.title} to run the command")
+    return Materialised(
+        session=child.id, runtime=target.name, command=command.argv, cwd=place, env=command.env, native_id=native.id,
+        files=[str(path) for path in paths], fidelity=fitted.fidelity, notes=notes,
+    )  # fmt: skip
+
+
+def _target(name: str) -> Runtime:
+    target = runtime(name)
+    if target.writer is None:
+        from clew.runtimes.connections import CONNECTIONS
+
+        can = ", ".join(one for one in names() if runtime(one).writer is not None)
+        brief = f"; `clew connect {name}` hands its next session a brief" if name in CONNECTIONS else ""
+        raise InvalidInput(f"{target.title} cannot be written, only read{brief}; these can: {can}", runtime=name)
+    return target
+
+
+def _writer(target: Runtime) -> Writer:
+    if target.writer is None:
+        raise AssertionError("refused by _target")
+    return target.writer
+
+
+def _last_attached(events: list[Event]) -> RuntimeAttached | None:
+    return next((one.body for one in reversed(events) if isinstance(one.body, RuntimeAttached)), None)
+
+
+def _fitted(
+    session: Session, events: list[Event], target: Runtime, was: RuntimeAttached | None, place: str, *, flatten: bool
+) -> Fitted:
+    ran_in = {one.body.runtime for one in events if isinstance(one.body, RuntimeAttached)}
+    known = knowledge.fold(events)
+    calls = [one for one in events if isinstance(one.body, CallMade)]
+    return fit(
+        events,
+        target,
+        tools={name: runtime(name).tools for name in ran_in if name in names()},
+        rehoming=Rehoming(was.cwd, place) if was and was.cwd else None,
+        flatten=flatten,
+        brief=brief(session.title, known, working_set(calls)),
+    )
+
+
+# The same program ---------------------------------------------------------------------------------------------------
+
+
+def _native(
+    context: Context, session: Session, target: Runtime, was: RuntimeAttached, place: str
+) -> Materialised | None:
+    """The session's own native form, when that is what is asked for and it belongs to this home."""
+    if was.runtime != target.name or (was.cwd and os.path.abspath(was.cwd) != place):
+        return None
+    root = os.path.realpath(home_of(target))
+    for one in reversed(exported(native_files.originals(context.store, session), exact=False)):
+        file = one.path.partition("#")[0]
+        if not os.path.exists(file) and os.path.exists(f"{file}{SUFFIX}"):
+            file = f"{file}{SUFFIX}"  # The program has packed it, and knows where to look.
+        here = one.machine == context.machine and Path(os.path.realpath(file)).is_relative_to(root)
+        if one.erased or one.runtime != target.name or not here:
+            continue
+        if not os.path.exists(file):
+            if _format(target, one).rows is not None:
+                continue  # A database is not put back; the conversation goes through the program's own door again.
+            data = native_files.load(context.store, one)
+            if len(data) < one.kept:
+                continue  # It was removed by a retention policy; what is left of the conversation is written anew.
+            program_files.write_new(Path(file), data)
+            _restamp(context, one)
+        command = _writer(target).resume(one.native, file)
+        return Materialised(
+            session=session.id, runtime=target.name, command=command.argv, cwd=place, env=command.env,
+            native_id=one.native, files=[file], notes=[],
+            fidelity=Fidelity(carried={"records": one.told + one.opaque + one.quarantined}),
+        )  # fmt: skip
+    return None
+
+
+def _format(target: Runtime, one: Original) -> Format:
+    return next(format for format in target.formats if format.name == one.format)
+
+
+def _restamp(context: Context, one: Original) -> None:
+    seen = look(one.path, one.runtime, one.format)
+    if seen is not None:
+        native_files.restamp(context.store, one, seen.stamp)
+
+
+# Another program ----------------------------------------------------------------------------------------------------
+
+
+def _about(context: Context, session: Session, target: Runtime, native: Native) -> str:
+    """What the metadata of the fork says: as the session's, but for where it is, and that no call began it."""
+    known = msgspec.json.decode(session.metadata or "{}", type=dict[str, msgspec.Raw])
+    about: dict[str, msgspec.Raw | str] = {name: one for name, one in known.items() if name not in ("parent", "call")}
+    about |= {"runtime": target.name, "native": native.id, "machine": context.machine}
+    return msgspec.json.encode(about).decode()
+
+
+def _places(target: Runtime, native: Native) -> list[Path]:
+    """Where the files go; nothing is there yet."""
+    paths = [program_files.inside(home_of(target), file.path) for file in native.files]
+    for path in paths:
+        program_files.refuse_if_there(path)
+    return paths
+
+
+@contextmanager
+def _beside(paths: list[Path], native: Native) -> Iterator[None]:
+    """All files of a native session but the first, which is the one that is captured; gone again if the block fails.
+
+    They are put in place before anything is recorded: a fork whose first file is missing gets that one back.
+    """
+    written: list[Path] = []
+    try:
+        for path, file in zip(paths, native.files[1:], strict=True):
+            program_files.write_new(path, file.data)
+            written.append(path)
+        yield
+    except BaseException:
+        for path in written:
+            path.unlink(missing_ok=True)
+        raise
+
+
+def _write(context: Context, child: Session, target: Runtime, native: Native, path: Path) -> None:
+    """Put the first file in place; without it the fork is closed, and says why."""
+    try:
+        program_files.write_new(path, native.files[0].data)
+    except BaseException as error:
+        closed = SessionClosed(outcome="failed", summary=f"it could not be written for {target.title}: {error}")
+        # An open fork does no harm either; what is wrong with the store is not what went wrong here.
+        with suppress(ClewError):
+            context.store.append(child, [Draft(body=closed)], actor=context.principal)
+        raise
+    for one in native_files.originals(context.store, child):
+        _restamp(context, one)
+
+
+def _which(program: str) -> str | None:
+    from shutil import which
+
+    return which(program)
+
+
+def _import(native: Native, target: Runtime, file: Path, place: str) -> list[str]:
+    """Go through the program's own import door, where it has to be."""
+    if native.door is None:
+        return []
+    import subprocess
+
+    argv = [word.replace("{file}", str(file)) for word in native.door]
+    if not _which(argv[0]):
+        return [f"first run, in {place}: {' '.join(argv)}"]
+    by_hand = f"the session waits for it: run, in {place}: {' '.join(argv)}"
+    try:
+        done = subprocess.run(
+            argv, cwd=place, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+            timeout=IMPORT_SECONDS,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise Unavailable(f"{target.title} could not import {file}: {error}; {by_hand}") from error
+    if done.returncode:
+        said = (done.stderr or done.stdout).strip()[-400:]
+        raise Unavailable(f"{target.title} did not import {file} (exit {done.returncode}): {said}; {by_hand}")
+    return []
+
+
+def _register(
+    context: Context, fork: Forking, target: Runtime, native: Native, paths: list[Path], place: str
+) -> Session:
+    """Open the fork and remember what is going to be written, so that only what comes after it is captured into it."""
+    lines = next((format for format in target.formats if format.split is None and format.rows is None), None)
+    rows = next((format for format in target.formats if format.rows is not None), None)
+    attached = RuntimeAttached(runtime=target.name, native=native.id, cwd=place, machine=context.machine)
+    drafts = [Draft(body=attached, source=f"clew:{native.id}")]
+    data = native.files[0].data
+    if native.door is not None and rows is not None:
+        path, format, kept = f"{home_of(target) / rows.patterns[0]}#{native.id}", rows, b""
+        state, written, told, opaque = "{}", _identities_of_document(target, native, data), 0, 0
+    elif lines is not None:
+        path, format, kept = str(paths[0]), lines, data
+        reading = Reading(target.name, native.id, format.state())
+        done = read_lines(format, reading, data)
+        state = msgspec.json.encode(reading.state).decode()
+        written, told, opaque = [identity(draft.source) for draft in done.drafts], done.told, done.opaque
+    else:
+        raise NotFound(f"{target.title} has no format to capture from; this adapter is incomplete")
+    root = next((name for name in written if name and "@" not in name), "")
+    [child] = native_files.keep(
+        context.store,
+        [
+            Take(
+                place=place_of(context.machine, target.name, path), machine=context.machine, runtime=target.name,
+                format=format.name, path=path, native=native.id, stamp="", before=None,
+                into=fork, drafts=drafts, data=kept, start=0, generation=0, taken=len(kept),
+                edges=edges_of(kept, kept), state=state, told=told, opaque=opaque, quarantined=0,
+                root=root, written=msgspec.json.encode(sorted(written)).decode(),
+            )
+        ],
+        actor=context.principal,
+    )  # fmt: skip
+    if isinstance(child, ClewError):
+        raise child
+    return child
+
+
+def _identities_of_document(target: Runtime, native: Native, data: bytes) -> list[str]:
+    """The sources of what was written for import, as the program's own store will show them."""
+    for format in target.formats:
+        if format.split is not None and format.rows is None:
+            done = read_records(format, Reading(target.name, native.id, format.state()), format.split(data))
+            return [identity(draft.source) for draft in done.drafts]
+    return []

@@ -1,0 +1,1 @@
+"""What every operation stands on: the context, the registry, the call, the audit record."""

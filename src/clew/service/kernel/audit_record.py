@@ -1,0 +1,46 @@
+"""The audit record of a call, in the control log of its project.
+
+An event that an operation appends to a session carries its actor already. A call that leaves no such event is recorded
+here, and so is every refusal.
+"""
+
+import msgspec
+
+from clew.model.access import Ruling, Target
+from clew.model.events import Draft, OperationCalled
+from clew.service.kernel.context import Context
+from clew.service.kernel.registry import Operation
+
+# The control log of what concerns no project in particular.
+WHOLE = "*"
+LONGEST_ARGUMENT = 200
+LONGEST_REASON = 500
+
+
+def record(
+    context: Context, found: Operation, target: Target, ruling: Ruling, parsed: msgspec.Struct | None = None
+) -> None:
+    # Whoever asks need not be able to see the log that their asking is recorded in.
+    store = context.store.whole
+    project = target.project or WHOLE
+    if not ruling.allowed and project not in store.projects().values():
+        # Whoever is refused makes no project by it.
+        project = WHOLE
+    log = store.control_session(project, context.principal)
+    entry = OperationCalled(
+        operation=found.name, target=(target.session or target.project)[:LONGEST_ARGUMENT], allowed=ruling.allowed,
+        because=ruling.because[:LONGEST_REASON], arguments=_arguments(parsed),
+    )  # fmt: skip
+    store.append(log, [Draft(body=entry)], actor=context.principal)
+
+
+def _arguments(parsed: msgspec.Struct | None) -> msgspec.Raw:
+    """The arguments that differ from their defaults, as long as they are short."""
+    if parsed is None:
+        return msgspec.Raw(b"{}")
+    given = {
+        name: value
+        for name, value in msgspec.to_builtins(parsed).items()
+        if value not in (None, "", [], False) and len(str(value)) <= LONGEST_ARGUMENT
+    }
+    return msgspec.Raw(msgspec.json.encode(given))

@@ -1,0 +1,1 @@
+"""Operations on knowledge: facts, decisions, progress, and recalling them."""

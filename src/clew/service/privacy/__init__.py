@@ -1,0 +1,1 @@
+"""What must not be kept or shown: masking, retention, erasure."""

@@ -1,0 +1,92 @@
+"""Retention: how long conversations are kept, and erasure on request."""
+
+from typing import Annotated
+
+import msgspec
+
+from clew.capture_cache import forget as forget_look
+from clew.model.access import Right, Target
+from clew.model.errors import HasForks, NotFound
+from clew.model.retention import Policy
+from clew.model.session import Session
+from clew.service.kernel.call import permit, target_of
+from clew.service.kernel.context import Context
+from clew.service.kernel.registry import operation
+from clew.store.log import forget
+from clew.store.log.forget import Erased, Pruned
+
+Days = Annotated[int, msgspec.Meta(ge=0, le=36_500, description="Days after a session's last event.")]
+Agent = Annotated[str, msgspec.Meta(description="Only this agent of the project.")]
+
+
+@operation(right=Right.ADMINISTER, route="PUT /retention", audited=True)
+def retention_set(
+    context: Context,
+    project: str,
+    *,
+    agent: Agent = "",
+    keep_days: Days | None = None,
+    hold: Annotated[bool, msgspec.Meta(description="Legal hold: nothing is pruned or erased.")] = False,
+) -> Policy:
+    """Set how long a project, or one agent of it, keeps its conversations; without days they are kept for ever."""
+    policy = Policy(project=project, agent=agent, keep_days=keep_days, hold=hold)
+    forget.set_policy(context.store, policy)
+    return policy
+
+
+@operation(right=Right.ADMINISTER, route="DELETE /retention", audited=True)
+def retention_remove(context: Context, project: str, *, agent: Agent = "") -> None:
+    """Remove a retention policy."""
+    if not forget.remove_policy(context.store, project, agent):
+        raise NotFound(
+            f"no retention policy for {project}{f'/{agent}' if agent else ''}; `clew retention list` shows all"
+        )
+
+
+@operation(right=Right.SEE, route="GET /retention", within=True)
+def retention_list(context: Context) -> list[Policy]:
+    """List the retention policies."""
+    found = forget.policies(context.store)
+    return [one for one in found if context.caller.rule(Right.SEE, Target(project=one.project)).allowed]
+
+
+@operation(right=Right.ADMINISTER, route="POST /retention/apply", audited=True)
+def retention_apply(context: Context) -> list[Pruned]:
+    """Prune the conversations whose time is over; knowledge stays, and so does what a fork still reads."""
+    pruned = forget.apply_policies(context.store, actor=context.principal)
+    context.store.collect_blobs()
+    if any(one.events for one in pruned):
+        context.views.purge()
+    return pruned
+
+
+@operation(right=Right.ADMINISTER, route="DELETE /sessions/{session}", audited=True)
+def erase(context: Context, session: Session, *, with_forks: bool = False, reason: str = "") -> list[Erased]:
+    """Erase a session's content for good; the record that it existed and was erased stays."""
+    # A fork of somebody else's is theirs, and its id nobody's business who may not see it.
+    forks = forget.descendants(context.store.whole, session)[1:]
+    seen = [one.id for one in forks if context.caller.rule(Right.SEE, target_of(one)).allowed]
+    if forks and not with_forks:
+        raise HasForks(
+            f"{len(forks)} other session(s) read events of {session.id} ({', '.join(seen[:5]) or 'none of yours'}); "
+            "erase them too with --with-forks, or one by one first",
+            session=session.id,
+            forks=seen,
+        )
+    for one in forks:
+        permit(context, Right.ADMINISTER, one)
+    # To overwrite free space keeps everybody waiting: on a server that is for whoever runs it.
+    scrub = not context.outward or context.caller.rule(Right.ADMINISTER, Target()).allowed
+    erased = forget.erase(
+        context.store.whole, session, actor=context.principal, with_forks=with_forks, reason=reason, scrub=scrub
+    )
+    forget_look(context.home)
+    if not scrub:
+        context.views.catch_up()
+        return erased
+    beyond = context.views.purge()
+    return [msgspec.structs.replace(one, beyond_reach=_both(one.beyond_reach, beyond)) for one in erased]
+
+
+def _both(one: list[str], other: list[str]) -> list[str]:
+    return one + [place for place in other if place not in one]

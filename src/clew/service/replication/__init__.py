@@ -1,0 +1,1 @@
+"""What two stores tell each other of a session."""

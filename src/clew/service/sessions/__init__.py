@@ -1,0 +1,1 @@
+"""Operations on sessions: their lifecycle, events, forks and leases."""

@@ -1,0 +1,54 @@
+"""Turns: append what happened, read it back, follow it live."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import msgspec
+
+from clew.model import codec
+from clew.model.access import Right
+from clew.model.errors import InvalidInput
+from clew.model.events import Draft, Event
+from clew.model.session import Session
+from clew.service.find.filters import project_key
+from clew.service.kernel.context import Context
+from clew.service.kernel.registry import operation
+from clew.service.privacy.mask_on_write import masked_if_required
+from clew.store.log.plan import Appended
+
+Seq = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
+Limit = Annotated[int, msgspec.Meta(ge=1, le=100_000)]
+
+
+@operation(right=Right.APPEND, route="POST /sessions/{session}/events")
+def append(
+    context: Context, session: Session, *, drafts: list[Any], expect: Seq | None = None, lease: int | None = None
+) -> Appended:
+    """Append drafts to a session, all or none; returns once they are durable."""
+    found = masked_if_required(context, session.project, [_draft(value) for value in drafts])
+    return context.store.append(session, found, actor=context.principal, expect=expect, lease=lease)
+
+
+@operation(right=Right.READ, route="GET /sessions/{session}/events")
+def events(
+    context: Context, session: Session, *, after: Seq = 0, upto: Seq | None = None, limit: Limit = 100_000
+) -> list[Event]:
+    """Read a session's events in order, through all its ancestors."""
+    return context.store.read(session, after=after, upto=upto, limit=limit)
+
+
+@operation(right=Right.READ, route="GET /events", within=True)
+def tail(context: Context, *, after: Seq = 0, project: str = "", limit: Limit = 1000) -> list[Event]:
+    """Read the events of all sessions in the order they became visible."""
+    if project:
+        project_key(context, project, Right.READ)
+    return context.store.tail(after=after, project=project, limit=limit, reach=context.reach(Right.READ))
+
+
+def _draft(value: Any) -> Draft:
+    if not isinstance(value, Draft | str | bytes | Mapping):
+        raise InvalidInput(f"a draft is a JSON object, not {type(value).__name__}")
+    found = value if isinstance(value, Draft) else codec.draft(value)
+    if found.body.reserved:
+        raise InvalidInput(codec.reserved(found.body.kind))
+    return found

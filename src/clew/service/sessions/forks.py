@@ -1,0 +1,95 @@
+"""Forks: a child that shares history, and what became of two of them."""
+
+from typing import Annotated
+
+import msgspec
+
+from clew.model import knowledge
+from clew.model.access import Right
+from clew.model.events import CallMade, Event
+from clew.model.lineage import parting
+from clew.model.session import Session
+from clew.model.working_set import working_set
+from clew.service.kernel.call import permit
+from clew.service.kernel.context import Context
+from clew.service.kernel.registry import operation
+from clew.service.privacy.mask_on_write import text_masked_if_required
+from clew.service.sessions.lifecycle import SessionInfo, info
+
+
+class Side(msgspec.Struct, frozen=True, kw_only=True):
+    """What one of two sessions has that the other has not."""
+
+    session: str
+    events: list[Event]
+    facts: list[str]
+    decisions: list[str]
+    scratch: dict[str, msgspec.Raw]
+    files: list[str]
+
+
+class Difference(msgspec.Struct, frozen=True, kw_only=True):
+    """Where two sessions part, and what each has since."""
+
+    shared: int
+    left: Side
+    right: Side
+
+
+@operation(right=Right.FORK, route="POST /sessions/{session}/forks")
+def fork(
+    context: Context,
+    session: Session,
+    *,
+    at: Annotated[int, msgspec.Meta(ge=1, description="The last event to share. [default: the last there is]")]
+    | None = None,
+    title: Annotated[str, msgspec.Meta(description="[default: that of its parent]")] | None = None,
+) -> SessionInfo:
+    """Fork a session at an event (default: the last); the child shares everything up to it."""
+    # The child reads all that its parent says.
+    permit(context, Right.READ, session)
+    title = None if title is None else text_masked_if_required(context, session.project, title)
+    child = context.store.fork(session, at=at, title=title, actor=context.principal)
+    return info(context, child, context.store.head(child))
+
+
+@operation(right=Right.READ, route="GET /sessions/{left}/diff/{right}")
+def diff(context: Context, left: Session, right: Session) -> Difference:
+    """Compare two sessions: where they part and what differs since."""
+    store = context.store
+    heads = {one.id: store.head(one).head for one in (left, right)}
+    lines = [
+        [msgspec.structs.replace(part, last=min(part.last, heads[one.id])) for part in store.lineage(one)]
+        for one in (left, right)
+    ]
+    shared = parting(*lines)
+    sides = [_side(context, one, shared) for one in (left, right)]
+    return Difference(shared=shared, left=_without(*sides), right=_without(*reversed(sides)))
+
+
+def _side(context: Context, session: Session, shared: int) -> Side:
+    events = context.store.read(session, after=shared)
+    known = knowledge.fold(context.store.read_kinds(session, knowledge.KINDS))
+    return Side(
+        session=session.id,
+        events=events,
+        facts=[fact.text for fact in known.facts.values()],
+        decisions=[decision.choice for decision in known.decisions.values()],
+        scratch=known.scratch,
+        files=[touched.what for touched in working_set(event for event in events if isinstance(event.body, CallMade))],
+    )
+
+
+def _without(one: Side, other: Side) -> Side:
+    facts, decisions = set(other.facts), set(other.decisions)
+    return msgspec.structs.replace(
+        one,
+        facts=[fact for fact in one.facts if fact not in facts],
+        decisions=[choice for choice in one.decisions if choice not in decisions],
+        scratch={
+            name: value
+            for name, value in one.scratch.items()
+            if bytes(value) != bytes(other.scratch.get(name, msgspec.Raw(b"")))
+        },
+        files=sorted(set(one.files) - set(other.files)),
+    )

@@ -1,0 +1,37 @@
+"""Subagents: sessions that a call in another one began. Each names the other as their runtime calls it."""
+
+from clew.model.access import Right
+from clew.model.errors import NotFound
+from clew.model.session import Session
+from clew.service.kernel.context import Context
+from clew.store.native_files import native_files
+from clew.views.contract import origin_of, storable
+
+MOST = 1000
+
+
+def caller(context: Context, session: Session) -> str:
+    """The session that a subagent was called in, or its native id when that was not captured or is out of reach."""
+    origin = origin_of(session.metadata)
+    if not origin.parent:
+        return ""
+    for one in native_files.claimants(context.store, origin.runtime, origin.parent):
+        if one.session == session.id or one.erased:
+            continue
+        try:
+            return context.store.session(one.session, context.reach(None)).id
+        except NotFound:
+            continue
+    return origin.parent
+
+
+def subagents(context: Context, session: Session) -> list[str]:
+    """The subagents that were called in a session and are in reach, in the order in which they were captured."""
+    origin = origin_of(session.metadata)
+    if not origin.native:
+        return []
+    context.views.catch_up()
+    wanted = {"native": storable(origin.native), "runtime": storable(origin.runtime), "limit": MOST}
+    with context.views.read() as tx:
+        rows = tx.run("listing_called_by", **wanted, **context.reach(Right.SEE))
+    return [row[0] for row in rows if row[0] != session.id]

@@ -1,0 +1,187 @@
+"""The audit tree and its checkpoints as rows: one leaf for each session that got events, then one for the checkpoint.
+
+A checkpoint is made of what the log holds up to a position, so it is read without any lock, and written in one short
+transaction that fails if another process was first: the numbers of leaves are a primary key, and a tree cannot fork.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+import msgspec
+
+from clew.model import merkle
+from clew.model.checkpoint import Checkpoint, CheckpointLeaf, HeadLeaf, leaf_from, statement
+from clew.model.errors import Conflict, Damaged, InvalidInput, NotFound
+from clew.store.database.contract import Row, Transaction
+from clew.store.log.log import EVERYTHING, PAGE, Store
+
+
+class Signed(msgspec.Struct, frozen=True):
+    """A checkpoint as it is stored, in the order of its row: the note is what was signed."""
+
+    number: int
+    size: int
+    note: str
+    signer: str
+
+
+class Signer(Protocol):
+    """What makes a note of a text."""
+
+    @property
+    def origin(self) -> str: ...
+
+    @property
+    def key(self) -> str:
+        """The public key."""
+        ...
+
+    def sign(self, text: str) -> str: ...
+
+
+class Proof(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a session stood, as a leaf of the tree, and the hashes that lead from it to the root."""
+
+    number: int
+    statement: str
+    hashes: list[bytes]
+
+
+def make(
+    store: Store, signer: Callable[[Signed | None], Signer], *, even_if_nothing_is_new: bool = False
+) -> Signed | None:
+    """Make a checkpoint of what is new since the last one; None when nothing is. `signer` tells who may follow it."""
+    while True:
+        with store.database.read() as tx:
+            last = newest_in(tx)
+            reached = said(tx, last).position if last else 0
+            end = int(tx.run("end_position")[0][0])
+            heads = tx.run("heads_between", after=reached, upto=end)
+            if not heads and not even_if_nothing_is_new:
+                return None
+            edge = merkle.edge(last.size if last else 0, _nodes(tx))
+            at = int(tx.run("now")[0][0])
+        number = last.number + 1 if last else 1
+        rows = [_leaf(edge, _head(row)) for row in heads]
+        rows.append(_leaf(edge, CheckpointLeaf(number=number, position=end, at=at)))
+        who = signer(last)
+        made = Signed(number, edge.size, who.sign(str(Checkpoint(who.origin, edge.size, edge.root()))), who.key)
+        try:
+            with store.database.write() as tx:
+                tx.many("leaf_add", rows)
+                tx.run("checkpoint_add", **msgspec.structs.asdict(made))
+            return made
+        except Conflict:
+            # Another process was first, and what it left out is tried again; if none was, the rows are not ours.
+            with store.database.read() as tx:
+                if newest_in(tx) == last:
+                    raise Damaged(
+                        f"the audit tree has leaves beyond its last checkpoint ({last.size if last else 0} leaves), "
+                        "which clew never writes; run `clew audit verify`"
+                    ) from None
+
+
+def _head(row: Row) -> HeadLeaf:
+    session, project, opened_at, control, seq, digest = row
+    return HeadLeaf(
+        session=session, project=project, opened_at=opened_at, control=bool(control), seq=seq, digest=digest.hex()
+    )
+
+
+def _leaf(edge: merkle.Edge, leaf: HeadLeaf | CheckpointLeaf) -> dict[str, object]:
+    number, text = edge.size, statement(leaf)
+    return {
+        "number": number,
+        "session": leaf.session if isinstance(leaf, HeadLeaf) else "",
+        "statement": text,
+        "hashes": edge.add(merkle.leaf_hash(text.encode())),
+    }
+
+
+# Reading --------------------------------------------------------------------------------------------------------------
+
+
+def newest(store: Store) -> Signed | None:
+    with store.database.read() as tx:
+        return newest_in(tx)
+
+
+def newest_in(tx: Transaction) -> Signed | None:
+    rows = tx.run("checkpoint_newest")
+    return Signed(*rows[0]) if rows else None
+
+
+def checkpoint(store: Store, number: int) -> Signed:
+    with store.database.read() as tx:
+        rows = tx.run("checkpoint_read", number=number)
+    if not rows:
+        raise NotFound(f"no checkpoint {number}; `clew audit checkpoints` lists what there is", checkpoint=number)
+    return Signed(*rows[0])
+
+
+def checkpoints(store: Store, *, before: int, limit: int) -> list[tuple[Signed, CheckpointLeaf]]:
+    """Checkpoints, newest first, each with what its last leaf says."""
+    with store.database.read() as tx:
+        found = [Signed(*row) for row in tx.run("checkpoints_before", before=before, limit=limit)]
+        return [(one, said(tx, one)) for one in found]
+
+
+def all_checkpoints(store: Store) -> Iterator[list[Row]]:
+    """Every row, oldest first, a page at a time."""
+    return _pages(store, "checkpoints")
+
+
+def all_leaves(store: Store, *, size: int) -> Iterator[list[Row]]:
+    """The rows of a tree's leaves in order, a page at a time."""
+    return _pages(store, "leaves", size=size)
+
+
+def said(tx: Transaction, one: Signed) -> CheckpointLeaf:
+    """What the tree says about a checkpoint."""
+    rows = tx.run("leaf_read", number=one.size - 1)
+    try:
+        leaf = leaf_from(rows[0][0]) if rows else None
+    except InvalidInput:
+        leaf = None
+    if not isinstance(leaf, CheckpointLeaf):
+        raise Damaged(f"checkpoint {one.number} has no leaf that says so; run `clew audit verify`")
+    return leaf
+
+
+def inclusion(store: Store, session: str, size: int) -> Proof | None:
+    """The proof of where a session stood last in a tree of this size; None when it is not in it."""
+    with store.database.read() as tx:
+        rows = tx.run("leaf_of", session=session, size=size)
+        if not rows:
+            return None
+        number, text = rows[0]
+        return Proof(number=number, statement=text, hashes=merkle.inclusion(number, size, _nodes(tx)))
+
+
+def consistency(store: Store, old: int, new: int) -> list[bytes]:
+    """The proof that a tree of one size begins with that of another."""
+    with store.database.read() as tx:
+        return merkle.consistency(old, new, _nodes(tx))
+
+
+def _nodes(tx: Transaction) -> merkle.Node:
+    def node(level: int, index: int) -> bytes:
+        number, start = merkle.place(level, index)
+        rows = tx.run("leaf_read", number=number)
+        found = bytes(rows[0][1])[start : start + merkle.HASH] if rows else b""
+        if len(found) != merkle.HASH:
+            raise Damaged(f"leaf {number} of the audit tree is missing or damaged; run `clew audit verify`")
+        return found
+
+    return node
+
+
+def _pages(store: Store, statement: str, **parameters: int) -> Iterator[list[Row]]:
+    after = -EVERYTHING  # A row that somebody put before the first is found, too.
+    while True:
+        with store.database.read() as tx:
+            rows = tx.run(statement, after=after, limit=PAGE, **parameters)
+        yield rows
+        if len(rows) < PAGE:
+            return
+        after = rows[-1][0]

@@ -1,0 +1,1 @@
+"""SQLite and PostgreSQL behind one contract; private to the store."""

@@ -1,0 +1,428 @@
+"""PostgreSQL through psycopg 3. The only import of psycopg.
+
+One writing connection per process carries the shared commits; readers take a connection each and give it back.
+"""
+
+import select
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from typing import Any, cast
+from weakref import WeakKeyDictionary
+
+import msgspec
+import psycopg
+from psycopg import errors, sql
+from psycopg.conninfo import conninfo_to_dict
+
+from clew.model.errors import Busy, ClewError, Conflict, Damaged, DiskFull, InvalidInput, StoreError, Unavailable
+from clew.store.database.contract import EVENT, MOVE, Database, Parameters, Row, Statement
+from clew.store.database.statements import optional_queries, queries
+
+CONNECT_SECONDS = 10
+IDLE_MS = 5000
+SCHEMA_LOCK = 0x636C6577
+WALL = """
+SELECT current_user, (SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user),
+    (SELECT bool_and(relrowsecurity AND relforcerowsecurity) FROM pg_class
+     WHERE oid IN (to_regclass('session'), to_regclass('head'), to_regclass('event'), to_regclass('original')))
+"""
+# What is left of removed rows is in these, by the package whose tables they are.
+TABLES = {
+    "clew.store.database": ("event", "session", "head", "blob", "original", "segment"),
+    "clew.views": ("view", "listing", "touched", "spending", "passage", "speaking"),
+}
+
+
+class Postgres:
+    """A log in a PostgreSQL database."""
+
+    dialect = "pg"
+    remote = True
+
+    def __init__(self, url: str, *, package: str = "clew.store.database", ledger: str = "clew_schema") -> None:
+        self._url = url
+        self._package = package
+        self._ledger = ledger
+        self._parameters = _parsed(url)
+        self.place = _place(self._parameters)
+        self._lock = threading.Lock()
+        self._readers: list[psycopg.Connection] = []
+        self._closed = False
+        self._listener: psycopg.Connection | None = None
+        self._hearing = threading.Condition()
+        self._is_listening = False
+        self._heard = 0
+        self._beside: set[Postgres] = set()
+        self._forget: Callable[[Postgres], None] = lambda one: None
+        # What each reader was told to see, if it is not everything.
+        self._walls: WeakKeyDictionary[psycopg.Connection, str] = WeakKeyDictionary()
+        self._writer = self._open()
+        # For appends alone: a new cursor would look up again how each value is sent, which costs more than sending it.
+        self._appender = self._writer.cursor(binary=True)
+
+    # Connections ------------------------------------------------------------------------------------------------------
+
+    def _open(self) -> psycopg.Connection:
+        if self._closed:
+            # Not Unavailable, which whoever appends would wait for.
+            raise StoreError(f"the store at {self.place} was closed by this program; open it again")
+        with self._translating():
+            connection = psycopg.connect(
+                **{"connect_timeout": CONNECT_SECONDS, "application_name": "clew", **self._parameters},
+                autocommit=True,
+                prepare_threshold=1,
+            )
+        try:
+            # An acknowledged event is on disk, whatever the server's default says.
+            connection.execute("SET synchronous_commit = on")
+            # A process that is stopped in a transaction must not keep the others waiting for as long as it likes.
+            connection.execute(f"SET idle_in_transaction_session_timeout = {IDLE_MS:d}")
+            # Every statement has an index for what it looks up; a plan made while a table is small must not outlive it.
+            connection.execute("SET plan_cache_mode = force_generic_plan")
+            connection.execute("SET enable_seqscan = off")
+            # A statement here takes a millisecond; compiling it takes a hundred, which that last setting would ask for.
+            connection.execute("SET jit = off")
+            # Without this a connection sees no session at all.
+            connection.execute("SET clew.reach = '*'")
+            [(now,)] = connection.execute(queries("pg")["now"].encode()).fetchall()
+            self._clock = (int(now), time.monotonic())
+            return connection
+        except BaseException as error:
+            connection.close()
+            if isinstance(error, psycopg.Error):
+                raise self._translated(error) from error
+            raise
+
+    @contextmanager
+    def read(self, wall: str = "*") -> Iterator["_Transaction"]:
+        connection = self._reader()
+        try:
+            if self._walls.get(connection, "*") != wall:
+                # Before anybody reads over it, and in case this fails not given back.
+                with self._translating():
+                    connection.execute("SELECT set_config('clew.reach', %s, FALSE)", [wall])
+                self._walls[connection] = wall
+            yield _Transaction(connection, self)
+        except psycopg.Error:
+            connection.close()
+            raise
+        finally:
+            if not connection.closed:
+                self._readers.append(connection)
+                self._close_readers_if_closed()
+
+    def _close_readers_if_closed(self) -> None:
+        """Whoever was still reading when the store was closed is the last who can."""
+        while self._closed and self._readers:
+            with suppress(IndexError):
+                self._readers.pop().close()
+
+    def _reader(self) -> psycopg.Connection:
+        while self._readers:
+            with suppress(IndexError):  # Another thread took the last one.
+                connection = self._readers.pop()
+                if _usable(connection):
+                    return connection
+                connection.close()
+        return self._open()
+
+    def _usable_writer(self) -> psycopg.Connection:
+        if not _usable(self._writer):
+            self._writer.close()
+            self._writer = self._open()
+        return self._writer
+
+    @contextmanager
+    def write(self) -> Iterator["_Transaction"]:
+        with self._lock:
+            writer = self._usable_writer()
+            committing = False
+            try:
+                # No pipeline: in one the server does not count a stopped process as idle, and keeps its locks for ever.
+                writer.execute("BEGIN")
+                yield _Transaction(writer, self)
+                committing = True
+                writer.execute("COMMIT")
+            except BaseException as error:
+                self._undo()
+                if isinstance(error, psycopg.Error):
+                    raise self._translated(error, ambiguous=committing) from error
+                raise
+
+    def _undo(self) -> None:
+        try:
+            self._writer.execute("ROLLBACK")
+        except psycopg.Error:
+            self._writer.close()
+
+    def append(self, moves: Sequence[Row], events: Sequence[Row]) -> set[int]:
+        with self._lock:
+            writer = self._usable_writer()
+            if self._appender.connection is not writer:
+                self._appender = writer.cursor(binary=True)
+            try:
+                return _append(self._appender, moves, events)
+            except errors.DeadlockDetected:
+                return set()  # Undone. Another process wrote the same sessions; the caller takes the locks in order.
+            except psycopg.Error as error:
+                raise self._translated(error, ambiguous=True) from error
+
+    def now(self) -> int:
+        then, read_at = self._clock
+        return then + round((time.monotonic() - read_at) * 1_000_000)
+
+    # Waiting ----------------------------------------------------------------------------------------------------------
+
+    def heard(self) -> int:
+        return self._heard
+
+    def wait(self, timeout: float, since: int) -> None:
+        # One thread listens for all: whatever it hears may be meant for another, so every end of it wakes them.
+        with self._hearing:
+            if self._heard != since:
+                return
+            if self._is_listening:
+                self._hearing.wait(timeout)
+                return
+            self._is_listening = True
+        try:
+            self._listen(timeout)
+        finally:
+            with self._hearing:
+                self._is_listening = False
+                self._heard += 1
+                self._hearing.notify_all()
+
+    def _listen(self, timeout: float) -> None:
+        with self._translating():
+            if self._listener is None or self._listener.closed:
+                self._listener = self._open()
+                self._listener.execute("LISTEN clew")
+                if self._closed:
+                    self._listener.close()
+                return  # What was committed before LISTEN took hold is found by the caller's next look.
+            for _ in self._listener.notifies(timeout=timeout, stop_after=1):
+                pass
+
+    # What is derived from the log -------------------------------------------------------------------------------------
+
+    def beside(self, package: str, ledger: str, *, fresh: bool = False) -> "Postgres":
+        # The same database, over connections of its own: whoever writes there never keeps the log waiting.
+        made = Postgres(self._url, package=package, ledger=ledger)
+        # Held on to, so that closing the log closes what nobody closed before.
+        self._beside.add(made)
+        made._forget = self._beside.discard
+        if fresh and made.schema_version():
+            with made._translating(), made._writer.transaction():
+                for table in (*TABLES[package], ledger):
+                    made._writer.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(sql.Identifier(table)))
+        return made
+
+    def behind(self, wall: str) -> Database:
+        return self if wall == "*" else cast(Database, _Walled(self, wall))
+
+    def wall(self) -> str:
+        with self.read() as tx, self._translating():
+            [(role, bypasses, stands)] = tx.connection.execute(WALL).fetchall()
+        if bypasses:
+            return f"the role {role} bypasses row level security"
+        return "" if stands else "row level security is switched off on some tables"
+
+    def is_gone(self) -> bool:
+        return False
+
+    # Schema and care --------------------------------------------------------------------------------------------------
+
+    def define(self, text: str, version: int) -> None:
+        with self._lock, self._translating(), self._writer.transaction():
+            self._writer.execute("SELECT pg_advisory_xact_lock(%s)", [SCHEMA_LOCK])
+            if self._version(self._writer) < version:
+                self._writer.execute(text.encode())
+
+    def schema_version(self) -> int:
+        with self.read() as tx, self._translating():
+            return self._version(tx.connection)
+
+    def _version(self, connection: psycopg.Connection) -> int:
+        if connection.execute("SELECT to_regclass(%s)", [self._ledger]).fetchone() == (None,):
+            return 0
+        ledger = sql.Identifier(self._ledger)
+        row = connection.execute(sql.SQL("SELECT coalesce(max(version), 0) FROM {}").format(ledger)).fetchone()
+        return int(row[0]) if row else 0
+
+    @contextmanager
+    def _translating(self) -> Iterator[None]:
+        try:
+            yield
+        except psycopg.Error as error:
+            raise self._translated(error) from error
+
+    def scrub(self) -> list[str]:
+        with self._lock, self._translating():
+            for table in TABLES[self._package]:
+                self._writer.execute(sql.SQL("VACUUM FULL {}").format(sql.Identifier(table)))
+        return [
+            "the server's write-ahead log: it keeps old segments until it recycles them; see docs/erasure.md",
+            "replicas and backups of the server",
+        ]
+
+    def check(self) -> list[str]:
+        problems = []
+        with self.read() as tx:
+            for table in TABLES[self._package]:
+                try:
+                    tx.connection.execute(sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(table)))
+                except psycopg.Error as error:
+                    problems.append(f"{table}: {str(error).strip()}")
+        return problems
+
+    def describe(self) -> dict[str, str]:
+        with self.read() as tx:
+            version = tx.connection.info.server_version
+        return {
+            "database": "PostgreSQL",
+            "version": f"{version // 10000}.{version % 10000}",
+            "driver": f"psycopg {psycopg.__version__}",
+            "place": self.place,
+        }
+
+    def close(self) -> None:
+        self._forget(self)
+        for one in list(self._beside):
+            one.close()
+        with self._lock:
+            self._closed = True
+            self._close_readers_if_closed()
+            if self._listener is not None:
+                self._listener.close()
+            self._writer.close()
+
+    def _translated(self, error: psycopg.Error, *, ambiguous: bool = False) -> ClewError:
+        match error:
+            case errors.UniqueViolation():
+                return Conflict(f"this is in {self.place} already ({_first_line(error)}); nothing was written")
+            case errors.DiskFull():
+                return DiskFull(f"the disk of {self.place} is full; nothing of this was written; free some space there")
+            case errors.LockNotAvailable() | errors.QueryCanceled() | errors.DeadlockDetected():
+                return Busy(f"{self.place} did not get to it in time ({_first_line(error)}); try again")
+            case errors.DataCorrupted() | errors.IndexCorrupted():
+                return Damaged(f"{self.place} reports damaged data: {_first_line(error)}; restore from a backup")
+            case errors.ProgramLimitExceeded():
+                return StoreError(f"PostgreSQL at {self.place} takes nothing that large: {_first_line(error)}")
+            case psycopg.OperationalError() | psycopg.InterfaceError():
+                outcome = (
+                    "; the connection was lost during the commit, so the outcome is unknown: append again with the "
+                    "same sources, what is already there is stored once"
+                    if ambiguous
+                    else ""
+                )
+                return Unavailable(
+                    f"cannot reach PostgreSQL at {self.place} ({_first_line(error)}); check that the server runs and "
+                    f"that CLEW_STORE names it{outcome}",
+                    ambiguous=ambiguous,
+                )
+            case _:
+                return StoreError(f"PostgreSQL at {self.place} could not carry this out: {_first_line(error)}")
+
+
+class _Walled:
+    """A database whose reads see only some projects. Everything else is the database's own."""
+
+    def __init__(self, database: Postgres, wall: str) -> None:
+        self._database = database
+        self._wall = wall
+
+    def read(self) -> AbstractContextManager["_Transaction"]:
+        return self._database.read(self._wall)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._database, name)
+
+
+class _Transaction:
+    __slots__ = ("_database", "_optional", "_queries", "connection")
+
+    def __init__(self, connection: psycopg.Connection, database: Postgres) -> None:
+        self.connection = connection
+        self._database = database
+        self._queries = queries("pg", database._package)
+        self._optional = optional_queries("pg", database._package)
+
+    def run(self, name: str, /, **parameters: Any) -> list[Row]:
+        return self.batch([(name, parameters)])[0]
+
+    def batch(self, statements: Sequence[Statement]) -> list[list[Row]]:
+        found = []
+        try:
+            for name, parameters in statements:
+                text = self._queries.get(name) or self._optional[name].given(parameters)
+                cursor = self.connection.cursor(binary=True).execute(text.encode(), parameters)
+                found.append(cursor.fetchall() if cursor.description else [])
+        except psycopg.Error as error:
+            raise self._database._translated(error) from error
+        return found
+
+    def many(self, name: str, rows: Sequence[Parameters]) -> None:
+        try:
+            self.connection.cursor(binary=True).executemany(self._queries[name].encode(), rows)
+        except psycopg.Error as error:
+            raise self._database._translated(error) from error
+
+    def append(self, moves: Sequence[Row], events: Sequence[Row]) -> set[int]:
+        try:
+            return _append(self.connection.cursor(binary=True), moves, events)
+        except psycopg.Error as error:
+            raise self._database._translated(error) from error
+
+
+def _append(cursor: psycopg.Cursor, moves: Sequence[Row], events: Sequence[Row]) -> set[int]:
+    if len(events) == len(moves) == 1:
+        to = zip(_MOVE_ONE, moves[0], strict=True)
+        cursor.execute(_APPEND_ONE, {**dict(zip(EVENT, events[0], strict=True)), **dict(to)})
+    else:
+        count = len(events)
+        behind = range(count - 1, -1, -1)
+        numbered = [(*event, number) for event, number in zip(events, behind, strict=True)]
+        values = {"moves": _json(MOVE, moves), "events": _json((*EVENT, "behind"), numbered), "count": count}
+        cursor.execute(_APPEND, values)
+    return {row[0] for row in cursor.fetchall()}
+
+
+_APPEND = queries("pg")["append"].encode()
+_APPEND_ONE = queries("pg")["append_one"].encode()
+_MOVE_ONE = tuple(f"to_{name}" for name in MOVE)
+
+
+def _json(columns: tuple[str, ...], rows: Sequence[Row]) -> str:
+    return msgspec.json.encode([dict(zip(columns, row, strict=True)) for row in rows]).decode()
+
+
+def _usable(connection: psycopg.Connection) -> bool:
+    """Whether nothing speaks against it: an idle connection has something to say only when the server ended it."""
+    return not connection.closed and not select.select([connection.fileno()], [], [], 0)[0]
+
+
+def _first_line(error: psycopg.Error) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def _parsed(url: str) -> dict[str, Any]:
+    """The URL taken apart. One that cannot be is not repeated: any piece of it could be the password."""
+    try:
+        parameters = conninfo_to_dict(url)
+    except (psycopg.Error, UnicodeError, ValueError):
+        parameters = {"port": "none"}
+    if not str(parameters.get("port") or 0).replace(",", "").isdigit():
+        raise InvalidInput(
+            "the PostgreSQL URL cannot be taken apart; expected postgresql://user:password@host:port/name, with any "
+            "of : / ? # [ ] @ % in the password written as %3A %2F %3F %23 %5B %5D %40 %25"
+        )
+    return parameters
+
+
+def _place(parameters: dict[str, Any]) -> str:
+    """Where the database is, without who and how."""
+    port = f":{parameters['port']}" if parameters.get("port") else ""
+    return f"postgresql://{parameters.get('host') or 'local socket'}{port}/{parameters.get('dbname') or ''}"

@@ -1,0 +1,420 @@
+"""SQLite through apsw: WAL, synchronous=FULL, one writing connection per process. The only import of apsw.
+
+apsw ships its own SQLite. From 3.51.3 on it is free of the WAL-reset race that several writing processes can meet, and
+older libraries are refused. `mmap_size` is never set, and one file is never opened with two libraries.
+"""
+
+import os
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from weakref import WeakSet
+
+import apsw
+
+from clew.model.errors import Busy, ClewError, Conflict, Damaged, DiskFull, StoreError, Unavailable
+from clew.store.database.contract import EVENT, Parameters, Row, Statement
+from clew.store.database.statements import optional_queries, queries
+from clew.store.durable_folders import make_private, sync
+
+SAFE_VERSION = 3_051_003
+BUSY_SECONDS = 60.0
+POLL_SECONDS = 0.02
+# The shared-memory file could not grow; SQLite calls that an I/O error.
+NO_ROOM = (apsw.SQLITE_IOERR_SHMSIZE, apsw.SQLITE_IOERR_SHMMAP)
+# Every statement is our own, so this is said of tables that are not as we made them.
+NOT_AS_MADE = ("no such table", "no such column", "vtable constructor failed", "invalid fts5 file format")
+UNIQUE = (apsw.SQLITE_CONSTRAINT_UNIQUE, apsw.SQLITE_CONSTRAINT_PRIMARYKEY)
+SESSION = EVENT.index("session")
+
+
+class SQLite:
+    """A log in one file."""
+
+    dialect = "lite"
+    remote = False
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        synchronous: str = "FULL",
+        package: str = "clew.store.database",
+        ledger: str = "clew_schema",
+    ) -> None:
+        if apsw.SQLITE_VERSION_NUMBER < SAFE_VERSION:
+            raise StoreError(
+                f"SQLite {apsw.sqlite_lib_version()} can corrupt a database that several programs write; "
+                "3.51.3 or newer is needed: upgrade apsw (`pip install -U apsw`)"
+            )
+        self.path = path
+        self._synchronous = synchronous
+        self._package = package
+        self._ledger = ledger
+        self._lock = threading.Lock()
+        self._readers: list[_Transaction] = []
+        self._commits = threading.Condition()
+        self._waiting = 0
+        self._writing = _Writing(self)
+        self._distrusted = False
+        self._beside: WeakSet[SQLite] = WeakSet()
+        self._refuse_others()
+        self._writer = _Transaction(self._open(), self)
+        self._file = self._found()
+
+    # Connections ------------------------------------------------------------------------------------------------------
+
+    def _refuse_others(self) -> None:
+        """Leave the database of another program alone, before anything of it is changed."""
+        if not self.path.is_file() or not self.path.stat().st_size:
+            return
+        try:
+            connection = apsw.Connection(str(self.path), flags=apsw.SQLITE_OPEN_READWRITE)
+            connection.set_busy_handler(_Patience())
+            names = {row[0] for row in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+            connection.close()
+        except apsw.Error as error:
+            raise self._translated(error) from error
+        if names and self._ledger not in names:
+            raise Damaged(
+                f"{self.path} is a database of another program (it has tables such as {min(names)!r}), not a clew "
+                "database; it was left alone: name another file, or move this one away"
+            )
+
+    def _open(self) -> apsw.Connection:
+        try:
+            new = not self.path.exists() or not self.path.stat().st_size
+            if new:
+                make_private(self.path.parent)
+                os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
+            connection = apsw.Connection(str(self.path), flags=apsw.SQLITE_OPEN_READWRITE)
+            connection.set_busy_handler(_Patience())
+            # Rows are about as long as half a page of 4 KiB, the default, which would leave a fifth of it empty.
+            connection.execute("PRAGMA page_size=8192")
+            mode = _in_wal_mode(connection)
+            if mode != "wal":
+                # SQLite hides that the first page of a new file could not be written.
+                connection.close()
+                raise self._no_room() if new else Unavailable(f"{self.path} cannot be put into WAL mode (it is {mode})")
+            connection.execute(f"PRAGMA synchronous={self._synchronous}")
+            connection.execute("PRAGMA secure_delete=ON")
+            # A plan never depends on the values it is given. Without this SQLite compares them with the conditions of
+            # partial indexes, and compiles a join anew for each execution, which takes ten times as long as running it.
+            connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
+            if new:
+                sync(self.path.parent)
+            return connection
+        except apsw.Error as error:
+            raise self._translated(error) from error
+        except OSError as error:
+            raise Unavailable(
+                f"cannot open {self.path}: {error.strerror}; check the path and its permissions"
+            ) from error
+
+    @contextmanager
+    def read(self) -> Iterator["_Transaction"]:
+        # One connection per concurrent reader, reused; pop and append are atomic.
+        try:
+            reader = self._readers.pop()
+        except IndexError:
+            reader = _Transaction(self._open(), self)
+        try:
+            yield reader
+        finally:
+            self._readers.append(reader)
+
+    def write(self) -> "_Writing":
+        return self._writing
+
+    def _begin(self) -> "_Transaction":
+        self._lock.acquire()
+        try:
+            if self._distrusted:
+                # Here and not where it failed: whatever stood in the way may be gone by now.
+                self._writer.connection.close(True)
+                self._writer = _Transaction(self._open(), self)
+                self._distrusted = False
+            self._writer.execute("BEGIN IMMEDIATE")
+        except BaseException as error:
+            self._lock.release()
+            if isinstance(error, apsw.Error):
+                raise self._translated(error) from error
+            raise
+        return self._writer
+
+    def _end(self, error: BaseException | None) -> None:
+        """Commit, or undo for the error that the block raised."""
+        try:
+            if error is None:
+                try:
+                    self._writer.execute("COMMIT")
+                except BaseException as failed:
+                    self._undo(failed)
+                    if isinstance(failed, apsw.Error):
+                        raise self._translated(failed) from failed
+                    raise
+            else:
+                self._undo(error)
+        finally:
+            self._lock.release()
+        if self._waiting:
+            with self._commits:
+                self._commits.notify_all()
+
+    def append(self, moves: Sequence[Row], events: Sequence[Row]) -> set[int]:
+        with self.write() as tx:
+            return tx.append(moves, events)
+
+    def _undo(self, error: BaseException) -> None:
+        # After a failed fsync nothing the connection holds in memory can be trusted: the next writer starts from the
+        # file again. A failed commit of which nothing is left to roll back is no better.
+        cause = error.__cause__ or error
+        self._distrusted = isinstance(cause, apsw.IOError | apsw.CantOpenError)
+        try:
+            if self._writer.connection.in_transaction:
+                self._writer.execute("ROLLBACK")
+            else:
+                self._distrusted = True
+        except apsw.Error as failed:
+            error.add_note(f"and the rollback failed: {failed}")
+            self._distrusted = True
+
+    def now(self) -> int:
+        return time.time_ns() // 1_000_000 * 1000
+
+    # Waiting ----------------------------------------------------------------------------------------------------------
+
+    def heard(self) -> int:
+        return 0
+
+    def wait(self, timeout: float, since: int) -> None:
+        # Commits of this process wake at once; those of others, or just missed, are found by the caller's next look.
+        with self._commits:
+            self._waiting += 1
+            self._commits.wait(min(timeout, POLL_SECONDS))
+            self._waiting -= 1
+
+    # What is derived from the log -------------------------------------------------------------------------------------
+
+    def beside(self, package: str, ledger: str, *, fresh: bool = False) -> "SQLite":
+        # A file of its own: whoever writes there never keeps the log waiting, and it can be thrown away. After a power
+        # loss it may be a little behind, and catches up.
+        path = self.path.with_name(f"{self.path.stem}-views{self.path.suffix}")
+        if fresh:
+            for suffix in ("", "-wal", "-shm"):
+                Path(f"{path}{suffix}").unlink(missing_ok=True)
+        made = SQLite(path, synchronous="NORMAL", package=package, ledger=ledger)
+        self._beside.add(made)
+        return made
+
+    def behind(self, wall: str) -> "SQLite":
+        return self  # Whoever can open the file can read all of it.
+
+    def wall(self) -> str:
+        return ""
+
+    def is_gone(self) -> bool:
+        return self._found() != self._file
+
+    def _found(self) -> tuple[int, int] | None:
+        try:
+            found = self.path.stat()
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
+
+    # Schema and care --------------------------------------------------------------------------------------------------
+
+    def define(self, text: str, version: int) -> None:
+        with self.write() as tx:
+            if self._version(tx.connection) < version:
+                try:
+                    tx.connection.execute(text)
+                except apsw.Error as error:
+                    raise self._translated(error) from error
+
+    def schema_version(self) -> int:
+        with self.read() as tx:
+            return self._version(tx.connection)
+
+    def _version(self, connection: apsw.Connection) -> int:
+        try:
+            found = connection.execute("SELECT 1 FROM sqlite_schema WHERE name = ?", [self._ledger]).fetchall()
+            if not found:
+                return 0
+            [(version,)] = connection.execute(f"SELECT coalesce(max(version), 0) FROM {self._ledger}").fetchall()  # noqa: S608
+            return version if isinstance(version, int) else 0
+        except apsw.Error as error:
+            raise self._translated(error) from error
+
+    def scrub(self) -> list[str]:
+        with self._lock:
+            try:
+                while self._readers:
+                    self._readers.pop().connection.close()
+                self._writer.execute("VACUUM")
+                [(busy, _, _)] = self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            except apsw.Error as error:
+                raise self._translated(error) from error
+        return (
+            [f"{self.path}-wal: another program reads the log; run the command again when it is done"] if busy else []
+        )
+
+    def check(self) -> list[str]:
+        with self.read() as tx:
+            try:
+                found = [row[0] for row in tx.connection.execute("PRAGMA integrity_check")]
+            except apsw.Error as error:
+                return [str(error)]
+        return [line for line in found if line != "ok"]
+
+    def describe(self) -> dict[str, str]:
+        return {
+            "database": "SQLite",
+            "version": apsw.sqlite_lib_version(),
+            "driver": f"apsw {apsw.apsw_version()}",
+            "place": str(self.path),
+        }
+
+    def close(self) -> None:
+        for one in list(self._beside):
+            one.close()
+        with self._lock:
+            self._close()
+
+    def _close(self) -> None:
+        while self._readers:
+            self._readers.pop().connection.close(True)
+        self._writer.connection.close(True)
+
+    def _no_room(self) -> DiskFull:
+        return DiskFull(
+            f"no room left on the disk of {self.path}; nothing of this was written, all that was acknowledged before "
+            "is safe; free some space and try again"
+        )
+
+    def _not_unicode(self, error: UnicodeDecodeError) -> Damaged:
+        return Damaged(
+            f"{self.path} holds text that is not Unicode ({error}): it is damaged; `clew verify`, without an id, names "
+            "the sessions that are hit, and the others stay readable",
+            place=str(self.path),
+        )
+
+    def _translated(self, error: apsw.Error) -> ClewError:
+        match error:
+            case _ if isinstance(error, apsw.FullError) or getattr(error, "extendedresult", 0) in NO_ROOM:
+                return self._no_room()
+            case _ if isinstance(error, apsw.CorruptError | apsw.NotADBError) or str(error).startswith(NOT_AS_MADE):
+                return Damaged(
+                    f"{self.path} is damaged or is not a clew database ({error}); keep a copy of the file and of its "
+                    "-wal beside it, then restore from a backup",
+                    place=str(self.path),
+                )
+            case apsw.ConstraintError() if getattr(error, "extendedresult", 0) in UNIQUE:
+                return Conflict(f"this is in {self.path} already ({error}); nothing was written")
+            case apsw.BusyError() | apsw.LockedError():
+                return Busy(
+                    f"another program has been writing to {self.path} for over {BUSY_SECONDS:.0f} s; find it with "
+                    "`fuser`, or try again"
+                )
+            case apsw.CantOpenError() | apsw.PermissionsError() | apsw.ReadOnlyError() | apsw.AuthError():
+                return Unavailable(f"cannot open or write {self.path} ({error}); check the path and its permissions")
+            case _:
+                return StoreError(f"SQLite could not carry this out on {self.path}: {error}")
+
+
+class _Writing:
+    """The writing transaction as a block. A class, because a generator would cost a tenth of an append."""
+
+    __slots__ = ("_database",)
+
+    def __init__(self, database: SQLite) -> None:
+        self._database = database
+
+    def __enter__(self) -> "_Transaction":
+        return self._database._begin()
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        self._database._end(error)
+
+
+class _Transaction:
+    """A connection and its one cursor; making a new cursor for each statement would cost as much as a small one."""
+
+    __slots__ = ("_cursor", "_database", "_optional", "_queries", "connection", "execute")
+
+    def __init__(self, connection: apsw.Connection, database: SQLite) -> None:
+        self.connection = connection
+        self._cursor = connection.cursor()
+        self.execute = self._cursor.execute
+        self._database = database
+        self._queries = queries("lite", database._package)
+        self._optional = optional_queries("lite", database._package)
+
+    def run(self, name: str, /, **parameters: Any) -> list[Row]:
+        try:
+            text = self._queries.get(name) or self._optional[name].given(parameters)
+            return self.execute(text, parameters).fetchall()
+        except apsw.Error as error:
+            raise self._database._translated(error) from error
+        except UnicodeDecodeError as error:
+            raise self._database._not_unicode(error) from error
+
+    def batch(self, statements: Sequence[Statement]) -> list[list[Row]]:
+        texts, execute = self._queries, self.execute
+        try:
+            return [execute(texts[name], parameters).fetchall() for name, parameters in statements]
+        except apsw.Error as error:
+            raise self._database._translated(error) from error
+        except UnicodeDecodeError as error:
+            raise self._database._not_unicode(error) from error
+
+    def many(self, name: str, rows: Sequence[Parameters]) -> None:
+        try:
+            self._cursor.executemany(self._queries[name], rows)
+        except apsw.Error as error:
+            raise self._database._translated(error) from error
+
+    def append(self, moves: Sequence[Row], events: Sequence[Row]) -> set[int]:
+        try:
+            moved: set[Any] = {row[0] for row in self._cursor.executemany(self._queries["head_move"], moves)}
+            if len(moved) < len(moves):
+                events = [event for event in events if event[SESSION] in moved]
+            self._cursor.executemany(self._queries["event_add"], events)
+        except apsw.Error as error:
+            raise self._database._translated(error) from error
+        return moved
+
+
+def _in_wal_mode(connection: apsw.Connection) -> str:
+    """Put a file into WAL mode; returns the mode it is in. SQLite itself does not wait for others who do the same."""
+    patience, tries = _Patience(), 0
+    while True:
+        try:
+            [(mode,)] = connection.execute("PRAGMA journal_mode=WAL").fetchall()
+            return str(mode)
+        except apsw.BusyError:
+            if not patience(tries):
+                raise
+            tries += 1
+
+
+class _Patience:
+    """Waits for another process's write lock in short, uneven steps, so that many writers take turns."""
+
+    def __init__(self) -> None:
+        self._since = 0.0
+
+    def __call__(self, tries: int) -> bool:
+        now = time.monotonic()
+        if tries == 0:
+            self._since = now
+        if now - self._since > BUSY_SECONDS:
+            return False
+        import random  # Seldom anybody has to wait.
+
+        time.sleep(random.uniform(0.0002, 0.002) * min(tries + 1, 5))  # noqa: S311  # jitter, not a secret
+        return True

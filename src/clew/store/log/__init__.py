@@ -1,0 +1,1 @@
+"""The log: appending, reading, leases, verification, removal."""

@@ -1,0 +1,178 @@
+"""How the requests of many callers become events in one commit: from memory first, under locks when that fails.
+
+`append_from_memory` plans against the heads this store left behind and writes at once; the write itself finds out
+whether a head has moved on. `append_all` takes what is left: it locks the heads, looks up the sources, plans against
+the model's rules and writes. A request that is refused writes nothing and does not disturb the others.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from clew.model.errors import ClewError, Damaged, NotFound
+from clew.model.session import Head, Session
+from clew.store.database.contract import Blobs, Database, Statement, Transaction
+from clew.store.log.plan import Plan, Request, lease_lost, plan_from
+from clew.store.log.prepare import Prepared
+
+
+class Heads:
+    """The heads this store left behind, by session key: what the next append can be planned against without reading.
+
+    A head is remembered once it was found unchanged since this store's own last write, so that a session which several
+    processes write is read anew each time. A wrong memory costs a second try and nothing else: the write itself checks.
+    """
+
+    MOST = 10_000
+
+    def __init__(self) -> None:
+        self._heads: dict[int, tuple[Head, bool]] = {}
+
+    def recall(self, key: int) -> Head | None:
+        found = self._heads.get(key)
+        return found[0] if found is not None and found[1] else None
+
+    def keep(self, plan: "Plan") -> None:
+        key = plan.session.key
+        last = self._heads.get(key)
+        if last is None and len(self._heads) >= self.MOST:
+            self._heads.clear()
+        self._heads[key] = (plan.reached(), last is None or last[0].head == plan.start.head)
+
+    def forget(self, key: int) -> None:
+        found = self._heads.get(key)
+        if found is not None:
+            self._heads[key] = (found[0], False)
+
+
+def append_from_memory(database: Database, requests: Sequence[Request], heads: Heads) -> list[Request]:
+    """Carry out the requests whose sessions' heads are remembered, without reading first; returns all others.
+
+    Only a success counts here. Whatever speaks against a request is left for `append_all` to find out under a lock.
+    """
+    plans: dict[int, Plan] = {}
+    planned: list[Request] = []
+    left: list[Request] = []
+    now = database.now()
+    for request in requests:
+        key = request.session.key
+        plan = plans.get(key)
+        if plan is None and (head := heads.recall(key)) is not None:
+            plan = plans[key] = Plan(request.session, head, now, {})
+        if plan is None or request.needs_reading():
+            left.append(request)
+            continue
+        try:
+            request.result = plan.add(request)
+            planned.append(request)
+        except ClewError:
+            left.append(request)
+    written = [plan for plan in plans.values() if plan.rows]
+    if not written:
+        return left
+    moved = database.append([plan.move() for plan in written], [row for plan in written for row in plan.rows])
+    for plan in written:
+        if plan.session.key in moved:
+            heads.keep(plan)
+        else:
+            heads.forget(plan.session.key)
+    for request in planned:
+        if request.session.key not in moved:
+            request.result = None
+            left.append(request)
+    return left
+
+
+def append_all(tx: Transaction, requests: Sequence[Request], blobs: Blobs) -> list["Plan"]:
+    """Lock the heads, plan and write the requests; each ends with a result or an error. Returns the plans written."""
+    sessions = {request.session.key: request.session for request in requests}
+    ordered = sorted(sessions.values(), key=_lock_order)
+    reads: list[Statement] = [
+        ("head_lock", {"project": session.project_key, "session": session.key}) for session in ordered
+    ]
+    sourced = {session.key: _sources(requests, session) for session in ordered}
+    asked = [session for session in ordered if sourced[session.key]]
+    reads += [
+        (
+            "events_by_source",
+            {
+                "project": session.project_key,
+                "session": session.key,
+                "sources": msgspec.json.encode(sourced[session.key]).decode(),
+            },
+        )
+        for session in asked
+    ]
+    answers = tx.batch(reads)
+    known = {
+        (session.key, source): tuple(there)
+        for session, rows in zip(asked, answers[len(ordered) :], strict=True)
+        for source, *there in rows
+    }
+    plans: dict[int, Plan] = {}
+    for session, rows in zip(ordered, answers[: len(ordered)], strict=True):
+        plans[session.key] = plan_from(session, rows, known)
+    for request in requests:
+        try:
+            request.result = plans[request.session.key].add(request)
+        except ClewError as error:
+            request.error = error
+    written = [plan for plan in plans.values() if plan.rows]
+    write(tx, written, blobs)
+    return written
+
+
+def _sources(requests: Sequence[Request], session: Session) -> list[str]:
+    """The sources of new drafts for a session that may be in it already."""
+    return [
+        draft.source
+        for request in requests
+        if request.session.key == session.key
+        for draft in request.drafts
+        if draft.source and draft.source not in request.unseen
+    ]
+
+
+def write(tx: Transaction, plans: Sequence[Plan], blobs: Blobs) -> None:
+    """Write what was planned, in the order of the locks: the heads are held already, then blobs, then the clock."""
+    keep_blobs(tx, [draft for plan in plans for draft in plan.blobs], blobs)
+    moving = [plan for plan in plans if plan.rows]
+    if not moving:
+        return
+    moved = tx.append([plan.move() for plan in moving], [row for plan in moving for row in plan.rows])
+    for plan in moving:
+        if plan.session.key in moved:
+            if plan.title is not None:
+                session = plan.session
+                tx.run("session_title", project=session.project_key, session=session.key, title=plan.title)
+            if plan.private is not None:
+                session = plan.session
+                private = int(plan.private)
+                tx.run("session_privacy", project=session.project_key, session=session.key, private=private)
+            continue
+        if plan.lease is not None:
+            raise lease_lost(plan.session.id, plan.lease, "expired while this was being written", plan.start.epoch)
+        raise Damaged(f"the head of session {plan.session.id} moved while it was locked; run `clew verify`")
+
+
+def keep_blobs(tx: Transaction, drafts: list[Prepared], blobs: Blobs) -> None:
+    """Count the references of new events, in the same commit as the events."""
+    if not drafts:
+        return
+    own = {draft.blob: draft for draft in drafts if draft.blob is not None}
+    counts: dict[bytes, int] = {}
+    for draft in drafts:
+        for digest in (*draft.names, *((draft.blob,) if draft.blob is not None else ())):
+            counts[digest] = counts.get(digest, 0) + 1
+    for digest in sorted(counts):
+        new = own.get(digest)
+        if new is not None and new.packed is not None:
+            data = blobs.row_data(new.packed)
+            tx.run("blob_add", digest=digest, size=new.size, refs=counts[digest], data=data)
+            blobs.settle(digest, new.packed)
+        elif not tx.run("blob_ref", digest=digest, refs=counts[digest]):
+            raise NotFound(f"no blob {digest.hex()} in this store; save its bytes before an event names it")
+
+
+def _lock_order(session: Session) -> tuple[int, int]:
+    return (session.project_key, session.key)

@@ -1,0 +1,86 @@
+"""Drafts made ready outside any transaction: encoded once, hashed, checked, their large bytes put in place."""
+
+import msgspec
+
+from clew.model import chain, codec
+from clew.model.depth import DEEPEST_BODY, refuse_depth
+from clew.model.errors import InvalidInput, NotFound, TooLarge
+from clew.model.events import Body, Draft, Opaque, blobs_of
+from clew.model.ids import check_name
+from clew.store.database.contract import Blobs
+from clew.store.objects import blobs as blob
+
+# A body up to here lies in its row; a larger one is a blob.
+INLINE_BYTES = 32 * 1024
+LARGEST_BYTES = 64 * 1024 * 1024
+
+LARGEST_INTEGER = 2**63 - 1
+
+# Sources that the store itself gives begin so; they are nobody's record identity and are not shown.
+OWN_MARK = "~"
+
+
+class Prepared(msgspec.Struct, frozen=True, gc=False):
+    """A draft with its text encoded and hashed, ready to be planned."""
+
+    body: Body | Opaque
+    text: str | None
+    hash: bytes
+    source: str | None
+    said_at: int | None
+    blob: bytes | None = None
+    packed: bytes | None = None
+    size: int = 0
+    names: tuple[bytes, ...] = ()
+
+
+def check_source(source: str) -> None:
+    check_name(source, "a source")
+    if not source or source.startswith(OWN_MARK):
+        raise InvalidInput(
+            f"{source!r} cannot be a source: leave it out for none, and do not begin it with {OWN_MARK!r}, the mark of "
+            "the store's own"
+        )
+
+
+def prepare(draft: Draft, blobs: Blobs) -> Prepared:
+    """Encode and hash a draft; the bytes of a large body are durable before any event names them."""
+    encoded = codec.encode(draft.body)
+    if draft.source is not None:
+        check_source(draft.source)
+    if isinstance(draft.body, Opaque) and "." not in draft.body.kind:
+        raise InvalidInput(f"{draft.body.kind!r} is not a foreign kind: one of your own needs a dot, like 'myapp.note'")
+    if draft.said_at is not None and not -LARGEST_INTEGER <= draft.said_at <= LARGEST_INTEGER:
+        raise InvalidInput(f"said_at {draft.said_at} is no time in microseconds since 1970; it has to fit 64 bits")
+    try:
+        refuse_depth(encoded, DEEPEST_BODY)
+    except RecursionError as error:
+        raise InvalidInput(f"a {draft.body.kind} cannot be kept: {error}; flatten it") from error
+    hash = chain.body_hash(encoded)
+    named = blobs_of(draft.body)
+    names = tuple(digest_of(name) for name in named) if named else ()
+    if len(encoded) <= INLINE_BYTES:
+        return Prepared(draft.body, encoded.decode(), hash, draft.source, draft.said_at, names=names)
+    if len(encoded) > LARGEST_BYTES:
+        raise TooLarge(
+            f"a {draft.body.kind} of {len(encoded):,} bytes is beyond the limit of {LARGEST_BYTES:,}; "
+            "split it into several events",
+            size=len(encoded),
+            limit=LARGEST_BYTES,
+        )
+    digest, packed = blob.address(encoded), blob.pack(encoded)
+    blobs.prepare(digest, packed)
+    return Prepared(
+        draft.body, None, hash, draft.source, draft.said_at, blob=digest, packed=packed, size=len(encoded), names=names
+    )
+
+
+def digest_of(name: str) -> bytes:
+    """The digest a blob is called by, as bytes."""
+    try:
+        digest = bytes.fromhex(name)
+    except ValueError:
+        digest = b""
+    if len(digest) != 32:
+        raise NotFound(f"{name[:80]!r} is not a blob digest of 64 hexadecimal digits")
+    return digest

@@ -1,0 +1,195 @@
+"""Arrivals: sessions and events that come from another store, under the id and the sources they have there.
+
+An event is told by its source. One that has none where it was written goes by the id of that store, its seq there and
+the beginning of its digest; a store that meets its own id again looks whether the event is its own, through all
+ancestors of the session. So whatever comes twice, or comes home, is there once.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from clew.model.errors import BudgetExceeded, WrongState
+from clew.model.events import Body, BudgetSet, Draft, Event, Opaque, PrivacySet, SessionForked, SessionResumed
+from clew.model.ids import check_name, new_id
+from clew.model.lineage import Segment
+from clew.model.session import LIFECYCLE, Session, State, apply
+from clew.store import team
+from clew.store.database.contract import Transaction
+from clew.store.log.append import write
+from clew.store.log.log import Store, check_metadata
+from clew.store.log.plan import Plan, Request
+from clew.store.log.prepare import Prepared, prepare
+
+STORE_ID = "store_id"
+MARK = "clew"
+TAG = 8
+RESUMED = SessionResumed(reason="it went on elsewhere")
+
+
+class Arrival(msgspec.Struct, frozen=True, kw_only=True):
+    """An event on its way in."""
+
+    body: Body | Opaque
+    source: str
+    actor: str
+    said_at: int | None = None
+
+
+class Arrived(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of the events: how many are new here, how many were here already, and the head now."""
+
+    head: int
+    stored: int
+    known: int
+
+
+def store_id(store: Store) -> str:
+    """The random name of this store, given when it is first asked for."""
+    whole = store.whole
+    known = team.settings(whole).get(("", STORE_ID))
+    return known or _named(whole)
+
+
+def _named(store: Store) -> str:
+    """Name the store, once: whoever comes at the same time waits, on PostgreSQL for the lock of a control log."""
+    log = store.control_session(MARK, MARK) if store.database.remote else None
+    with store.database.write() as tx:
+        if log is not None:
+            store.plan(tx, log)
+        for project, name, value in tx.run("settings"):
+            if (project, name) == ("", STORE_ID):
+                return str(value)
+        made = new_id()
+        tx.run("setting_set", project="", name=STORE_ID, value=made)
+    return made
+
+
+def source_of(event: Event, own: str) -> str:
+    """What an event goes by in every store."""
+    return event.source or f"{MARK}:{own}:{event.seq}:{event.digest.hex()[:TAG]}"
+
+
+def fork(
+    store: Store, parent: Session, *, id: str, at: int, actor: str, title: str, metadata: str, private: bool
+) -> Session:
+    """Open a child under its own id; like `Store.fork`, it hangs on whichever ancestor wrote the event."""
+    check_name(title, "the title")
+    check_metadata(metadata)
+    owner = next(part for part in store.lineage(parent) if part.first <= at <= part.last)
+    with store.database.write() as tx:
+        for key in sorted({owner.key, parent.key}):
+            rows = tx.run("head_lock", project=parent.project_key, session=key)
+            if not rows or rows[0][0] == State.ERASED:
+                raise WrongState(
+                    f"session {parent.id}, or what it reads, was erased and cannot be forked", state="erased"
+                )
+        [(digest,)] = tx.run("event_digest", project=parent.project_key, session=owner.key, seq=at)
+        child = Session(
+            id=id, key=0, project=parent.project, project_key=parent.project_key, agent=parent.agent, title=title,
+            metadata=metadata, parent=owner.id, upto=at, opened_at=tx.run("now")[0][0], owner=actor,
+            private=private or parent.private,
+        )  # fmt: skip
+        budget = store.head_in(tx, parent).budget
+        child = store.add_session(tx, child, parent=owner.key, head=at, digest=bytes(digest), budget=budget)
+        plan = store.plan(tx, child)
+        plan.note(SessionForked(parent=parent.id, upto=at, title=title, private=child.private), actor)
+        write(tx, [plan], store.blobs)
+    return child
+
+
+def find(store: Store, session: Session, source: str, own: str) -> int | None:
+    """The seq of the event with this source, in the session or an ancestor."""
+    line = store.lineage(session)
+    with store.database.read() as tx:
+        return _known(tx, session, line, [source], own).get(source)
+
+
+def receive(store: Store, session: Session, arrivals: Sequence[Arrival], *, own: str, may_administer: bool) -> Arrived:
+    """Store what is new of the events, in their order and all or none.
+
+    The session may stand elsewhere than where the events were written. What is said after a pause resumes it, and a
+    step that it cannot take, because somebody else took it before, becomes nothing.
+    """
+    for one in arrivals:
+        check_name(one.actor, "the actor")
+    drafts = [
+        prepare(Draft(body=one.body, source=one.source, said_at=one.said_at), store.blobs) for one in arrivals
+    ]  # fmt: skip
+    line = store.lineage(session)
+    with store.database.write() as tx:
+        plan = store.plan(tx, session)
+        known = _known(tx, session, line, [one.source for one in arrivals], own)
+        start = plan.seq
+        fresh = {one.source: (one, draft) for one, draft in zip(arrivals, drafts, strict=True)}
+        for actor, run in _runs([pair for source, pair in fresh.items() if source not in known], may_administer):
+            _take(plan, actor, run)
+        write(tx, [plan], store.blobs)
+    return Arrived(head=plan.seq, stored=plan.seq - start, known=len(known))
+
+
+def _runs(fresh: Iterable[tuple[Arrival, Prepared]], may_administer: bool) -> Iterable[tuple[str, list[Prepared]]]:
+    """What one actor said in a row, and every step of the lifecycle by itself."""
+    actor, run = "", list[Prepared]()
+    for one, draft in fresh:
+        if isinstance(one.body, PrivacySet | BudgetSet) and not may_administer:
+            continue
+        if run and (one.actor != actor or _is_step(one.body) or _is_step(run[-1].body)):
+            yield actor, run
+            run = []
+        actor = one.actor
+        run.append(draft)
+    if run:
+        yield actor, run
+
+
+def _is_step(body: Body | Opaque) -> bool:
+    return body.step not in ("work", "knowledge") or is_stand_in(body)
+
+
+def is_stand_in(body: Body | Opaque) -> bool:
+    """Whether it only says that something happened in another store, which is nothing to go on for."""
+    return isinstance(body, Opaque) and body.kind.startswith(f"{MARK}.")
+
+
+def _take(plan: Plan, actor: str, run: list[Prepared]) -> None:
+    body, state = run[0].body, plan.head.state
+    if body.step not in LIFECYCLE[state]:
+        if is_stand_in(body) or (body.step not in ("work", "knowledge") and state != State.ERASED):
+            return
+        if state not in (State.PAUSED, State.CLOSED):
+            apply(plan.head, body, plan.session.id)  # Raises: an archived session takes nothing more.
+        if plan.head.over_budget:
+            raise BudgetExceeded(
+                f"session {plan.session.id} is over its budget and paused; nothing more is taken until it is raised",
+                session=plan.session.id,
+            )
+        plan.note(RESUMED, actor)
+    plan.add(Request(plan.session, run, actor))
+
+
+def _known(
+    tx: Transaction, session: Session, line: Sequence[Segment], sources: Sequence[str], own: str
+) -> dict[str, int]:
+    """The seqs of those sources that are in the session or in what it reads of its ancestors."""
+    found: dict[str, int] = {}
+    wanted = msgspec.json.encode(sorted(set(sources))).decode()
+    for part in line:
+        rows = tx.run("events_by_source", project=session.project_key, session=part.key, sources=wanted)
+        found |= {row[0]: row[1] for row in rows if part.first <= row[1] <= part.last}
+    for source in set(sources) - found.keys():
+        seq, tag = _own(source, own)
+        for part in line:
+            if part.first <= seq <= part.last:
+                rows = tx.run("event_digest", project=session.project_key, session=part.key, seq=seq)
+                if rows and bytes(rows[0][0]).hex()[:TAG] == tag:
+                    found[source] = seq
+    return found
+
+
+def _own(source: str, own: str) -> tuple[int, str]:
+    """The seq and the tag in a source that this store gave; 0 for any other."""
+    mark, _, rest = source.partition(":")
+    where, _, rest = rest.partition(":")
+    seq, _, tag = rest.partition(":")
+    return (int(seq), tag) if (mark, where) == (MARK, own) and seq.isdecimal() and len(seq) < 19 else (0, "")

@@ -1,0 +1,1 @@
+"""The native files of agent programs, byte for byte."""

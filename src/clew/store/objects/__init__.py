@@ -1,0 +1,1 @@
+"""Bytes named by their digest."""
