@@ -32,7 +32,7 @@ STARTS: "dict[str, tuple[str, str | None, tuple[str, ...]]]" = {
     "gemini-cli": ("SessionStart", "startup", ("hookSpecificOutput", "additionalContext")),
     "copilot-cli": ("sessionStart", "new", ("additionalContext",)),
     "cursor": ("sessionStart", None, ("additional_context",)),
-    # These two are told by a plugin of ours (runtimes/connections.py).
+    # These two are told by a plugin of ours (runtimes/connect/connections.py).
     "opencode": ("session_start", "startup", ("additionalContext",)),
     "pi": ("session_start", "startup", ("additionalContext",)),
 }

@@ -363,7 +363,7 @@ def test_thousands_of_files_are_captured(person: Path, tmp_path: Path) -> None:
 def test_an_adapter_that_breaks_breaks_only_its_own_file(
     plane: Plane, person: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from clew.runtimes import claude_code
+    from clew.runtimes.adapters import claude_code
     from clew.service.capture import discovery
 
     path = claude.transcript(person)

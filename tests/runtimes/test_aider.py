@@ -7,7 +7,7 @@ import pytest
 
 from clew.model.conversation import conversation
 from clew.model.events import MessageAdded, Opaque, RuntimeAttached, SessionTitled, Usage, UsageCounted
-from clew.runtimes.aider import identify, recognises, split
+from clew.runtimes.adapters.aider import identify, recognises, split
 from clew.runtimes.contract import micros
 from support.transcripts import events, read
 

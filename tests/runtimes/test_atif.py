@@ -20,7 +20,7 @@ from clew.model.events import (
     ThinkingPart,
     Usage,
 )
-from clew.runtimes.atif import export, identify, recognises
+from clew.runtimes.adapters.atif import export, identify, recognises
 from clew.runtimes.contract import micros, raw
 from clew.runtimes.rounds import Answer, Prompt, Results, Round, output_text, rounds, text_of
 from support.transcripts import events, read

@@ -34,8 +34,9 @@ from clew.model.events import (
     Usage,
     UsageCounted,
 )
-from clew.runtimes import claude_code, runtime
-from clew.runtimes.claude_code import State, folder, identify, recognises, resume, write
+from clew.runtimes import runtime
+from clew.runtimes.adapters import claude_code
+from clew.runtimes.adapters.claude_code import State, folder, identify, recognises, resume, write
 from clew.runtimes.contract import Identity, Reading, Target
 from clew.runtimes.records import Translated, read_lines
 from clew.runtimes.rounds import Answer, Prompt, Results, Round, output_text, rounds, text_of

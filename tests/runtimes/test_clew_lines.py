@@ -26,7 +26,7 @@ from clew.model.events import (
     Rewound,
     SessionOpened,
 )
-from clew.runtimes.clew_lines import ENVELOPE, RUNTIME, embed, export, recognises
+from clew.runtimes.adapters.clew_lines import ENVELOPE, RUNTIME, embed, export, recognises
 from support.transcripts import events as as_events
 from support.transcripts import read, read_in_pieces
 

@@ -23,7 +23,7 @@ from clew.model.events import (
     Usage,
     UsageCounted,
 )
-from clew.runtimes.cline import identify, recognises, recognises_shown, split
+from clew.runtimes.adapters.cline import identify, recognises, recognises_shown, split
 from clew.runtimes.rounds import Answer, Prompt, Results, rounds, text_of
 from support.transcripts import events, read
 

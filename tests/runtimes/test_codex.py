@@ -27,7 +27,7 @@ from clew.model.events import (
     Usage,
     UsageCounted,
 )
-from clew.runtimes.codex import RUNTIME
+from clew.runtimes.adapters.codex import RUNTIME
 from clew.runtimes.contract import Reading, Target, raw
 from clew.runtimes.rounds import Answer, Prompt, Results, Round, images_of, output_text, rounds, text_of
 from support.transcripts import events, read, read_in_pieces

@@ -13,7 +13,7 @@ import pytest
 from clew.hook import STARTS, command
 from clew.model.errors import InvalidInput
 from clew.runtimes import MODULES
-from clew.runtimes.connections import CONNECTIONS, MARK
+from clew.runtimes.connect.connections import CONNECTIONS, MARK
 from clew.runtimes.contract import Edit
 
 HOOK = ["/opt/my tools/python", "-I", "/opt/hook.py"]

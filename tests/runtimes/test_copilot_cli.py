@@ -31,8 +31,8 @@ from clew.model.events import (
     UsageCounted,
 )
 from clew.runtimes import runtime
+from clew.runtimes.adapters.copilot_cli import identify, recognises
 from clew.runtimes.contract import Native, Target, micros, raw
-from clew.runtimes.copilot_cli import identify, recognises
 from clew.runtimes.rounds import Answer, Prompt, Results, Round, output_text, rounds, text_of
 from support.transcripts import events, read, read_in_pieces
 

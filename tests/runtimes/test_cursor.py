@@ -25,8 +25,7 @@ from clew.model.events import (
     ThinkingPart,
     Usage,
 )
-from clew.runtimes.contract import Identity, Reading, Record, micros
-from clew.runtimes.cursor import (
+from clew.runtimes.adapters.cursor import (
     RUNTIME,
     SQLITE,
     identify_transcript,
@@ -36,6 +35,7 @@ from clew.runtimes.cursor import (
     recognises_transcript,
     typed,
 )
+from clew.runtimes.contract import Identity, Reading, Record, micros
 from clew.runtimes.records import Translated, read_records
 from clew.runtimes.rounds import rounds, text_of
 from support.transcripts import events, formats, read, read_in_pieces

@@ -23,8 +23,8 @@ from clew.model.events import (
     ThinkingPart,
     TurnEnded,
 )
+from clew.runtimes.adapters.droid import identify, recognises_session, recognises_stream
 from clew.runtimes.contract import micros
-from clew.runtimes.droid import identify, recognises_session, recognises_stream
 from support.transcripts import events, read, read_in_pieces
 
 START = {

@@ -14,7 +14,8 @@ from clew.model.events import (
     TextPart,
     ThinkingPart,
 )
-from clew.runtimes import atif, names, runtime
+from clew.runtimes import names, runtime
+from clew.runtimes.adapters import atif
 from clew.runtimes.contract import Target, iso, micros, raw
 from clew.runtimes.fit import Fidelity, fit
 from clew.runtimes.rounds import Prompt, rounds, text_of

@@ -16,8 +16,8 @@ from clew.model.events import (
     TextPart,
     ThinkingPart,
 )
-from clew.runtimes import forms
 from clew.runtimes.contract import raw
+from clew.runtimes.export_forms import fidelity
 from clew.runtimes.fit import Change, Fidelity
 
 PICTURE = ImagePart(blob="b", media_type="image/png")
@@ -47,7 +47,7 @@ def told(changes: list[Change]) -> dict[str, int]:
 
 
 def test_a_trajectory_says_what_it_leaves_out() -> None:
-    found = forms.trajectory(EVENTS)
+    found = fidelity.trajectory(EVENTS)
     assert (found.carried, found.stayed) == (CARRIED, {"x.y": 1})
     assert told(found.dropped) == {
         "messages of subagents": 2, "events": 1, "images and files": 2, "parts of results": 1,
@@ -58,7 +58,7 @@ def test_a_trajectory_says_what_it_leaves_out() -> None:
 
 
 def test_the_interchange_says_what_it_leaves_out() -> None:
-    found = forms.interchange(EVENTS)
+    found = fidelity.interchange(EVENTS)
     assert (found.carried, found.stayed) == (CARRIED, {"x.y": 1})
     assert told(found.dropped) == {"messages of subagents": 2, "events": 1, "thinking": 1}
     assert [one.count for one in found.adapted if one.what == "images and files"] == [3, 1]
@@ -67,13 +67,13 @@ def test_the_interchange_says_what_it_leaves_out() -> None:
 
 @pytest.mark.parametrize(("images", "named"), [(False, 3), (True, 1)])
 def test_a_page_carries_what_it_does_not_show(images: bool, named: int) -> None:
-    found = forms.page(EVENTS, images=images)
+    found = fidelity.page(EVENTS, images=images)
     assert [(one.what, one.count, one.why) for one in found.dropped] == [GONE]
     assert told(found.adapted) == {"messages of subagents": 2, "compactions": 1, "images and files": named}
 
 
 def test_lines_lose_only_what_clew_has_lost() -> None:
-    found = forms.lines(EVENTS)
+    found = fidelity.lines(EVENTS)
     assert found.carried == {"events": len(EVENTS) - 1}
     assert [(one.what, one.count, one.why) for one in found.dropped] == [GONE]
     assert told(found.adapted) == {"images and files": 4}
@@ -82,5 +82,5 @@ def test_lines_lose_only_what_clew_has_lost() -> None:
 def test_a_plain_conversation_is_carried_by_every_form_as_it_is() -> None:
     plain = [EVENTS[4], Event("s", 20, 20, 20, None, "me", None, b"", CallReturned(call="a", output=raw("ok")))]
     whole = Fidelity(carried={"calls": 1, "results": 1})
-    made = (forms.trajectory(plain), forms.interchange(plain), forms.page(plain, images=False))
+    made = (fidelity.trajectory(plain), fidelity.interchange(plain), fidelity.page(plain, images=False))
     assert made == (whole, whole, whole)

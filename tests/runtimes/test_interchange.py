@@ -21,8 +21,8 @@ from clew.model.events import (
     TextPart,
     ThinkingPart,
 )
-from clew.runtimes import pi
-from clew.runtimes.interchange import RUNTIME, About, export, moment, plain, recognises
+from clew.runtimes.adapters import pi
+from clew.runtimes.adapters.interchange import RUNTIME, About, export, moment, plain, recognises
 from clew.runtimes.rounds import Answer, Prompt, Results, Round, output_text, rounds, text_of
 from support.transcripts import events, read, read_in_pieces
 

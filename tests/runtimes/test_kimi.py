@@ -23,8 +23,8 @@ from clew.model.events import (
     Usage,
     UsageCounted,
 )
+from clew.runtimes.adapters.kimi import identify, identify_context, recognises_cli, recognises_code, recognises_context
 from clew.runtimes.contract import Identity
-from clew.runtimes.kimi import identify, identify_context, recognises_cli, recognises_code, recognises_context
 from clew.runtimes.rounds import Answer, Prompt, Results, rounds, text_of
 from support.transcripts import events, read, read_in_pieces
 

@@ -12,8 +12,8 @@ from markdown_it import MarkdownIt
 from msgspec import Raw
 
 from clew.model.events import CallMade, CallReturned, FilePart, ImagePart, TextPart, ThinkingPart
-from clew.runtimes.interchange import About, plain
-from clew.runtimes.markdown import export, fenced
+from clew.runtimes.adapters.interchange import About, plain
+from clew.runtimes.export_forms.markdown import export, fenced
 from clew.runtimes.rounds import Answer, Prompt, Results, Round
 
 AT = 1_794_800_000_000_000

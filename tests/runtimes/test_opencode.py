@@ -35,8 +35,8 @@ from clew.model.events import (
     UsageCounted,
 )
 from clew.runtimes import runtime
+from clew.runtimes.adapters.opencode_rows import _number
 from clew.runtimes.contract import Identity, Native, Reading, Target
-from clew.runtimes.opencode_rows import _number
 from clew.runtimes.records import read_records
 from clew.runtimes.rounds import Answer, Prompt, Results, Round, rounds
 from support.opencode import database, read, rows_of, seen, shown, text, told, translate

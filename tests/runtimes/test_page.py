@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from clew.model.events import CallMade, CallReturned, FilePart, ImagePart, Part, TextPart, ThinkingPart
-from clew.runtimes.interchange import About, plain
-from clew.runtimes.page import export
+from clew.runtimes.adapters.interchange import About, plain
+from clew.runtimes.export_forms.page import export
 from clew.runtimes.rounds import Answer, Prompt, Results, Round
 
 AT = 1_794_800_000_000_000

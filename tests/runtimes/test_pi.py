@@ -30,8 +30,8 @@ from clew.model.events import (
     Usage,
 )
 from clew.runtimes import runtime
+from clew.runtimes.adapters.pi import State, folder, identify, recognises
 from clew.runtimes.contract import Native, Reading, Target, micros, raw
-from clew.runtimes.pi import State, folder, identify, recognises
 from clew.runtimes.records import read_lines
 from clew.runtimes.rounds import Answer, Prompt, Results, Round, output_text, rounds, text_of
 from support.transcripts import events, read, read_in_pieces

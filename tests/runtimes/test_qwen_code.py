@@ -29,8 +29,8 @@ from clew.model.events import (
     UsageCounted,
 )
 from clew.runtimes import runtime
+from clew.runtimes.adapters.qwen_code import identify, recognises, resume
 from clew.runtimes.contract import Native, Target, raw
-from clew.runtimes.qwen_code import identify, recognises, resume
 from clew.runtimes.rounds import Answer, Prompt, Results, Round, output_text, rounds, text_of
 from support.transcripts import events, read, read_in_pieces
 

@@ -9,7 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.model.errors import InvalidInput
-from clew.runtimes.settings import Path, parse, with_element, with_member, with_table, without, without_table
+from clew.runtimes.connect.settings_text import (
+    Path,
+    parse,
+    with_element,
+    with_member,
+    with_table,
+    without,
+    without_table,
+)
 
 OURS = {"command": "clew"}
 # Layouts that people and programs leave behind.

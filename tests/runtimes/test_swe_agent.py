@@ -20,8 +20,8 @@ from clew.model.events import (
     TurnEnded,
     Usage,
 )
+from clew.runtimes.adapters.swe_agent import identify, recognises, split
 from clew.runtimes.rounds import rounds
-from clew.runtimes.swe_agent import identify, recognises, split
 from support.transcripts import events, read
 
 PATH = "/home/me/trajectories/me/run-1/fix-7/fix-7.traj"

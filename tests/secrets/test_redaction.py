@@ -24,7 +24,7 @@ from clew.model.events import (
     Usage,
     UsageCounted,
 )
-from clew.runtimes import clew_lines
+from clew.runtimes.adapters import clew_lines
 from clew.service import Context, call
 from clew.service.handover import export
 from clew.service.handover.export import Form

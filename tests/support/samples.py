@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from clew.model.events import CallMade, CallReturned, Compacted, Event, MessageAdded, Opaque, Rewound
-from clew.runtimes.clew_lines import embed, export
+from clew.runtimes.adapters.clew_lines import embed, export
 from clew.runtimes.contract import raw
 from support import claude
 from support.opencode import database

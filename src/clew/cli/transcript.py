@@ -18,7 +18,7 @@ from clew.cli.output import one_line
 from clew.model import events as e
 from clew.model.events import Event
 from clew.model.plain import plain
-from clew.runtimes.interchange import LAST, returned_text
+from clew.runtimes.adapters.interchange import LAST, returned_text
 
 # How many of the first and of the last lines stay when a text is folded.
 OUTPUT, FAILURE, CHANGE, NEW_FILE, SUMMARY = (3, 3), (3, 12), (16, 4), (8, 0), (3, 3)

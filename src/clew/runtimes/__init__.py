@@ -90,7 +90,7 @@ def variables() -> list[str]:
 def runtime(name: str) -> Runtime:
     """The runtime of this name."""
     if name in MODULES:
-        found: Runtime = importlib.import_module(f"clew.runtimes.{MODULES[name]}").RUNTIME
+        found: Runtime = importlib.import_module(f"clew.runtimes.adapters.{MODULES[name]}").RUNTIME
         return found
     if name in _others():
         return _other(name)

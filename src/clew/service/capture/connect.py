@@ -127,7 +127,7 @@ def _edit(context: Context, name: str, *, add: bool, dry_run: bool) -> Connected
 
 def _connecting(name: str) -> Connecting | None:
     # Only here: reading settings of every kind takes parsers that no other command needs.
-    from clew.runtimes.connections import CONNECTIONS
+    from clew.runtimes.connect.connections import CONNECTIONS
 
     return CONNECTIONS.get(name) or runtime(name).connection
 

@@ -27,7 +27,7 @@ from clew.store.native_files import native_files
 from clew.store.native_files.native_files import Original
 
 if TYPE_CHECKING:
-    from clew.runtimes.interchange import About
+    from clew.runtimes.adapters.interchange import About
     from clew.secrets.masking import Masker
 
 
@@ -87,7 +87,7 @@ def export(
 
 
 def _fidelity(form: Form, events: list[Event]) -> Fidelity:
-    from clew.runtimes import forms
+    from clew.runtimes.export_forms import fidelity as forms
 
     if form == Form.JSONL:
         return forms.lines(events)
@@ -110,14 +110,14 @@ def _formed(context: Context, session: Session, form: Form, events: list[Event],
         data, more = mask.mask(data)
         counts += more
     if form in (Form.MARKDOWN, Form.HTML):
-        from clew.runtimes import clew_lines
+        from clew.runtimes.adapters import clew_lines
 
         data = clew_lines.embed(data, events)
     return File(name=name, data=data, masked=dict(counts))
 
 
 def _about(context: Context, session: Session, events: list[Event]) -> "About":
-    from clew.runtimes.interchange import About
+    from clew.runtimes.adapters.interchange import About
 
     attached = next((one.body for one in reversed(events) if isinstance(one.body, RuntimeAttached)), None)
     return About(
@@ -136,23 +136,23 @@ def _about(context: Context, session: Session, events: list[Event]) -> "About":
 
 def _rendered(form: Form, events: list[Event], about: "About") -> bytes:
     if form == Form.JSONL:
-        from clew.runtimes import clew_lines
+        from clew.runtimes.adapters import clew_lines
 
         return clew_lines.export(events)
     spoken = rounds(conversation(events))
     if form == Form.MARKDOWN:
-        from clew.runtimes import markdown
+        from clew.runtimes.export_forms import markdown
 
         return b"<!-- clew:session -->\n\n" + markdown.export(spoken, about)
     if form == Form.HTML:
-        from clew.runtimes import page
+        from clew.runtimes.export_forms import page
 
         return page.export(spoken, about).replace(b"<head>", b"<head><!-- clew:session -->", 1)
     if form == Form.COPILOT:
-        from clew.runtimes import interchange
+        from clew.runtimes.adapters import interchange
 
         return interchange.export(spoken, about)
-    from clew.runtimes import atif
+    from clew.runtimes.adapters import atif
 
     model = next((one.model for one in spoken if isinstance(one, Answer) and one.model), "")
     return atif.export(spoken, session=about.session, agent=about.agent, model=model, title=about.title)

@@ -109,7 +109,7 @@ def materialise(
 def _target(name: str) -> Runtime:
     target = runtime(name)
     if target.writer is None:
-        from clew.runtimes.connections import CONNECTIONS
+        from clew.runtimes.connect.connections import CONNECTIONS
 
         can = ", ".join(one for one in names() if runtime(one).writer is not None)
         brief = f"; `clew connect {name}` hands its next session a brief" if name in CONNECTIONS else ""

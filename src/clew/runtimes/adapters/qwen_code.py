@@ -24,6 +24,7 @@ from clew.model.events import (
     Usage,
     UsageCounted,
 )
+from clew.runtimes.adapters.gemini_parts import UNKNOWN, Content, bodies, parts_of, returned, words_of, written
 from clew.runtimes.contract import (
     Command,
     Format,
@@ -40,7 +41,6 @@ from clew.runtimes.contract import (
     opaque,
     project_of,
 )
-from clew.runtimes.gemini_parts import UNKNOWN, Content, bodies, parts_of, returned, words_of, written
 from clew.runtimes.rounds import Answer, Prompt, Round
 
 NAME = "qwen-code"

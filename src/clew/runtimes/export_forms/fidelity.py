@@ -18,9 +18,9 @@ from clew.model.events import (
     ThinkingPart,
     blobs_of,
 )
-from clew.runtimes.atif import IMAGES
+from clew.runtimes.adapters.atif import IMAGES
+from clew.runtimes.adapters.interchange import exchanges
 from clew.runtimes.fit import GONE, Fidelity, Tally, counted, opaque_of, sides_of
-from clew.runtimes.interchange import exchanges
 from clew.runtimes.rounds import Answer, Prompt, Results, Round, images_of, rounds
 
 BESIDE = "they were said beside the conversation, not in it"

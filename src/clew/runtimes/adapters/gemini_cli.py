@@ -32,6 +32,16 @@ from clew.model.events import (
     UsageCounted,
 )
 from clew.model.events import Part as Said
+from clew.runtimes.adapters.gemini_parts import (
+    UNKNOWN,
+    Content,
+    bodies,
+    object_of,
+    parts_of,
+    returned,
+    words_of,
+    written,
+)
 from clew.runtimes.contract import (
     Command,
     Format,
@@ -48,7 +58,6 @@ from clew.runtimes.contract import (
     micros,
     opaque,
 )
-from clew.runtimes.gemini_parts import UNKNOWN, Content, bodies, object_of, parts_of, returned, words_of, written
 from clew.runtimes.rounds import Answer, Prompt, Round
 
 NAME = "gemini-cli"

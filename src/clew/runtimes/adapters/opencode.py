@@ -33,7 +33,8 @@ from clew.model.events import (
     Usage,
     UsageCounted,
 )
-from clew.runtimes import opencode_go as go
+from clew.runtimes.adapters import opencode_go as go
+from clew.runtimes.adapters.opencode_rows import NULL, assemble, records, sessions, split, tolerant
 from clew.runtimes.contract import (
     Command,
     Format,
@@ -52,7 +53,6 @@ from clew.runtimes.contract import (
     project_of,
     raw,
 )
-from clew.runtimes.opencode_rows import NULL, assemble, records, sessions, split, tolerant
 from clew.runtimes.rounds import Answer, Prompt, Results, Round, output_text, text_of
 
 T = TypeVar("T")

@@ -22,8 +22,8 @@ from clew.model.events import (
     SessionTitled,
     ThinkingPart,
 )
+from clew.runtimes.adapters.opencode_rows import embedded, record_of, select, stamp_of
 from clew.runtimes.contract import Identity, Reading, Record, Unreadable, micros, opaque, raw
-from clew.runtimes.opencode_rows import embedded, record_of, select, stamp_of
 
 NAME = "opencode"
 _TABLES = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name IN ('sessions', 'messages', 'files')"

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import assert_never
 
 from clew.model.events import CallMade, CallReturned, FilePart, ImagePart, Part, TextPart, ThinkingPart
-from clew.runtimes.interchange import (
+from clew.runtimes.adapters.interchange import (
     About,
     Called,
     Exchange,
@@ -25,7 +25,7 @@ from clew.runtimes.interchange import (
     plain,
     returned_text,
 )
-from clew.runtimes.markdown import clock, extent, facts, fenced, is_long, speaker
+from clew.runtimes.export_forms.markdown import clock, extent, facts, fenced, is_long, speaker
 from clew.runtimes.rounds import Answer, Round
 
 STYLE = """

@@ -15,8 +15,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from clew.model.errors import InvalidInput
-from clew.runtimes.contract import Connecting, Edit
-from clew.runtimes.settings import (
+from clew.runtimes.connect.settings_text import (
     BLANK,
     Path,
     decode,
@@ -28,6 +27,7 @@ from clew.runtimes.settings import (
     without,
     without_table,
 )
+from clew.runtimes.contract import Connecting, Edit
 
 # A program takes a failed hook for a veto (exit code 2), which a missing interpreter or file could cause: never fail.
 MARK = "2>/dev/null || true # clew"

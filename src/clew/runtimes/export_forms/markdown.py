@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import assert_never
 
 from clew.model.events import CallMade, CallReturned, FilePart, ImagePart, Part, TextPart, ThinkingPart
-from clew.runtimes.interchange import (
+from clew.runtimes.adapters.interchange import (
     About,
     Called,
     content_of,

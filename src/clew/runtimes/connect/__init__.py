@@ -1,0 +1,1 @@
+"""Editing the settings of agent programs."""

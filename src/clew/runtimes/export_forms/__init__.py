@@ -1,0 +1,1 @@
+"""A session as a document for people or other programs."""
