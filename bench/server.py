@@ -148,11 +148,13 @@ def new_key(work: Path) -> tuple[str, list[str]]:
     from clew.model.access import owner_of_everything
     from clew.service import call
     from clew.service.access.authenticator import OWNER, Authenticator
-    from clew.store import open_store, team
+    from clew.store import open_store
+    from clew.store.access.grants import add_grant
+    from clew.store.access.principals import Principal, set_principal
 
     door = Authenticator(open_store(f"sqlite:///{work / 'clew.db'}"), home=str(work))
-    team.set_principal(door.store, team.Principal(name=OWNER))
-    team.give(door.store, owner_of_everything(OWNER), given_by="bench")
+    set_principal(door.store, Principal(name=OWNER))
+    add_grant(door.store, owner_of_everything(OWNER), given_by="bench")
     key = door.browser_key(OWNER)
     ids = [call(door.enter(key), "open", {"title": str(number)}).id for number in range(CLIENTS)]
     door.close()

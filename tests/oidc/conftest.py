@@ -19,7 +19,9 @@ from clew.server.http.json_log import Journal
 from clew.server.http.uvicorn_server import address, listen, server
 from clew.server.options import Oidc, Options
 from clew.service.access.authenticator import Authenticator
-from clew.store import open_store, team
+from clew.store import open_store
+from clew.store.access.grants import add_grant
+from clew.store.access.principals import Principal, set_principal
 from support.provider import CLIENT, SECRET, Provider
 
 URL = "https://clew.example"
@@ -56,9 +58,9 @@ class Site:
     def add(self, name: str, *, issuer: str = "", subject: str = "", rights: frozenset[Right] = frozenset()) -> None:
         """Add somebody, as an owner does."""
         login = f"{issuer} {subject}" if issuer else ""
-        team.set_principal(self.door.store, team.Principal(name=name, login=login))
+        set_principal(self.door.store, Principal(name=name, login=login))
         if rights:
-            team.give(self.door.store, Grant(principal=name, rights=rights), given_by="person:owner")
+            add_grant(self.door.store, Grant(principal=name, rights=rights), given_by="person:owner")
 
     def browser(self, **options: Any) -> httpx2.Client:
         """A client that keeps cookies and follows redirects."""

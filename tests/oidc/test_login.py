@@ -16,7 +16,7 @@ from joserfc.jwk import ECKey, RSAKey
 
 from clew.server.login.oidc import Attempt
 from clew.server.login.oidc_options import warning
-from clew.store import team
+from clew.store.access.principals import disable_principal, find_principal
 from oidc.conftest import URL, Site, trusted
 from support.provider import ADA, FIRST, SECRET, Provider, confused, unsigned
 
@@ -56,7 +56,7 @@ def test_a_person_of_an_allowed_domain_comes_in(site: Site, provider: Provider) 
         names = set(browser.cookies)
     assert me["principal"] == "person:ada"
     assert names == {"__Host-clew"}
-    there = team.principal(site.door.store, "person:ada")
+    there = find_principal(site.door.store, "person:ada")
     assert there is not None
     assert (there.title, there.login) == ("Ada Lovelace", f"{provider.issuer} {ADA['sub']}")
 
@@ -91,7 +91,7 @@ def test_who_was_shut_out_stays_out(site: Site, provider: Provider) -> None:
     with site.browser() as browser:
         log_in(browser)
         assert is_in(browser)
-        team.disable(site.door.store, "person:gone")
+        disable_principal(site.door.store, "person:gone")
         with site.browser() as another:
             assert log_in(another).status_code == 403
             assert not is_in(another)

@@ -10,7 +10,17 @@ from clew.model.access import ROLES, Grant
 from clew.server.login.oidc_principals import ShutOut, Stranger, person_of
 from clew.server.options import Oidc
 from clew.service.kernel.audit_record import WHOLE
-from clew.store import Store, open_store, team
+from clew.store import Store, open_store
+from clew.store.access.grants import add_grant
+from clew.store.access.principals import (
+    Principal,
+    add_member,
+    disable_principal,
+    find_principal,
+    list_principals,
+    list_teams_of,
+    set_principal,
+)
 from support.postgres import Server
 
 ISSUER = "https://login.example"
@@ -29,8 +39,8 @@ def test_a_name_stands_for_one_login(store: Store) -> None:
 
 
 def test_a_name_that_stands_for_anybody_is_not_given_away(store: Store) -> None:
-    team.give(store, Grant(principal="person:granted", rights=ROLES["admin"]), given_by="person:owner")
-    team.join(store, "team:core", "person:member")
+    add_grant(store, Grant(principal="person:granted", rights=ROLES["admin"]), given_by="person:owner")
+    add_member(store, "team:core", "person:member")
     store.open_session(project="garden", actor="person:author")
     for name in ("granted", "member", "author", "owner"):
         assert person_of(store, OPEN, claims(f"new {name}", preferred_username=name)) == f"person:{name}-2"
@@ -69,30 +79,30 @@ def test_newcomers_at_the_same_moment_do_not_share_a_name(postgres: Server) -> N
                 assert comes.is_alive(), "it did not wait"
         comes.join()
         assert found == ["person:ada-2"]
-        there = team.principal(store, "person:ada")
+        there = find_principal(store, "person:ada")
         assert there is not None
         assert there.login == f"{ISSUER} 1"
 
 
 def test_teams_are_those_the_provider_names_at_login(store: Store) -> None:
-    team.join(store, "team:by-hand", "person:ada")
-    team.set_principal(store, team.Principal(name="person:ada", login=f"{ISSUER} 1"))
+    add_member(store, "team:by-hand", "person:ada")
+    set_principal(store, Principal(name="person:ada", login=f"{ISSUER} 1"))
     person_of(store, OPEN, claims("1"))
-    assert team.teams_of(store, "person:ada") == ["team:by-hand"], "without the option owners decide"
+    assert list_teams_of(store, "person:ada") == ["team:by-hand"], "without the option owners decide"
     person_of(store, TEAMS, claims("1", groups=["core", "/ops/night", "with blank", 7, ""]))
-    assert team.teams_of(store, "person:ada") == ["team:/ops/night", "team:core"]
+    assert list_teams_of(store, "person:ada") == ["team:/ops/night", "team:core"]
     person_of(store, TEAMS, claims("1", groups="core"))
-    assert team.teams_of(store, "person:ada") == ["team:core"]
+    assert list_teams_of(store, "person:ada") == ["team:core"]
     person_of(store, TEAMS, claims("1"))
-    assert team.teams_of(store, "person:ada") == []
+    assert list_teams_of(store, "person:ada") == []
 
 
 def test_the_login_of_a_shut_out_person_makes_no_other(store: Store) -> None:
-    team.set_principal(store, team.Principal(name="person:gone", login=f"{ISSUER} 1"))
-    team.disable(store, "person:gone")
+    set_principal(store, Principal(name="person:gone", login=f"{ISSUER} 1"))
+    disable_principal(store, "person:gone")
     with pytest.raises(ShutOut):
         person_of(store, TEAMS, claims("1", groups=["core"]))
-    assert team.teams_of(store, "person:gone") == []
+    assert list_teams_of(store, "person:gone") == []
     with pytest.raises(Stranger):
         person_of(store, OPEN._replace(domains=frozenset()), claims("2"))
-    assert [one.name for one in team.principals(store)] == ["person:gone"]
+    assert [one.name for one in list_principals(store)] == ["person:gone"]

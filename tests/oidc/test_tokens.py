@@ -16,7 +16,7 @@ from clew.model.access import ROLES
 from clew.model.errors import Unauthenticated
 from clew.server.login.oauth_resource import Resource
 from clew.server.login.oidc_provider import Provider as Asked
-from clew.store import team
+from clew.store.access.principals import disable_principal
 from oidc.conftest import URL, Site, trusted
 from support.provider import ADA, CLIENT, FIRST, Provider, confused, unsigned
 
@@ -112,7 +112,7 @@ def test_a_principal_that_was_shut_out_is_refused(known: Site, provider: Provide
     known.add("service:ci", issuer=provider.issuer, subject="ci")
     token = provider.access_token(URL, USUAL, sub="ci")
     assert asked(known, token).json()["principal"] == "service:ci"
-    team.disable(known.door.store, "service:ci")
+    disable_principal(known.door.store, "service:ci")
     until = time.monotonic() + 20
     while asked(known, token).status_code != 401:
         assert time.monotonic() < until, "a token of theirs is still good"

@@ -13,7 +13,9 @@ from schemathesis import GenerationMode
 
 from clew.model.access import owner_of_everything
 from clew.service.access.authenticator import OWNER, Authenticator
-from clew.store import open_store, team
+from clew.store import open_store
+from clew.store.access.grants import add_grant
+from clew.store.access.principals import Principal, set_principal
 
 # What our parser says of arguments that do not fit; words of an operation itself begin otherwise.
 NOT_AS_DESCRIBED = re.compile(
@@ -39,8 +41,8 @@ class Key:
         self._door = Authenticator(open_store(os.environ["CLEW_TEST_STORE"]))
 
     def get(self, case: Any, context: Any) -> str:
-        team.set_principal(self._door.store, team.Principal(name=OWNER))
-        team.give(self._door.store, owner_of_everything(OWNER), given_by="test")
+        set_principal(self._door.store, Principal(name=OWNER))
+        add_grant(self._door.store, owner_of_everything(OWNER), given_by="test")
         return self._door.browser_key(OWNER)
 
     def set(self, case: Any, data: str, context: Any) -> None:

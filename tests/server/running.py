@@ -19,7 +19,9 @@ from clew.server.http.uvicorn_server import Server, address, listen, server
 from clew.server.options import Options
 from clew.service import Context, call
 from clew.service.access.authenticator import Authenticator
-from clew.store import open_store, team
+from clew.store import open_store
+from clew.store.access.grants import add_grant
+from clew.store.access.principals import Principal, find_principal, set_principal
 
 OWNER = "person:owner"
 
@@ -73,17 +75,17 @@ class Running:
 
     def key(self, principal: str = OWNER, *grants: Grant, **fields: Any) -> str:
         """A key of somebody with these grants; of the owner with all."""
-        team.set_principal(self.door.store, team.Principal(name=principal))
+        set_principal(self.door.store, Principal(name=principal))
         for grant in grants or ((owner_of_everything(principal),) if principal == OWNER else ()):
-            team.give(self.door.store, grant, given_by=OWNER)
+            add_grant(self.door.store, grant, given_by=OWNER)
         made = call(self.owner, "key_create", {"principal": principal, **fields})
         return str(made.key)
 
     @property
     def owner(self) -> Context:
-        if team.principal(self.door.store, OWNER) is None:
-            team.set_principal(self.door.store, team.Principal(name=OWNER))
-            team.give(self.door.store, owner_of_everything(OWNER), given_by="test")
+        if find_principal(self.door.store, OWNER) is None:
+            set_principal(self.door.store, Principal(name=OWNER))
+            add_grant(self.door.store, owner_of_everything(OWNER), given_by="test")
         return self.door.acting(OWNER)
 
     def client(self, key: str | None = None, **options: Any) -> httpx2.Client:

@@ -11,7 +11,7 @@ import pytest
 from clew.server.http.uvicorn_server import OwnProtocol, _is_from
 from clew.server.options import LOOPBACK_NAMES
 from clew.service import call
-from clew.store import team
+from clew.store.access.api_keys import expire_api_key, list_api_keys
 from server.running import OWNER, Running, viewer, writer
 
 Serve = Callable[..., Running]
@@ -35,8 +35,8 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 def test_without_a_good_key_nobody_comes_in(running: Running) -> None:
     good = running.key()
     ended = running.key("person:old", viewer("person:old", project="p"))
-    [key] = team.keys(running.door.store, "person:old")
-    team.end_key(running.door.store, key.id, running.door.store.database.now())
+    [key] = list_api_keys(running.door.store, "person:old")
+    expire_api_key(running.door.store, key.id, running.door.store.database.now())
     unknown = good.replace(good.split("_")[2], "0" * 12)
     for header in (
         None, "", "Bearer", "Basic b3duZXI6", f"Bearer {good[:-1]}", f"Bearer {good}x", f"Bearer {unknown}",
@@ -71,7 +71,7 @@ def test_a_key_is_good_for_its_scopes_and_no_more(running: Running) -> None:
 
 def test_a_revoked_key_is_refused_within_a_second(running: Running) -> None:
     key = running.key("person:kim", viewer("person:kim", project="p"))
-    [found] = team.keys(running.door.store, "person:kim")
+    [found] = list_api_keys(running.door.store, "person:kim")
     with running.client(key) as client, running.client(running.key()) as owner:
         assert client.get("/v1/sessions").status_code == 200
         assert owner.delete(f"/v1/keys/{found.id}").status_code == 200

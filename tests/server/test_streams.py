@@ -11,7 +11,8 @@ from msgspec import Raw
 from clew.model.access import Grant, Right
 from clew.model.events import CallMade, Draft
 from clew.service import call
-from clew.store import team
+from clew.store.access.api_keys import expire_api_key, list_api_keys
+from clew.store.access.grants import list_grants, remove_grant
 from server.running import Running, listening, viewer
 from support.planes import plane_on
 from support.postgres import Server
@@ -164,10 +165,10 @@ def test_whoever_loses_the_right_to_listen_is_cut_off(serve: Serve) -> None:
         for one in (ungranted, revoked, overdue):
             one.wait(1)
         store = running.door.store
-        [given] = team.grants(store, who="person:ungranted")
-        team.take_back(store, given.grant.id)
-        [key] = team.keys(store, "person:revoked")
-        team.end_key(store, key.id, store.database.now())
+        [given] = list_grants(store, who="person:ungranted")
+        remove_grant(store, given.grant.id)
+        [key] = list_api_keys(store, "person:revoked")
+        expire_api_key(store, key.id, store.database.now())
         assert ungranted.wait_for_problem()["code"] == "not_found"
         assert revoked.wait_for_problem()["code"] == "unauthenticated"
         assert overdue.wait_for_problem()["code"] == "not_found"

@@ -153,9 +153,9 @@ def test_a_private_session_is_for_its_owner_and_whom_it_is_shared_with(owner: Co
 
 
 def _grants_of(owner: Context, who: str) -> list[Grant]:
-    from clew.store.team import grants_of
+    from clew.store.access.grants import list_grants_for
 
-    return grants_of(owner.store, who)
+    return list_grants_for(owner.store, who)
 
 
 def test_nobody_gives_what_they_do_not_have(owner: Context) -> None:
@@ -174,9 +174,9 @@ def test_nobody_gives_what_they_do_not_have(owner: Context) -> None:
 
 
 def _all_grants(owner: Context) -> list[Any]:
-    from clew.store.team import grants
+    from clew.store.access.grants import list_grants
 
-    return grants(owner.store)
+    return list_grants(owner.store)
 
 
 def test_a_grant_that_has_ended_counts_no_more(owner: Context) -> None:

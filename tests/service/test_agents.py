@@ -11,7 +11,7 @@ from clew.model.errors import Denied, NotFound
 from clew.service import Context, call
 from clew.service.access.agents import agent_for
 from clew.store import Store
-from clew.store.team import Agent, AgentRule
+from clew.store.access.agents import Agent, AgentRule
 
 OWNER = "person:owner"
 

@@ -11,7 +11,8 @@ from clew.service.access.api_keys import KeyInfo
 from clew.service.access.grants import Explained, GrantInfo, Me
 from clew.service.access.principals import Team
 from clew.service.access.settings import Setting
-from clew.store.team import Agent, Principal
+from clew.store.access.agents import Agent
+from clew.store.access.principals import Principal
 
 
 def _table(columns: list[str], rows: Sequence[Sequence[str]], *, empty: str = "", wrapped: str = "") -> None:

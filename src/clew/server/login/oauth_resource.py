@@ -22,7 +22,7 @@ from clew.server.options import Oidc
 from clew.service.access.authenticator import Authenticator
 from clew.service.access.principals import login_of
 from clew.service.kernel.context import Context
-from clew.store import team
+from clew.store.access.principals import find_principal_by_login
 
 WELL_KNOWN = "/.well-known/oauth-protected-resource"
 MCP = "/mcp"
@@ -76,7 +76,7 @@ class Resource:
         if not scopes:
             wanted = " ".join(map(_scope, USUAL))
             raise Refused(403, "denied", f"this token has no scope of clew; ask for one with {wanted}", NO_SCOPE)
-        there = team.principal_of_login(self._door.store, login_of(self._oidc.issuer, subject))
+        there = find_principal_by_login(self._door.store, login_of(self._oidc.issuer, subject))
         if there is None:
             raise Unauthenticated(
                 "nobody has added the login of this token; an owner can, with `clew principal add` and its issuer and "

@@ -18,7 +18,8 @@ from clew.server.options import Oidc
 from clew.service.access.authenticator import OWNER
 from clew.service.access.principals import login_of, team_named
 from clew.service.kernel.audit_record import WHOLE
-from clew.store import Store, team
+from clew.store import Store
+from clew.store.access.principals import find_principal_by_login
 from clew.store.database.contract import Transaction
 
 CLEW = "clew"
@@ -42,7 +43,7 @@ class ShutOut(Exception):
 def person_of(store: Store, oidc: Oidc, claims: Claims) -> str:
     """The principal of a login, made if they may come in without being added; their teams are set by the way."""
     login = login_of(oidc.issuer, claims["sub"])
-    there = team.principal_of_login(store, login)
+    there = find_principal_by_login(store, login)
     if there is not None and there.disabled:
         _record(store, there.name, allowed=False, because="an owner has shut them out")
         raise ShutOut
@@ -98,7 +99,7 @@ def _is_taken(tx: Transaction, name: str) -> bool:
         or tx.run("grants", who=name)
         or tx.run("keys_of", principal=name)
         or tx.run("teams_of", principal=name)
-        or tx.run("wall_of", me=name)
+        or tx.run("projects_of_accessible_sessions", me=name)
     )
 
 

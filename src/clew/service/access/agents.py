@@ -11,8 +11,7 @@ from clew.model.ids import check_name
 from clew.service.access.principals import principal_named
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
-from clew.store import team
-from clew.store.team import Agent, AgentRule
+from clew.store.access.agents import Agent, AgentRule, list_agents, remove_agent, set_agent
 
 
 @operation(right=Right.ADMINISTER, route="PUT /agents", audited=True)
@@ -45,14 +44,14 @@ def agent_register(
         owner=principal_named(owner) if owner else context.principal, place=place,
         rules=() if rule == AgentRule() else (rule,),
     )  # fmt: skip
-    team.set_agent(context.store, made)
+    set_agent(context.store, made)
     return _named(context, name) or made
 
 
 @operation(right=Right.SEE, route="GET /agents", within=True)
 def agents(context: Context) -> list[Agent]:
     """List the agents of all projects you may see."""
-    known = team.agents(context.store)
+    known = list_agents(context.store)
     if not context.reach(Right.SEE):
         return known
     return [
@@ -69,11 +68,11 @@ def agent_remove(context: Context, name: str, *, project: str = "") -> None:
     if there is None or there.project != project:
         where = f"project {project}" if project else "no project"
         raise NotFound(f"no agent {name[:100]!r} of {where}; `clew agents` shows all, with their projects")
-    team.remove_agent(context.store, name)
+    remove_agent(context.store, name)
 
 
 def _named(context: Context, name: str) -> Agent | None:
-    return next((agent for agent in team.agents(context.store) if agent.name == name), None)
+    return next((agent for agent in list_agents(context.store) if agent.name == name), None)
 
 
 def agent_for(known: list[Agent], *, project: str, runtime: str, path: str, name: str = "") -> str:

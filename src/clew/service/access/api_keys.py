@@ -12,8 +12,8 @@ from clew.service.access.key_text import new_token
 from clew.service.access.principals import Who, may_everything, principal_named
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
-from clew.store import team
-from clew.store.team import Key
+from clew.store.access.api_keys import ApiKey, add_api_key, expire_api_key, find_api_key, list_api_keys, scopes_of
+from clew.store.access.principals import Principal, find_principal, set_principal
 
 # The old key stays good for so long after a rotation, so that both can be used while programs change over.
 OVERLAP_HOURS = 24
@@ -37,7 +37,7 @@ class KeyInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     key: str = ""
 
 
-def _info(key: Key, text: str = "") -> KeyInfo:
+def _info(key: ApiKey, text: str = "") -> KeyInfo:
     return KeyInfo(
         id=key.id, principal=key.principal, label=key.label, scopes=key.scopes.split(), project=key.project, at=key.at,
         until=key.until, used_at=key.used_at, given_by=key.given_by, key=text,
@@ -86,13 +86,13 @@ def _make(context: Context, principal: str, *, scopes: str, project: str, label:
     if kind not in ("person", "agent", "service"):
         raise InvalidInput(f"{principal} cannot have a key; a person, an agent or a service can")
     token = new_token(kind)
-    if team.principal(context.store, principal) is None:
-        team.set_principal(context.store, team.Principal(name=principal))
-    made = Key(
+    if find_principal(context.store, principal) is None:
+        set_principal(context.store, Principal(name=principal))
+    made = ApiKey(
         id=token.id, principal=principal, hash=token.hash, scopes=scopes, project=project, label=label, at=0,
         until=context.store.database.now() + days * DAY_US, used_at=0, given_by=context.principal, disabled=False,
     )  # fmt: skip
-    at = team.add_key(context.store, made)
+    at = add_api_key(context.store, made)
     return _info(msgspec.structs.replace(made, at=at), token.text)
 
 
@@ -100,11 +100,11 @@ def _make(context: Context, principal: str, *, scopes: str, project: str, label:
 def key_rotate(context: Context, key: str, *, days: Days = 90) -> KeyInfo:
     """Make a successor of a key; the old one stays good for a day, so that programs can change over."""
     old = _found(context, key)
-    _permit_as_wide(context, team.scopes_of(old), old.project)
+    _permit_as_wide(context, scopes_of(old), old.project)
     now = context.store.database.now()
     active = [
         one
-        for one in team.keys(context.store, old.principal)
+        for one in list_api_keys(context.store, old.principal)
         if one.label == old.label and not 0 < one.until <= now and one.scopes == old.scopes
     ]
     if len(active) >= MOST_ACTIVE:
@@ -115,7 +115,7 @@ def key_rotate(context: Context, key: str, *, days: Days = 90) -> KeyInfo:
     made = _make(
         context, old.principal, scopes=old.scopes, project=old.project, label=old.label, days=days
     )  # fmt: skip
-    team.end_key(context.store, old.id, now + OVERLAP_HOURS * 3_600_000_000)
+    expire_api_key(context.store, old.id, now + OVERLAP_HOURS * 3_600_000_000)
     return made
 
 
@@ -123,8 +123,8 @@ def key_rotate(context: Context, key: str, *, days: Days = 90) -> KeyInfo:
 def key_revoke(context: Context, key: str) -> KeyInfo:
     """End a key now; it is refused everywhere within a second."""
     found = _found(context, key)
-    team.end_key(context.store, found.id, context.store.database.now())
-    return _info(team.key(context.store, found.id) or found)
+    expire_api_key(context.store, found.id, context.store.database.now())
+    return _info(find_api_key(context.store, found.id) or found)
 
 
 @operation(right=Right.SEE, route="GET /keys", within=True)
@@ -132,11 +132,11 @@ def key_list(context: Context, *, principal: Who = "") -> list[KeyInfo]:
     """List your keys, or those of another; never their text."""
     name = principal_named(principal) if principal else context.principal
     _permit_keys_of(context, name)
-    return [_info(key) for key in team.keys(context.store, name)]
+    return [_info(key) for key in list_api_keys(context.store, name)]
 
 
-def _found(context: Context, id: str) -> Key:
-    found = team.key(context.store, check_name(id, "a key's id"))
+def _found(context: Context, id: str) -> ApiKey:
+    found = find_api_key(context.store, check_name(id, "a key's id"))
     if found is None or not (_is_own(context, found.principal) or may_everything(context)):
         raise NotFound(f"no key {id[:40]!r} of yours; `clew key list` shows their ids")
     return found

@@ -13,8 +13,18 @@ from clew.model.errors import Unauthenticated
 from clew.model.retention import DAY_US
 from clew.service.access.key_text import new_token, parse_token
 from clew.service.kernel.context import Context
-from clew.store import Store, team
-from clew.store.team import Key
+from clew.store import Store
+from clew.store.access.api_keys import (
+    ApiKey,
+    add_api_key,
+    find_api_key,
+    list_api_keys,
+    record_key_use,
+    redeem_login_key,
+    scopes_of,
+)
+from clew.store.access.grants import add_grant, list_grants_for, project_keys_of_accessible_sessions
+from clew.store.access.principals import Principal, find_principal, list_principals, list_teams_of, set_principal
 
 if TYPE_CHECKING:
     from clew.views.upkeep import Views
@@ -60,7 +70,7 @@ class Authenticator:
         known = self._recall(("key", secret))
         if known is not None:
             return known
-        key = team.key(self.store, token.id)
+        key = find_api_key(self.store, token.id)
         # The same work and the same words, whatever is wrong with it.
         fits = token.fits(key.hash if key is not None else bytes(32))
         if key is None or not fits or self._has_ended(key):
@@ -68,9 +78,7 @@ class Authenticator:
         if key.scopes == LOGIN:
             raise Unauthenticated("this is a link for one login, not an API key; open it in a browser")
         self._note_use(key)
-        return self._remember(
-            ("key", secret), self._context(key.principal, scopes=team.scopes_of(key), bound=key.project)
-        )
+        return self._remember(("key", secret), self._context(key.principal, scopes=scopes_of(key), bound=key.project))
 
     def acting(self, principal: str, scopes: frozenset[Right] | None = None) -> Context:
         """The context of somebody who proved otherwise who they are."""
@@ -78,7 +86,7 @@ class Authenticator:
         known = self._recall(place)
         if known is not None:
             return known
-        there = team.principal(self.store, principal)
+        there = find_principal(self.store, principal)
         if there is None or there.disabled:
             raise Unauthenticated("nobody of that name may come in here; ask an owner to add you")
         return self._remember(place, self._context(principal, scopes=scopes))
@@ -98,15 +106,15 @@ class Authenticator:
 
     def owner_link(self, base_url: str) -> str | None:
         """On the first start of a team's server: a link that makes whoever opens it first the owner."""
-        if any(one.name == OWNER for one in team.principals(self.store)) and not self._is_unclaimed():
+        if any(one.name == OWNER for one in list_principals(self.store)) and not self._is_unclaimed():
             return None
-        team.set_principal(self.store, team.Principal(name=OWNER, title="Owner"))
-        team.give(self.store, owner_of_everything(OWNER), given_by="clew")
+        set_principal(self.store, Principal(name=OWNER, title="Owner"))
+        add_grant(self.store, owner_of_everything(OWNER), given_by="clew")
         return f"{base_url.rstrip('/')}/login#{self.new_login(OWNER, given_by='clew')}"
 
     def _is_unclaimed(self) -> bool:
         """Whether nobody has ever come in as the owner."""
-        found = team.keys(self.store, OWNER)
+        found = list_api_keys(self.store, OWNER)
         return all(key.scopes == LOGIN and not key.used_at for key in found)
 
     def new_login(self, principal: str, *, given_by: str) -> str:
@@ -116,9 +124,9 @@ class Authenticator:
     def redeem(self, secret: str) -> str:
         """Turn a key that is good for one login into one for a browser; only the first to come gets it."""
         token = parse_token(secret)
-        key = team.key(self.store, token.id)
+        key = find_api_key(self.store, token.id)
         fits = token.fits(key.hash if key is not None else bytes(32))
-        if key is None or not fits or self._has_ended(key) or not team.redeem_key(self.store, key.id):
+        if key is None or not fits or self._has_ended(key) or not redeem_login_key(self.store, key.id):
             raise Unauthenticated("this link is not good any more: it was used, or its day is over; ask for a new one")
         return self.browser_key(key.principal)
 
@@ -138,22 +146,22 @@ class Authenticator:
     def _new_key(self, principal: str, kind: str, *, scopes: str, label: str, days: int, given_by: str) -> str:
         token = new_token(kind)
         until = self.store.database.now() + days * DAY_US
-        team.add_key(
+        add_api_key(
             self.store,
-            Key(
+            ApiKey(
                 id=token.id, principal=principal, hash=token.hash, scopes=scopes, project="", label=label, at=0,
                 until=until, used_at=0, given_by=given_by, disabled=False,
             ),
         )  # fmt: skip
         return token.text
 
-    def _has_ended(self, key: Key) -> bool:
+    def _has_ended(self, key: ApiKey) -> bool:
         return key.disabled or 0 < key.until <= self.store.database.now()
 
-    def _note_use(self, key: Key) -> None:
+    def _note_use(self, key: ApiKey) -> None:
         now = self.store.database.now()
         if key.used_at < now - USED_US:
-            team.key_used(self.store, key.id, now)
+            record_key_use(self.store, key.id, now)
 
     def _context(
         self,
@@ -164,10 +172,10 @@ class Authenticator:
         bound: str = "",
     ) -> Context:
         if grants is None:
-            grants = tuple(team.grants_of(self.store, principal))
+            grants = tuple(list_grants_for(self.store, principal))
         return Context(
             store=self.store.behind(self._wall(principal, grants)), principal=principal, grants=grants,
-            teams=frozenset(team.teams_of(self.store, principal)), scopes=scopes, bound=bound, machine=self._machine,
+            teams=frozenset(list_teams_of(self.store, principal)), scopes=scopes, bound=bound, machine=self._machine,
             home=self._home, outward=True, _views=self._shared(),
         )  # fmt: skip
 
@@ -177,7 +185,7 @@ class Authenticator:
             return "*"
         keys = {name: key for key, name in self.store.projects().items()}
         named = {keys[grant.project] for grant in grants if grant.project in keys}
-        return ",".join(map(str, sorted(named | set(team.wall_of(self.store, principal)))))
+        return ",".join(map(str, sorted(named | set(project_keys_of_accessible_sessions(self.store, principal)))))
 
     def _shared(self) -> "list[Views]":
         with self._lock:

@@ -18,9 +18,10 @@ from clew.service.kernel.call import permit, target_of
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
 from clew.service.sessions.lifecycle import SessionInfo, info
-from clew.store import team
+from clew.store.access.api_keys import ApiKey, add_api_key
+from clew.store.access.grants import GrantRecord, add_grant, find_grant, list_grants, list_grants_for, remove_grant
+from clew.store.access.principals import list_teams_of
 from clew.store.log.log import LONGEST_AGENT
-from clew.store.team import Given
 
 Rights = Annotated[list[Right], msgspec.Meta(description="The rights themselves.")]
 Role = Annotated[str, msgspec.Meta(description="Rights by name: viewer, writer, auditor, admin.")]
@@ -61,7 +62,7 @@ class Me(msgspec.Struct, frozen=True, kw_only=True):
     grants: list[GrantInfo]
 
 
-def _given(given: Given) -> GrantInfo:
+def _given(given: GrantRecord) -> GrantInfo:
     return _shown(given.grant, given.given_by, given.at)
 
 
@@ -128,13 +129,13 @@ def link(
     token = new_token("link")
     principal = f"link:{token.id}"
     until = _end(context, days, _within_own(context, ROLES["viewer"], target_of(session)))
-    key = team.Key(
+    key = ApiKey(
         id=token.id, principal=principal, hash=token.hash, scopes="read see", project="", label=f"link to {session.id}",
         at=0, until=until, used_at=0, given_by=context.principal, disabled=False,
     )  # fmt: skip
-    at = team.add_key(context.store, key)
+    at = add_api_key(context.store, key)
     grant = Grant(principal=principal, rights=ROLES["viewer"], session=session.id, until=until)
-    team.give(context.store, grant, given_by=context.principal)
+    add_grant(context.store, grant, given_by=context.principal)
     return KeyInfo(
         id=key.id, principal=principal, label=key.label, scopes=key.scopes.split(), project="", at=at, until=until,
         used_at=0, given_by=context.principal, key=token.text,
@@ -164,10 +165,10 @@ def privacy(
 @operation(right=Right.SEE, route="DELETE /grants/{grant}", within=True, audited=True)
 def access_revoke(context: Context, grant: int) -> GrantInfo:
     """Take a grant back; it counts no more within a second."""
-    found = team.grant(context.store, grant) if 0 < grant < 2**62 else None
+    found = find_grant(context.store, grant) if 0 < grant < 2**62 else None
     if found is None or not context.caller.rule(Right.ADMINISTER, _place(context, found.grant)).allowed:
         raise NotFound(f"no grant {grant} that you may take back; `clew access list` shows their ids")
-    team.take_back(context.store, grant)
+    remove_grant(context.store, grant)
     return _given(found)
 
 
@@ -180,7 +181,7 @@ def access_list(
     session: Session | None = None,
 ) -> list[GrantInfo]:
     """List grants: on a project, on a session, or all there are."""
-    found = team.grants(
+    found = list_grants(
         context.store, who=anyone_named(who) if who else "", project=project, session=session.id if session else ""
     )
     return [_given(one) for one in found]
@@ -194,7 +195,7 @@ def access_explain(context: Context, who: Who, what: str) -> list[Explained]:
     if name != context.principal:
         permit(context, Right.ADMINISTER, target)
     caller = Caller(
-        name, team.grants_of(context.store, name), teams=team.teams_of(context.store, name),
+        name, list_grants_for(context.store, name), teams=list_teams_of(context.store, name),
         now=context.store.database.now(),
     )  # fmt: skip
     if name == context.principal:
@@ -253,5 +254,5 @@ def _give(context: Context, who: str, rights: frozenset[Right], target: Target, 
         principal=anyone_named(who), rights=rights, until=until, session=target.session,
         project="" if on_session else target.project, agent="" if on_session else target.agent,
     )  # fmt: skip
-    made = team.give(context.store, grant, given_by=context.principal)
+    made = add_grant(context.store, grant, given_by=context.principal)
     return _shown(made, context.principal, context.store.database.now())

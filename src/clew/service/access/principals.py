@@ -10,8 +10,18 @@ from clew.model.errors import Denied, InvalidInput, NotFound
 from clew.model.ids import check_name
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
-from clew.store import team
-from clew.store.team import Principal
+from clew.store.access.principals import (
+    Principal,
+    add_member,
+    disable_principal,
+    enable_principal,
+    find_principal,
+    find_principal_by_login,
+    list_members,
+    list_principals,
+    remove_member,
+    set_principal,
+)
 
 Who = Annotated[str, msgspec.Meta(description="Who: person:ada, agent:reviewer, service:ci; ada is person:ada.")]
 TeamName = Annotated[str, msgspec.Meta(description="The team: team:core, or core.")]
@@ -73,11 +83,11 @@ def principal_add(
         _permit_everything(context)
     login = login_of(issuer, subject) if issuer else ""
     made = Principal(name=principal_named(principal), title=title, login=login)
-    there = team.principal_of_login(context.store, login) if login else None
+    there = find_principal_by_login(context.store, login) if login else None
     if there is not None and there.name != made.name:
         raise InvalidInput(f"that login is {there.name}'s already; one login is one person")
-    team.set_principal(context.store, made)
-    return team.principal(context.store, made.name) or made
+    set_principal(context.store, made)
+    return find_principal(context.store, made.name) or made
 
 
 def login_of(issuer: str, subject: str) -> str:
@@ -89,7 +99,7 @@ def login_of(issuer: str, subject: str) -> str:
 def principal_disable(context: Context, principal: Who) -> None:
     """Shut a principal out: its keys and logins are no longer good."""
     name = principal_named(principal)
-    if not team.disable(context.store, name):
+    if not disable_principal(context.store, name):
         raise NotFound(f"no principal {name}; `clew principal list` shows all")
 
 
@@ -98,14 +108,14 @@ def principal_enable(context: Context, principal: Who) -> None:
     """Let a principal in again that was shut out."""
     _permit_everything(context)
     name = principal_named(principal)
-    if not team.disable(context.store, name, disabled=False):
+    if not enable_principal(context.store, name):
         raise NotFound(f"no principal {name}; `clew principal list` shows all")
 
 
 @operation(right=Right.ADMINISTER, route="GET /principals")
 def principal_list(context: Context) -> list[Principal]:
     """List people, agents and services."""
-    return team.principals(context.store)
+    return list_principals(context.store)
 
 
 @operation(right=Right.ADMINISTER, route="PUT /teams/members", audited=True)
@@ -113,20 +123,20 @@ def team_add(context: Context, name: TeamName, principal: Who) -> Team:
     """Add a principal to a team."""
     _permit_everything(context)
     full = team_named(name)
-    team.join(context.store, full, principal_named(principal))
-    return Team(name=full, members=team.members(context.store).get(full, []))
+    add_member(context.store, full, principal_named(principal))
+    return Team(name=full, members=list_members(context.store).get(full, []))
 
 
 @operation(right=Right.ADMINISTER, route="DELETE /teams/members", audited=True)
 def team_remove(context: Context, name: TeamName, principal: Who) -> Team:
     """Take a principal out of a team."""
     full, who = team_named(name), principal_named(principal)
-    if not team.leave(context.store, full, who):
+    if not remove_member(context.store, full, who):
         raise NotFound(f"{who} is not in {full}; `clew team list` shows who is")
-    return Team(name=full, members=team.members(context.store).get(full, []))
+    return Team(name=full, members=list_members(context.store).get(full, []))
 
 
 @operation(right=Right.ADMINISTER, route="GET /teams")
 def team_list(context: Context) -> list[Team]:
     """List the teams and who belongs to them."""
-    return [Team(name=name, members=members) for name, members in team.members(context.store).items()]
+    return [Team(name=name, members=members) for name, members in list_members(context.store).items()]

@@ -9,7 +9,7 @@ from clew.model.errors import InvalidInput
 from clew.model.ids import check_name
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
-from clew.store import team
+from clew.store.access.settings import list_settings, set_setting
 
 # What can be set, to what, and what it is when nobody has set it.
 KNOWN = {"audit_reads": ("off", "on"), "secrets": ("keep", "mask")}
@@ -35,7 +35,7 @@ def setting_set(
     if name not in KNOWN or value not in KNOWN[name]:
         some = "; ".join(f"{one}: {', '.join(values)}" for one, values in KNOWN.items())
         raise InvalidInput(f"{name[:40]!r} cannot be set to {value[:40]!r}; there are {some}")
-    team.set_setting(context.store, check_name(project, "the project", longest=200), name, value)
+    set_setting(context.store, check_name(project, "the project", longest=200), name, value)
     return Setting(project=project, name=name, value=value)
 
 
@@ -44,7 +44,7 @@ def setting_list(context: Context) -> list[Setting]:
     """List what is set for the projects you may see."""
     known = [
         Setting(project=project, name=name, value=value)
-        for (project, name), value in team.settings(context.store).items()
+        for (project, name), value in list_settings(context.store).items()
         if name in KNOWN  # What clew itself keeps there is nobody's to set.
     ]
     if not context.reach(Right.SEE):

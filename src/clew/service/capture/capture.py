@@ -51,11 +51,10 @@ from clew.service.kernel.call import permit
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
 from clew.service.privacy.mask_on_write import bytes_masked_if_required, keeps_no_secrets, masked_if_required
-from clew.store import team
+from clew.store.access.agents import Agent, list_agents
 from clew.store.native_files import native_files
 from clew.store.native_files.native_files import Forking, Opening, Original, Take, edges_of, place_of
 from clew.store.native_files.segments import SEGMENT_BYTES
-from clew.store.team import Agent
 
 # How much goes into one commit.
 BATCH_BYTES = 8 * 1024 * 1024
@@ -159,7 +158,7 @@ class _Capture:
 
     def _agents(self) -> list[Agent]:
         if self._known_agents is None:
-            self._known_agents = team.agents(self._store)
+            self._known_agents = list_agents(self._store)
         return self._known_agents
 
     def add(self, found: SessionFile) -> None:

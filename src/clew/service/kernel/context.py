@@ -65,9 +65,9 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     def setting(self, project: str, name: str) -> str:
         """What is set for a project, or else for all; empty when nothing is."""
         if "settings" not in self._found:
-            from clew.store.team import settings
+            from clew.store.access.settings import list_settings
 
-            self._found["settings"] = settings(self.store)
+            self._found["settings"] = list_settings(self.store)
         known: dict[tuple[str, str], str] = self._found["settings"]
         return known.get((project, name)) or known.get(("", name), "")
 

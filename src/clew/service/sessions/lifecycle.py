@@ -28,7 +28,7 @@ from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
 from clew.service.privacy.mask_on_write import masked_if_required, text_masked_if_required
 from clew.service.sessions.subagents import caller, subagents
-from clew.store import team
+from clew.store.access.agents import list_agents
 from clew.store.log.log import EVERYTHING
 from clew.views.contract import storable
 from clew.views.listing import Line, line_from
@@ -176,7 +176,7 @@ def _agent_of(context: Context, project: str, metadata: dict[str, Any]) -> str:
         return ""
     from clew.service.access.agents import agent_for
 
-    known = team.agents(context.store)
+    known = list_agents(context.store)
     return agent_for(known, project=project, runtime=runtime, path=path if isinstance(path, str) else "")
 
 

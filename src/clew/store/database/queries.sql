@@ -441,8 +441,8 @@ FROM member m JOIN granted g ON g.who = m.team WHERE m.principal = :principal
 -- name: grants_erase
 DELETE FROM granted WHERE session = :session
 
--- name: wall_of
--- The projects of the sessions that somebody opened, or was given.
+-- name: projects_of_accessible_sessions
+-- The projects with a session that a principal opened or was granted by itself.
 SELECT DISTINCT project FROM session WHERE owner = :me
 UNION SELECT s.project FROM granted g JOIN session s ON s.id = g.session WHERE g.who = :me AND g.session <> ''
 UNION SELECT s.project FROM member m JOIN granted g ON g.who = m.team JOIN session s ON s.id = g.session

@@ -14,7 +14,7 @@ from clew.model.events import Body, BudgetSet, Draft, Event, Opaque, PrivacySet,
 from clew.model.ids import check_name, new_id
 from clew.model.lineage import Segment
 from clew.model.session import LIFECYCLE, Session, State, apply
-from clew.store import team
+from clew.store.access.settings import list_settings
 from clew.store.database.contract import Transaction
 from clew.store.log.append import write
 from clew.store.log.log import Store, check_metadata
@@ -47,7 +47,7 @@ class Arrived(msgspec.Struct, frozen=True, kw_only=True):
 def store_id(store: Store) -> str:
     """The random name of this store, given when it is first asked for."""
     whole = store.whole
-    known = team.settings(whole).get(("", STORE_ID))
+    known = list_settings(whole).get(("", STORE_ID))
     return known or _named(whole)
 
 
