@@ -98,7 +98,9 @@ def test_a_browser_is_told_to_take_nothing_from_elsewhere(client: httpx2.Client)
         assert headers["referrer-policy"] == "no-referrer"
         assert "frame-ancestors 'none'" in policy
     for name in ("clew.css", "clew.js", "docs.js", "login.js"):
-        text = client.get(f"/assets/{name}").text
+        asset = client.get(f"/assets/{name}")
+        assert asset.status_code == 200, name
+        text = asset.text
         assert "//" not in re.sub(r"^//.*$", "", text, flags=re.MULTILINE), name
 
 

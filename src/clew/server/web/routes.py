@@ -167,7 +167,7 @@ class Web:
         name = request.path_params["name"]
         if name not in ASSETS:
             raise no_route(set())
-        data = (files("clew.server") / "assets" / name).read_bytes()
+        data = (files("clew.server.web") / "assets" / name).read_bytes()
         return _packed(request, data, ASSETS[name], {"cache-control": "no-cache"})
 
     # Health and counts ------------------------------------------------------------------------------------------------
