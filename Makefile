@@ -6,6 +6,7 @@ IMAGES ?= 50000
 EXAMPLES ?= 50
 SECONDS ?= 30
 ARGS ?=
+BASE ?=
 
 # What stops whole servers, or waits for a lease to run out, has the machine to itself.
 ALONE := tests/crash/test_restart.py tests/crash/test_servers.py tests/crash/test_zombie.py
@@ -18,7 +19,7 @@ UV_EXPORT := $(BIN)/uv export --quiet --frozen --no-emit-project --no-annotate -
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help up test test-clients check format bench bench-capture bench-search bench-team fuzz nightly kill-campaign powerloss-campaign api-campaign tamper-campaign lock clean
+.PHONY: help up test test-clients check format bench bench-compare bench-capture bench-search bench-team fuzz nightly kill-campaign powerloss-campaign api-campaign tamper-campaign lock clean
 
 help:  ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -63,6 +64,11 @@ bench: $(VENV)/.dev  ## Measure everything; ARGS go to bench/run.py.
 	@$(MAKE) --no-print-directory bench-capture ARGS=
 	@$(MAKE) --no-print-directory bench-search ARGS=
 	@$(MAKE) --no-print-directory bench-team ARGS=
+
+bench-compare: $(VENV)/.dev  ## Measure this tree beside an older one, e.g. make bench-compare BASE=../old ARGS=--quick.
+	@sh tools/system_packages.sh
+	@test -n "$(BASE)" || { echo "BASE is missing: name a checkout of the old tree, as in make bench-compare BASE=../old" >&2; exit 2; }
+	$(BIN)/python bench/compare.py "$(BASE)" $(ARGS)
 
 bench-capture: $(VENV)/.dev  ## Measure capture beside agentsview and SessionFS; ARGS go to bench/capture.py.
 	$(BIN)/python bench/capture.py $(ARGS)
