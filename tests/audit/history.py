@@ -8,7 +8,8 @@ from clew.model.retention import Policy
 from clew.service.audit.signing import SigningKey
 from clew.store import Store, audit_tree
 from clew.store.audit_tree import Signed
-from clew.store.log.forget import apply_policies, erase, set_policy
+from clew.store.log.erase import erase
+from clew.store.log.retention import apply_policies, set_policy
 from store.words import ADA, big, learn, opened, say
 
 # Not made anew, so that a test that fails once fails again.

@@ -228,13 +228,13 @@ def test_two_files_of_one_session_grow_at_once(plane: Plane, person: Path) -> No
 
 
 def test_what_retention_removed_is_not_captured_again(plane: Plane, person: Path, store: Store) -> None:
-    from clew.store.log import forget
+    from clew.store.log import retention
 
     path = put(person, 1, [*talk("a", "b"), {"type": "mode", "mode": "plan"}])
     session = only(plane, person).session
     plane.client.call("retention_set", project="home-me-app", keep_days=1)
     later = store.head(store.session(session)).at + 3 * 86_400_000_000
-    assert forget.apply_policies(store, actor="person:ada", now=later)
+    assert retention.apply_policies(store, actor="person:ada", now=later)
     before = len(events(plane, session))
     os.utime(path, ns=(1, 1))
     assert only(plane, person).status == "same"

@@ -10,7 +10,8 @@ from clew.client import Plane
 from clew.model.errors import InvalidInput, WrongState
 from clew.model.retention import DAY_US, Policy
 from clew.store import Store
-from clew.store.log.forget import apply_policies, erase, set_policy
+from clew.store.log.erase import erase
+from clew.store.log.retention import apply_policies, set_policy
 from clew.store.native_files import native_files
 from clew.store.native_files.native_files import Take
 from support.captures import capture, events, native, only, said

@@ -12,7 +12,8 @@ from clew.client import Plane
 from clew.model.errors import Damaged, NotFound
 from clew.model.retention import DAY_US, Policy
 from clew.store import Store
-from clew.store.log.forget import apply_policies, erase, set_policy
+from clew.store.log.erase import erase
+from clew.store.log.retention import apply_policies, set_policy
 from clew.store.native_files import native_files
 from support import claude
 from support.captures import capture_paths, native, only

@@ -9,8 +9,9 @@ from clew.model.events import ArtifactSaved, CallReturned, Draft, FilePart, Imag
 from clew.model.retention import Policy
 from clew.model.session import Session
 from clew.store import Store, open_store
-from clew.store.log.forget import apply_policies, erase, set_policy
+from clew.store.log.erase import erase
 from clew.store.log.prepare import INLINE_BYTES, LARGEST_BYTES
+from clew.store.log.retention import apply_policies, set_policy
 from clew.store.log.verify import verify
 from clew.store.objects.blobs import Folder
 from store.crowd import at_once

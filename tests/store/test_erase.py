@@ -32,8 +32,9 @@ from clew.model.events import (
 from clew.model.retention import Policy
 from clew.model.session import Session
 from clew.store import Store, open_store
-from clew.store.log.forget import apply_policies, erase, set_policy
+from clew.store.log.erase import erase
 from clew.store.log.leases import acquire
+from clew.store.log.retention import apply_policies, set_policy
 from clew.store.log.verify import verify
 from store.rows import age, query, unchanged
 from store.words import ADA, big, kinds, messages, opened, say

@@ -16,7 +16,7 @@ from clew.model.events import (
 from clew.model.lineage import Segment
 from clew.model.session import Session
 from clew.store import Store
-from clew.store.log.forget import erase
+from clew.store.log.erase import erase
 from clew.store.log.verify import verify
 from store.rows import counts, unchanged
 from store.words import ADA, messages, opened, say, seqs

@@ -38,8 +38,9 @@ from clew.model.events import (
 from clew.model.retention import Policy
 from clew.model.session import Session
 from clew.store import Store, open_store
-from clew.store.log.forget import apply_policies, erase, remove_policy, set_policy
+from clew.store.log.erase import erase
 from clew.store.log.leases import acquire, release, renew
+from clew.store.log.retention import apply_policies, remove_policy, set_policy
 from clew.store.log.verify import verify
 from store import story as model
 from store.rows import age, expire_lease

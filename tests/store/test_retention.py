@@ -30,7 +30,8 @@ from clew.model.events import (
 from clew.model.retention import Policy
 from clew.model.session import Session
 from clew.store import Store
-from clew.store.log.forget import Pruned, apply_policies, erase, policies, remove_policy, set_policy
+from clew.store.log.erase import erase
+from clew.store.log.retention import Pruned, apply_policies, list_policies, remove_policy, set_policy
 from clew.store.log.verify import verify_all
 from store.rows import DAY_US, age, query, unchanged
 from store.words import ADA, big, kinds, learn, messages, opened, say
@@ -83,13 +84,13 @@ def test_a_policy_is_set_replaced_listed_and_removed(store: Store) -> None:
     keep(store, 30)
     keep(store, 7, agent="fred")
     keep(store, None, agent="fred", hold=True)
-    assert policies(store) == [
+    assert list_policies(store) == [
         Policy(project="demo", keep_days=30),
         Policy(project="demo", agent="fred", keep_days=None, hold=True),
     ]
     assert remove_policy(store, "demo", "fred")
     assert not remove_policy(store, "demo", "fred")
-    assert policies(store) == [Policy(project="demo", keep_days=30)]
+    assert list_policies(store) == [Policy(project="demo", keep_days=30)]
 
 
 # What goes ------------------------------------------------------------------------------------------------------------

@@ -13,7 +13,8 @@ from clew.model.events import Draft, SessionClosed, TurnEnded, Usage
 from clew.model.retention import Policy
 from clew.model.session import Session
 from clew.store import Store
-from clew.store.log.forget import apply_policies, erase, set_policy
+from clew.store.log.erase import erase
+from clew.store.log.retention import apply_policies, set_policy
 from clew.store.log.verify import verify, verify_all
 from clew.store.objects.blobs import Folder
 from store.rows import age, change, literal, one, query

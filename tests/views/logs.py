@@ -32,7 +32,8 @@ from clew.model.retention import Policy
 from clew.model.session import SPENDING, Session, State
 from clew.model.working_set import touches
 from clew.store import Store
-from clew.store.log.forget import apply_policies, erase, set_policy
+from clew.store.log.erase import erase
+from clew.store.log.retention import apply_policies, set_policy
 from clew.views.search import Scope, Search
 from clew.views.upkeep import Views
 from model.shapes import structs

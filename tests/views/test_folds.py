@@ -15,7 +15,7 @@ from msgspec import Raw
 from clew.model.events import CallMade, CallReturned, Draft, Opaque, SessionClosed
 from clew.model.retention import Policy
 from clew.store import Store, open_store
-from clew.store.log.forget import apply_policies, set_policy
+from clew.store.log.retention import apply_policies, set_policy
 from clew.views import upkeep
 from clew.views.listing import line_from
 from clew.views.passages import MOST_CALLS, TOOL, tag

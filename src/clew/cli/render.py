@@ -19,8 +19,9 @@ from clew.service.knowledge.remember import Decided, Noted, Recall, Recalled, Re
 from clew.service.privacy.masking import Secret
 from clew.service.sessions.forks import Difference, Side
 from clew.service.sessions.lifecycle import Changed, SessionDetail, SessionInfo
-from clew.store.log.forget import Erased, Pruned
+from clew.store.log.erase import Erased
 from clew.store.log.leases import Lease
+from clew.store.log.retention import Pruned
 from clew.store.log.verify import Verified
 
 

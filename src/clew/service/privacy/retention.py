@@ -12,8 +12,9 @@ from clew.model.session import Session
 from clew.service.kernel.call import permit, target_of
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
-from clew.store.log import forget
-from clew.store.log.forget import Erased, Pruned
+from clew.store.log.erase import Erased, descendants
+from clew.store.log.erase import erase as erase_session
+from clew.store.log.retention import Pruned, apply_policies, list_policies, remove_policy, set_policy
 
 Days = Annotated[int, msgspec.Meta(ge=0, le=36_500, description="Days after a session's last event.")]
 Agent = Annotated[str, msgspec.Meta(description="Only this agent of the project.")]
@@ -30,14 +31,14 @@ def retention_set(
 ) -> Policy:
     """Set how long a project, or one agent of it, keeps its conversations; without days they are kept for ever."""
     policy = Policy(project=project, agent=agent, keep_days=keep_days, hold=hold)
-    forget.set_policy(context.store, policy)
+    set_policy(context.store, policy)
     return policy
 
 
 @operation(right=Right.ADMINISTER, route="DELETE /retention", audited=True)
 def retention_remove(context: Context, project: str, *, agent: Agent = "") -> None:
     """Remove a retention policy."""
-    if not forget.remove_policy(context.store, project, agent):
+    if not remove_policy(context.store, project, agent):
         raise NotFound(
             f"no retention policy for {project}{f'/{agent}' if agent else ''}; `clew retention list` shows all"
         )
@@ -46,14 +47,14 @@ def retention_remove(context: Context, project: str, *, agent: Agent = "") -> No
 @operation(right=Right.SEE, route="GET /retention", within=True)
 def retention_list(context: Context) -> list[Policy]:
     """List the retention policies."""
-    found = forget.policies(context.store)
+    found = list_policies(context.store)
     return [one for one in found if context.caller.rule(Right.SEE, Target(project=one.project)).allowed]
 
 
 @operation(right=Right.ADMINISTER, route="POST /retention/apply", audited=True)
 def retention_apply(context: Context) -> list[Pruned]:
     """Prune the conversations whose time is over; knowledge stays, and so does what a fork still reads."""
-    pruned = forget.apply_policies(context.store, actor=context.principal)
+    pruned = apply_policies(context.store, actor=context.principal)
     context.store.collect_blobs()
     if any(one.events for one in pruned):
         context.views.purge()
@@ -64,7 +65,7 @@ def retention_apply(context: Context) -> list[Pruned]:
 def erase(context: Context, session: Session, *, with_forks: bool = False, reason: str = "") -> list[Erased]:
     """Erase a session's content for good; the record that it existed and was erased stays."""
     # A fork of somebody else's is theirs, and its id nobody's business who may not see it.
-    forks = forget.descendants(context.store.whole, session)[1:]
+    forks = descendants(context.store.whole, session)[1:]
     seen = [one.id for one in forks if context.caller.rule(Right.SEE, target_of(one)).allowed]
     if forks and not with_forks:
         raise HasForks(
@@ -77,7 +78,7 @@ def erase(context: Context, session: Session, *, with_forks: bool = False, reaso
         permit(context, Right.ADMINISTER, one)
     # To overwrite free space keeps everybody waiting: on a server that is for whoever runs it.
     scrub = not context.outward or context.caller.rule(Right.ADMINISTER, Target()).allowed
-    erased = forget.erase(
+    erased = erase_session(
         context.store.whole, session, actor=context.principal, with_forks=with_forks, reason=reason, scrub=scrub
     )
     forget_look(context.home)
