@@ -1,7 +1,7 @@
-"""Fails when a function of src/ has a cyclomatic complexity over 15, as radon counts it. Adapters are free of this rule:
-what a program's records can be is a long list of cases, and reads best as one.
+"""Fails when a function of src/ has a cyclomatic complexity over 15, as radon counts it.
 
-radon counts every decision (`and`, `or`, comprehensions and conditions in expressions), which the linter does not.
+Adapters are exempt: what a program's records can be is a long list of cases, and reads best as one. radon counts
+every decision (`and`, `or`, comprehensions and conditions in expressions), which the linter does not.
 """
 
 import sys

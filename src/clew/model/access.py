@@ -121,11 +121,9 @@ class Caller:
 
     def rule(self, right: Right, target: Target) -> Ruling:
         """Whether the caller may, and because of which grant."""
-        if self.scopes is not None and right not in self.scopes:
-            return Ruling(False, f"the key of {self.principal} is not good for the right to {right}")
-        if self.bound and target.project != self.bound:
-            return Ruling(False, f"the key of {self.principal} is only good for one project")
-        if right in OWN and not self.bound and target.owner and target.owner == self.principal:
+        if refusal := self._refused_by_key(right, target):
+            return Ruling(False, refusal)
+        if self._owns(right) and target.owner and target.owner == self.principal:
             return Ruling(True, f"{self.principal} opened it")
         covering = [
             grant
@@ -139,34 +137,53 @@ class Caller:
         where = target.session or target.project or "the store"
         return Ruling(False, f"no grant gives {self.principal} the right to {right} on {where}")
 
+    def _refused_by_key(self, right: Right, target: Target) -> str:
+        """Why the caller's API key rules a right out, whatever the grants say; empty when it does not."""
+        if self.scopes is not None and right not in self.scopes:
+            return f"the key of {self.principal} is not good for the right to {right}"
+        if self.bound and target.project != self.bound:
+            return f"the key of {self.principal} is only good for one project"
+        return ""
+
     def reach(self, right: Right | None) -> "Reach | None":
-        """Where the caller has this right, or any at all; None for everywhere."""
-        if self.scopes is not None and (not self.scopes if right is None else right not in self.scopes):
+        """Where the caller has this right, or any right at all if it is None; None for everywhere."""
+        if self.scopes is not None and not _includes(self.scopes, right):
             return Reach()
-        useful = [
-            grant
-            for grant in self.grants
-            if self._usable(grant, right) and (not self.bound or grant.project in ("", self.bound))
-        ]
-        if any(grant.is_on_everything for grant in useful) and not self.bound:
+        grants = [grant for grant in self.grants if self._counts(grant, right)]
+        is_everywhere = any(grant.is_on_everything for grant in grants)
+        if is_everywhere and not self.bound:
             return None
+        sessions, agents, projects = set(), set(), set()
+        for grant in grants:
+            if grant.session:
+                sessions.add(grant.session)
+            elif grant.agent:
+                agents.add((grant.project, grant.agent))
+            elif grant.project:
+                projects.add(grant.project)
         return Reach(
             me=self.principal if self._owns(right) else "",
             bound=self.bound,
-            everything=any(grant.is_on_everything for grant in useful),
-            projects=frozenset(one.project for one in useful if not one.agent and not one.session and one.project),
-            agents=frozenset((one.project, one.agent) for one in useful if one.agent and not one.session),
-            sessions=frozenset(one.session for one in useful if one.session),
+            everything=is_everywhere,
+            projects=frozenset(projects),
+            agents=frozenset(agents),
+            sessions=frozenset(sessions),
         )
 
     def _owns(self, right: Right | None) -> bool:
-        """Whether having opened a session counts for this right, or for any."""
-        rights = OWN if self.scopes is None else OWN & self.scopes
-        return not self.bound and (bool(rights) if right is None else right in rights)
+        """Whether the caller has this right, or any, on the sessions that they opened."""
+        return not self.bound and _includes(OWN if self.scopes is None else OWN & self.scopes, right)
 
-    def _usable(self, grant: Grant, right: Right | None) -> bool:
-        rights = grant.rights if self.scopes is None else grant.rights & self.scopes
-        return bool(rights) if right is None else right in rights
+    def _counts(self, grant: Grant, right: Right | None) -> bool:
+        """Whether a grant gives this right, or any, to the holder of the caller's key."""
+        if self.bound and grant.project not in ("", self.bound):
+            return False
+        return _includes(grant.rights if self.scopes is None else grant.rights & self.scopes, right)
+
+
+def _includes(rights: frozenset[Right], right: Right | None) -> bool:
+    """Whether a right is among these; None stands for any right."""
+    return bool(rights) if right is None else right in rights
 
 
 def _place(grant: Grant) -> tuple[str, str, str]:

@@ -94,18 +94,13 @@ def root_of(leaf: bytes, index: int, size: int, proof: Sequence[bytes]) -> bytes
     """The root that an inclusion proof leads to; None when it is too short or too long for the place of the leaf."""
     if not 0 <= index < size:
         return None
-    last, found = size - 1, leaf
-    for sibling in proof:
-        if last == 0:
-            return None
-        if index & 1 or index == last:
-            found = node_hash(sibling, found)
-            while not index & 1 and index:
-                index, last = index >> 1, last >> 1
-        else:
-            found = node_hash(found, sibling)
-        index, last = index >> 1, last >> 1
-    return found if last == 0 else None
+    root = leaf
+    sides = _sides(index, size - 1, len(proof))
+    if sides is None:
+        return None
+    for sibling, is_left in zip(proof, sides, strict=True):
+        root = node_hash(sibling, root) if is_left else node_hash(root, sibling)
+    return root
 
 
 def is_consistent(old: int, new: int, old_root: bytes, new_root: bytes, proof: Sequence[bytes]) -> bool:
@@ -121,18 +116,34 @@ def is_consistent(old: int, new: int, old_root: bytes, new_root: bytes, proof: S
     path = list(proof) if index else [old_root, *proof]
     if not path:
         return False
-    found_old = found_new = path[0]
-    for sibling in path[1:]:
+    root_of_old = root_of_new = path[0]
+    sides = _sides(index, last, len(path) - 1)
+    if sides is None:
+        return False
+    for sibling, is_left in zip(path[1:], sides, strict=True):
+        if is_left:
+            root_of_old = node_hash(sibling, root_of_old)
+        root_of_new = node_hash(sibling, root_of_new) if is_left else node_hash(root_of_new, sibling)
+    return root_of_old == old_root and root_of_new == new_root
+
+
+def _sides(index: int, last: int, length: int) -> list[bool] | None:
+    """For each hash of a proof, whether it stands to the left of the node that it is joined with.
+
+    `index` is the node that the proof begins at, `last` the last node of its level. None when a proof of this length
+    does not end at the root.
+    """
+    sides = []
+    for _ in range(length):
         if last == 0:
-            return False
-        if index & 1 or index == last:
-            found_old, found_new = node_hash(sibling, found_old), node_hash(sibling, found_new)
-            while not index & 1 and index:
-                index, last = index >> 1, last >> 1
-        else:
-            found_new = node_hash(found_new, sibling)
+            return None
+        is_left = bool(index & 1) or index == last
+        sides.append(is_left)
+        # A last node without a sibling moves up as it is.
+        while is_left and not index & 1 and index:
+            index, last = index >> 1, last >> 1
         index, last = index >> 1, last >> 1
-    return last == 0 and found_old == old_root and found_new == new_root
+    return sides if last == 0 else None
 
 
 # Parts ----------------------------------------------------------------------------------------------------------------

@@ -64,22 +64,28 @@ def line_from(row: Row) -> Line:
 
 
 def take(line: Line, event: Event, *, is_new: bool = True) -> None:
-    """Bring a line on by one event; one that is not new says again what was said, and counts no more."""
-    body = event.body
+    """Update a line with its session's next event. An event that only repeats an earlier one is not counted again."""
     line.events += 1
-    if event.at > line.kept_at:
-        line.kept_at = event.at
-    # What was pruned did its step all the same; a kind that is not ours was work.
+    # A pruned body did its step all the same; a kind of somebody else's counts as work.
+    body = event.body
     step = KINDS.get(body.kind, Opaque).step if isinstance(body, Removed) else body.step
     line.state = LIFECYCLE[line.state].get(step, line.state)
-    if event.said_at is not None or (event.source is None and step in WORK):
+    _update_times(line, event, is_said=event.said_at is not None or (event.source is None and step in WORK))
+    _update_facts(line, event, is_new=is_new)
+
+
+def _update_times(line: Line, event: Event, *, is_said: bool) -> None:
+    """Update the times of a line. `is_said` tells that the event has a time of its own, beside that of its capture."""
+    line.kept_at = max(line.kept_at, event.at)
+    if is_said:
         at = min(when(event), LATEST)
-        if at > line.said_at:
-            line.said_at = at
-        if not line.began_at or at < line.began_at:
-            line.began_at = at
+        line.said_at = max(line.said_at, at)
+        line.began_at = min(line.began_at or at, at)
     line.last_at = line.said_at or line.kept_at
-    match body:
+
+
+def _update_facts(line: Line, event: Event, *, is_new: bool) -> None:
+    match body := event.body:
         case MessageAdded(role="user", side=""):
             line.turns += is_new
         case CallMade():

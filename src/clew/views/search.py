@@ -150,39 +150,24 @@ class Search:
         With `newest`, what was said after the first page was made moves no session to it.
         """
         before = before or EVERYTHING
-        groups: dict[int, list[Hit]] = {}
-        earlier: set[int] = set()
-        uncounted: set[int] = set()
+        grouping = _Grouping(limit=limit, each=each)
         last = 0
         with self._views.read() as tx:
             for row in self._rows(tx, before):
                 key, newest = row[1], newest or row[0]
-                full = len(groups.get(key, ())) >= each
-                if full:
-                    uncounted.add(key)
-                if not full and key not in earlier and (hit := self._hit(row)):
-                    if key not in groups:
+                if grouping.wants(key) and (hit := self._hit(row)):
+                    if grouping.is_new(key):
                         if before != EVERYTHING and self._has_newer(tx, key, before, newest):
-                            earlier.add(key)  # It was on an earlier page.
+                            grouping.earlier.add(key)
                             continue
-                        if len(groups) == limit:
+                        if grouping.is_full:
                             break
-                    groups.setdefault(key, []).append(hit)
+                    grouping.hits.setdefault(key, []).append(hit)
                 last = row[0]
             else:
                 last = self._last_looked_at if self._gave_up else 0
             counts = self._counts(tx)
-        found = [
-            Group(
-                key=key,
-                hits=_by_time(hits),
-                count=counts.get(key, len(hits)),
-                is_exact=key in counts or (not last and key not in uncounted),
-            )
-            for key, hits in groups.items()
-        ]
-        found.sort(key=lambda group: (-group.hits[0].at, -group.hits[0].id))
-        return Groups(groups=found, following=last, newest=newest)
+        return Groups(groups=grouping.groups(counts, is_last_page=not last), following=last, newest=newest)
 
     def _counts(self, tx: Transaction) -> dict[int, int]:
         """How many hits each session has, if that can be told without reading or counting too much."""
@@ -298,6 +283,45 @@ class Search:
             often = min(stream.count(word) for word in term.words) or 1
             score += often / (often + 1.2 * length)
         return round(score * _WEIGHTS[said.role] * 1_000_000)
+
+
+class _Grouping:
+    """The sessions of a page, each with its first few hits."""
+
+    def __init__(self, *, limit: int, each: int) -> None:
+        self._limit = limit
+        self._each = each
+        self._uncounted: set[int] = set()
+        self.hits: dict[int, list[Hit]] = {}
+        self.earlier: set[int] = set()
+        """Sessions that an earlier page has shown."""
+
+    def wants(self, key: int) -> bool:
+        """Whether another hit of this session is shown."""
+        if len(self.hits.get(key, ())) >= self._each:
+            self._uncounted.add(key)
+            return False
+        return key not in self.earlier
+
+    def is_new(self, key: int) -> bool:
+        return key not in self.hits
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.hits) == self._limit
+
+    def groups(self, counts: dict[int, int], *, is_last_page: bool) -> list[Group]:
+        """The sessions, that with the newest hit first. `counts` are the sessions whose hits were all counted."""
+        groups = [
+            Group(
+                key=key,
+                hits=_by_time(hits),
+                count=counts.get(key, len(hits)),
+                is_exact=key in counts or (is_last_page and key not in self._uncounted),
+            )
+            for key, hits in self.hits.items()
+        ]
+        return sorted(groups, key=lambda group: (-group.hits[0].at, -group.hits[0].id))
 
 
 def _beyond(tx: Transaction, until: int) -> int:

@@ -357,31 +357,39 @@ def with_table(text: str | None, path: Path, values: dict[str, Any]) -> str:
 def without_table(text: str, path: Path) -> str | None:
     """The text without a table, the tables inside it and our comment; None when nothing else was there."""
     header = ".".join(path)
+    before, after = _around_table(text, header)
+    if before and after and not before.endswith("\n"):
+        before += "\n"
+    rest = before + after
+    expected = _without_key(toml_values(text), path)
+    values = _values_or_none(rest)
+    if values is None or _has(values, path) or _without_key(values, path) != expected:
+        raise InvalidInput(f"the table {header} in the settings was rewritten; remove it by hand")
+    return None if text.startswith(TABLE_COMMENT) and not rest else rest
+
+
+def _around_table(text: str, header: str) -> tuple[str, str]:
+    """The text before a table and our comment, and the text after them."""
     before, after = "", ""
-    ours = found = False
+    is_ours = was_seen = False
     for line in text.splitlines(keepends=True):
         bare = line.strip()
         if bare.startswith("["):
-            ours = bare == f"[{header}]" or bare.startswith(f"[{header}.")
+            is_ours = bare == f"[{header}]" or bare.startswith(f"[{header}.")
         elif bare == TABLE_COMMENT:
-            ours = True
-            # The line feed that `with_table` put before its comment; it may have been the only one there.
+            is_ours = True
+            # `with_table` puts a line feed before its comment; it may have been the only one there.
             before = before.removesuffix("\n").removesuffix("\r")
         elif not bare or bare.startswith("#"):
-            ours = False
-        found = found or ours
-        if not ours and not found:
-            before += line
-        elif not ours:
+            is_ours = False
+        was_seen = was_seen or is_ours
+        if is_ours:
+            continue
+        if was_seen:
             after += line
-    if before and after and not before.endswith("\n"):
-        before += "\n"
-    left = before + after
-    expected = _without_key(toml_values(text), path)
-    values = _values_or_none(left)
-    if values is None or _has(values, path) or _without_key(values, path) != expected:
-        raise InvalidInput(f"the table {header} in the settings was rewritten; remove it by hand")
-    return None if text.startswith(TABLE_COMMENT) and not left else left
+        else:
+            before += line
+    return before, after
 
 
 def _values_or_none(text: str) -> dict[str, Any] | None:

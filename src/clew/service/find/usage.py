@@ -108,46 +108,72 @@ def usage(
         "person": storable(principal(person)) if person else None, "runtime": storable(runtime) or None,
         "session": session.key if session else None,
     }  # fmt: skip
-    names = context.store.projects()
-    table = price_table(context)
-    rows: dict[tuple[str, ...], Used] = {}
-    total = Used(by={})
-    unpriced: dict[str, int] = {}
-    with context.views.read() as tx:
-        about = {
-            row[0]: dict(zip(_ABOUT, row, strict=True)) for row in tx.run("listing_all", **context.reach(Right.SEE))
-        }
+    sessions = _sessions(context, {column: value for column, value in only.items() if value is not None})
+    sums = _Sums(chosen, price_table(context), context.store.projects())
     for row in _spending(context, period, [session.key] if session else None):
-        one = about.get(row[0])
-        if one is None or (model and row[1] != model) or any(v is not None and one[k] != v for k, v in only.items()):
-            continue
-        key = tuple(_value(name, one, row, names) for name in chosen)
-        if key not in rows:
-            rows[key] = Used(by=dict(zip(map(str, chosen), key, strict=True)))
-            if By.SESSION in chosen:
-                rows[key].title = one["title"]
-        missing = _add(rows[key], row, table)
-        _add(total, row, table)
-        if missing:
-            unpriced[row[1] or "(no model)"] = unpriced.get(row[1] or "(no model)", 0) + missing
-    found = sorted(rows.values(), key=lambda used: tuple(used.by.values()))
-    if not {By.DAY, By.MONTH} & set(chosen):
-        found.sort(key=lambda used: (-used.cost_micros, -used.tokens))
+        about = sessions.get(row[0])
+        if about is not None and model in ("", row[1]):
+            sums.add(row, about)
+    rows = sums.sorted()
     if chosen == [By.SESSION]:
-        _compare_budgets(context, found)
+        _compare_budgets(context, rows)
     return UsageReport(
-        by=list(map(str, chosen)), rows=found, total=total, unpriced=unpriced, prices_of=table.date,
+        by=list(map(str, chosen)), rows=rows, total=sums.total, unpriced=sums.unpriced, prices_of=sums.prices.date,
         notice=context.views.told(),
     )  # fmt: skip
+
+
+_ABOUT = ("session", "project", "id", "title", "agent", "person", "runtime", "machine")
+
+
+def _sessions(context: Context, only: dict[str, Any]) -> dict[int, dict[str, Any]]:
+    """The sessions in reach that have these values, by key."""
+    with context.views.read() as tx:
+        rows = tx.run("listing_all", **context.reach(Right.SEE))
+    sessions = (dict(zip(_ABOUT, row, strict=True)) for row in rows)
+    return {
+        about["session"]: about
+        for about in sessions
+        if all(about[column] == value for column, value in only.items())
+    }  # fmt: skip
+
+
+class _Sums:
+    """What was used, summed up by some columns."""
+
+    def __init__(self, by: list[By], prices: Prices, projects: dict[int, str]) -> None:
+        self._by = by
+        self._projects = projects
+        self._rows: dict[tuple[str, ...], Used] = {}
+        self.prices = prices
+        self.total = Used(by={})
+        self.unpriced: dict[str, int] = {}
+        """Tokens by model, of the models that have no price."""
+
+    def add(self, row: Row, about: dict[str, Any]) -> None:
+        """Add what one session used of one model on one day."""
+        key = tuple(_value(column, about, row, self._projects) for column in self._by)
+        if key not in self._rows:
+            self._rows[key] = Used(by=dict(zip(map(str, self._by), key, strict=True)))
+            if By.SESSION in self._by:
+                self._rows[key].title = about["title"]
+        _add(self.total, row, self.prices)
+        if unpriced_tokens := _add(self._rows[key], row, self.prices):
+            model = row[1] or "(no model)"
+            self.unpriced[model] = self.unpriced.get(model, 0) + unpriced_tokens
+
+    def sorted(self) -> list[Used]:
+        """The rows by day or month if that is among the columns, else the most expensive first."""
+        rows = sorted(self._rows.values(), key=lambda used: tuple(used.by.values()))
+        if not {By.DAY, By.MONTH} & set(self._by):
+            rows.sort(key=lambda used: (-used.cost_micros, -used.tokens))
+        return rows
 
 
 def price_table(context: Context) -> Prices:
     """The shipped prices, with those of the person's own file beside the store, if there is one."""
     own = Path(context.home) / "prices.json" if context.home else None
     return prices.load(own if own is not None and own.exists() else None)
-
-
-_ABOUT = ("session", "project", "id", "title", "agent", "person", "runtime", "machine")
 
 
 def _spending(context: Context, period: Period, keys: list[int] | None = None) -> list[Row]:
