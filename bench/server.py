@@ -106,7 +106,7 @@ def serve_clew(work: Path, made: socket.socket) -> None:
     """What `clew serve` runs, with its log in a file."""
     from clew.server.http.application import Application
     from clew.server.http.json_log import Journal
-    from clew.server.http.uvicorn_server import server
+    from clew.server.http.uvicorn_server import make_server
     from clew.server.options import Options
     from clew.service.access.authenticator import Authenticator
     from clew.store import open_store
@@ -114,7 +114,7 @@ def serve_clew(work: Path, made: socket.socket) -> None:
     door = Authenticator(open_store(f"sqlite:///{work / 'clew.db'}"), home=str(work))
     with open(work / "log", "a") as log:
         options = Options(rate=1_000_000, burst=1_000_000)
-        server(Application(door, options, journal=Journal(log))).run(sockets=[made])
+        make_server(Application(door, options, journal=Journal(log))).run(sockets=[made])
 
 
 class Served:

@@ -16,7 +16,7 @@ import pytest
 from clew.model.access import Grant, Right
 from clew.server.http.application import Application
 from clew.server.http.json_log import Journal
-from clew.server.http.uvicorn_server import address, listen, server
+from clew.server.http.uvicorn_server import listen, make_server, url_of
 from clew.server.options import Oidc, Options
 from clew.service.access.authenticator import Authenticator
 from clew.store import open_store
@@ -38,8 +38,8 @@ class Site:
         options = Options(public_url=URL, hosts=("clew.example",), oidc=oidc)
         self.application = Application(self.door, options, mcp=_mcp, journal=Journal(self.log))
         made = listen("127.0.0.1", 0)
-        self.address = address(made)
-        self._server = server(self.application)
+        self.address = url_of(made)
+        self._server = make_server(self.application)
         self._thread = threading.Thread(target=self._server.run, args=([made],), name="site")
 
     def __enter__(self) -> Self:

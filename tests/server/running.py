@@ -15,7 +15,7 @@ from clew.model.access import ROLES, Grant, owner_of_everything
 from clew.server.http.application import Application
 from clew.server.http.json_log import Journal
 from clew.server.http.tracing import Traces
-from clew.server.http.uvicorn_server import Server, address, listen, server
+from clew.server.http.uvicorn_server import Server, listen, make_server, url_of
 from clew.server.options import Options
 from clew.service import Context, call
 from clew.service.access.authenticator import Authenticator
@@ -41,11 +41,11 @@ class Running:
 
     def start(self) -> Self:
         made = listen("127.0.0.1", self._port)
-        self.address = address(made)
+        self.address = url_of(made)
         self._port = made.getsockname()[1]
         self.door = Authenticator(open_store(self.url), home=self._home)
         self.application = Application(self.door, self._options, journal=Journal(self.log), traces=self.traces)
-        self._server = server(self.application)
+        self._server = make_server(self.application)
         self._thread = threading.Thread(target=self._server.run, args=([made],), name="server")
         self._thread.start()
         while not self._server.started:

@@ -4,12 +4,13 @@ import os
 import re
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import httpx2
@@ -113,8 +114,10 @@ def test_several_processes_serve_one_team(tmp_path: Path, postgres: Server) -> N
             origin = {"Origin": f"http://127.0.0.1:{port}"}
             key = browser.post("/v1/keys", json={"label": "mine"}, headers=origin).json()["key"]
             assert browser.post("/login", json={"token": link}).status_code == 401
-        workers = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        workers = children(process)
         assert len(workers) == 2
+        counts = Path(environment_of(workers[0])["PROMETHEUS_MULTIPROC_DIR"])
+        assert stat.S_IMODE(counts.stat().st_mode) == 0o700
         with httpx2.Client(base_url=f"http://127.0.0.1:{port}", headers={"Authorization": f"Bearer {key}"}) as client:
             id = client.post("/v1/sessions", json={}).json()["id"]
             os.kill(int(workers[0]), signal.SIGKILL)
@@ -128,9 +131,31 @@ def test_several_processes_serve_one_team(tmp_path: Path, postgres: Server) -> N
                 except httpx2.TransportError:
                     pass  # The one that was killed held this connection.
             assert len(client.get(f"/v1/sessions/{id}/events").json()) == sent + 1
+            with ExitStack() as streams:
+                for _ in range(3):
+                    streams.enter_context(client.stream("GET", f"/v1/sessions/{id}/stream"))
+                route = "/v1/sessions/{session}/events"
+                answered(client, "/metrics", f'{{method="POST",route="{route}",status="200"}} {sent}.0')
+                answered(client, "/metrics", "\nclew_listeners 3.0\n")
+                for worker in children(process):
+                    os.kill(int(worker), signal.SIGKILL)
+                # Their open streams are gone; what they have answered still counts.
+                answered(client, "/metrics", "\nclew_listeners 0.0\n")
+                answered(client, "/metrics", f'{{method="POST",route="{route}",status="200"}} {sent}.0')
+                assert len(list(counts.iterdir())) <= 6, "each worker has a file for each type, however often it died"
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0
+        assert not counts.exists()
     assert not any(key in line for line in lines)
+
+
+def children(process: subprocess.Popen[str]) -> list[str]:
+    return Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+
+
+def environment_of(process: str) -> dict[str, str]:
+    words = Path(f"/proc/{process}/environ").read_text().split("\0")
+    return dict(word.split("=", 1) for word in words if word)
 
 
 def test_sqlite_serves_one_process(tmp_path: Path) -> None:

@@ -197,8 +197,8 @@ def test_other_accounts_of_the_machine_are_told_apart() -> None:
         here, _ = made.accept()
         ends = (here.getpeername(), here.getsockname())
         here.close()
-        assert OwnProtocol.only_for is not None
-        assert _is_from(OwnProtocol.only_for, *ends) == Path("/proc/net/tcp").exists()
+        assert OwnProtocol.allowed_accounts is not None
+        assert _is_from(OwnProtocol.allowed_accounts, *ends) == Path("/proc/net/tcp").exists()
         assert not _is_from(frozenset({987654}), *ends)
         assert client
 

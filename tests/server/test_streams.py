@@ -180,12 +180,12 @@ def test_whoever_loses_the_right_to_listen_is_cut_off(serve: Serve) -> None:
 def test_many_idle_listeners_take_no_thread_each(running: Running) -> None:
     id, key = opened(running), running.key()
     before = {thread.name for thread in threading.enumerate()}
-    others = running.application.metrics.listeners
+    others = running.application.streams.listeners
     with running.client(key, limits=httpx2.Limits(max_connections=200)) as client:
         opened_streams = [client.stream("GET", f"/v1/sessions/{id}/stream") for _ in range(100)]
         for one in opened_streams:
             assert one.__enter__().status_code == 200
-        assert running.application.metrics.listeners >= others + 100
+        assert running.application.streams.listeners >= others + 100
         new = [thread.name for thread in threading.enumerate() if thread.name not in before]
         assert len([name for name in new if not name.startswith(("clew-stream", "clew-operation"))]) <= 1
         assert len(new) <= 9 + 40

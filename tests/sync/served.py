@@ -5,10 +5,10 @@ import threading
 
 from clew import app
 from clew.server.http.application import Application
-from clew.server.http.uvicorn_server import listen, server
+from clew.server.http.uvicorn_server import listen, make_server
 
 made = listen("127.0.0.1", int(sys.argv[2]))
-running = server(Application(app.door(app.settings(store=sys.argv[1], home=sys.argv[3]))))
+running = make_server(Application(app.door(app.settings(store=sys.argv[1], home=sys.argv[3]))))
 
 
 def tell() -> None:

@@ -1,8 +1,10 @@
 """`clew up` for one person on their own machine, and `clew serve` for a team."""
 
 import os
+import socket
 import sys
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import click
 
@@ -20,7 +22,6 @@ NEXT_PORTS = 20
 
 
 def commands() -> list[click.Command]:
-    """All of them."""
     return [up, serve, watch]
 
 
@@ -36,24 +37,24 @@ def up(plane: Any, port: int | None, no_browser: bool, no_capture: bool) -> None
     pages of other sites cannot reach it.
     """
     options = _options(is_own=True, hosts=_loopback_names(), logs_requests=False)
-    from clew.server.http.uvicorn_server import address, listen, server
+    from clew.server.http.uvicorn_server import listen, make_server, url_of
 
-    made = listen("127.0.0.1", port or PORT, tries=1 if port else NEXT_PORTS)
+    listener = listen("127.0.0.1", port or PORT, tries=1 if port else NEXT_PORTS)
     application = _application(plane.settings, options)
-    place = address(made)
-    click.echo(f"clew is up at {place}")
+    url = url_of(listener)
+    click.echo(f"clew is up at {url}")
     click.echo("your sessions and their transcripts; the API is at /docs; stop with Ctrl-C", err=True)
-    watching = -1 if no_capture else _start_watching(plane.settings)
+    capturing = -1 if no_capture else _start_capturing(plane.settings)
     if not no_browser and _has_display():
         import threading
         import webbrowser
 
-        threading.Timer(0.5, webbrowser.open, [place]).start()
+        threading.Timer(0.5, webbrowser.open, [url]).start()
     try:
-        server(application).run(sockets=[made])
+        make_server(application).run(sockets=[listener])
     finally:
-        if watching >= 0:
-            os.close(watching)
+        if capturing >= 0:
+            os.close(capturing)
 
 
 @click.command()
@@ -76,23 +77,19 @@ def up(plane: Any, port: int | None, no_browser: bool, no_capture: bool) -> None
 @click.option("--oidc-domain", multiple=True, metavar="DOMAIN",
               help="People with an address of this domain need not be added first. [may be repeated]")  # fmt: skip
 @click.option("--oidc-team-claim", default="", metavar="CLAIM", help="The claim that names teams, such as groups.")
-@click.option("--fd", type=int, hidden=True)
+@click.option("--fd", type=int, hidden=True, help="Serve on this socket, for the process that started this one.")
+@click.option("--worker", type=int, hidden=True, help="The number of this process among several.")
 @click.pass_obj
 def serve(
     plane: Any, host: str, port: int, processes: int, public_url: str, proxies: str, max_body: int, rate: float,
     oidc_issuer: str, oidc_client_id: str, oidc_client_secret_file: str | None, oidc_domain: tuple[str, ...],
-    oidc_team_claim: str, fd: int | None,
+    oidc_team_claim: str, fd: int | None, worker: int | None,
 ) -> None:  # fmt: skip
     """Serve a team over HTTP: API keys and logins, behind a proxy that speaks TLS.
 
     Prints a link for the first owner when nobody has come in yet. SQLite serves one process, PostgreSQL any number.
     """
-    from urllib.parse import urlsplit
-
-    parts = urlsplit(public_url)
-    if public_url and (parts.scheme not in ("http", "https") or not parts.hostname or parts.path not in ("", "/")):
-        raise InvalidInput(f"{public_url!r} is no address such as https://clew.example, without a path")
-    names = (*_loopback_names(), parts.hostname.lower()) if parts.hostname else ()
+    public_name = _name_in(public_url)
     from clew.server.login.oidc_options import oidc_options, warning
 
     oidc = oidc_options(
@@ -100,39 +97,27 @@ def serve(
         domains=oidc_domain, team_claim=oidc_team_claim,
     )  # fmt: skip
     options = _options(
-        public_url=public_url.rstrip("/"), hosts=names, most_bytes=max_body * 1024 * 1024, rate=rate, burst=2 * rate,
-        traces=bool(os.environ.get("CLEW_TRACES")), oidc=oidc,
+        public_url=public_url.rstrip("/"), hosts=(*_loopback_names(), public_name) if public_name else (),
+        most_bytes=max_body * 1024 * 1024, rate=rate, burst=2 * rate, traces=bool(os.environ.get("CLEW_TRACES")),
+        oidc=oidc, worker=worker,
     )  # fmt: skip
     _check(plane.settings, processes)
-    from clew.server.http.uvicorn_server import Processes, address, listen, server
+    from clew.server.http.uvicorn_server import listen, make_server, url_of
 
     if fd is not None:
-        import socket
-
-        server(_application(plane.settings, options), proxies=proxies).run(sockets=[socket.socket(fileno=fd)])
+        make_server(_application(plane.settings, options), proxies=proxies).run(sockets=[socket.socket(fileno=fd)])
         return
-    made = listen(host, port)
-    click.echo(f"clew serves {options.public_url or address(made)}")
+    listener = listen(host, port)
+    url = options.public_url or url_of(listener)
+    click.echo(f"clew serves {url}")
     if oidc is not None and (problem := warning(oidc)):
         click.echo(f"nobody can log in with the provider yet: {problem}", err=True)
     if processes == 1:
         application = _application(plane.settings, options)
-        _show_owner_link(application.door, options.public_url or address(made))
-        server(application, proxies=proxies).run(sockets=[made])
-        return
-    door = app.door(plane.settings)
-    _show_owner_link(door, options.public_url or address(made))
-    door.close()
-    # The store by the environment and not as an argument, which everybody on the machine can read.
-    os.environ["CLEW_STORE"], os.environ["CLEW_HOME"] = plane.settings.store, str(plane.settings.home)
-    command = [
-        sys.executable, "-m", "clew", "serve", "--public-url", public_url, "--proxies", proxies, "--max-body",
-        str(max_body), "--rate", str(rate), "--oidc-issuer", oidc_issuer, "--oidc-client-id", oidc_client_id,
-        *(["--oidc-client-secret-file", oidc_client_secret_file] if oidc_client_secret_file else []),
-        *(word for domain in oidc_domain for word in ("--oidc-domain", domain)),
-        "--oidc-team-claim", oidc_team_claim, "--fd",
-    ]  # fmt: skip
-    Processes(command, made, processes, lambda text: click.echo(text, err=True)).run()
+        _show_owner_link(application.authenticator, url)
+        make_server(application, proxies=proxies).run(sockets=[listener])
+    else:
+        _supervise(plane.settings, listener, processes, url)
 
 
 @click.command(hidden=True)
@@ -149,35 +134,70 @@ def watch(plane: Any) -> None:
 
     ended = threading.Event()
 
-    def wait() -> None:
+    def wait_for_end_of_input() -> None:
         sys.stdin.read()
         ended.set()
 
-    threading.Thread(target=wait, daemon=True).start()
-    there = [str(home) for one in runtimes() if one.home and (home := home_of(one, "")).exists()]
+    threading.Thread(target=wait_for_end_of_input, daemon=True).start()
+    folders = [str(home) for runtime in runtimes() if runtime.home and (home := home_of(runtime, "")).exists()]
     with flowing(plane):
-        failed = _capture(plane, [])
-        if there:
-            for _ in changes(*there, debounce=400, step=100, stop_event=ended, raise_interrupt=False):
-                failed = _capture(plane, failed)
+        failures = _capture(plane, [])
+        if folders:
+            for _ in changes(*folders, debounce=400, step=100, stop_event=ended, raise_interrupt=False):
+                failures = _capture(plane, failures)
 
 
-def _capture(plane: Any, before: list[str]) -> list[str]:
-    """Capture what is new and take it into the views; says what fails, unless it did so before, and returns it."""
+def _capture(plane: Any, known_failures: list[str]) -> list[str]:
+    """Capture what is new and update the views; print failures that are not known yet, and return all of them."""
     from clew.cli import background
 
-    def take_in(_: list[Any]) -> None:
+    def update_views(_: list[Any]) -> None:
         while plane.call("views_step").left:
             pass
 
-    failed = [background.told(one) for one in background.capture(plane, "", take_in)]
-    for text in failed:
-        if text not in before:
+    failures = [background.told(failure) for failure in background.capture(plane, "", update_views)]
+    for text in failures:
+        if text not in known_failures:
             click.echo(f"capture: {plain(text)}", err=True)
-    return failed
+    return failures
 
 
-# Parts ----------------------------------------------------------------------------------------------------------------
+# Serving --------------------------------------------------------------------------------------------------------------
+
+
+def _name_in(public_url: str) -> str:
+    """The host name in the public URL; empty without one."""
+    parts = urlsplit(public_url)
+    if public_url and (parts.scheme not in ("http", "https") or not parts.hostname or parts.path not in ("", "/")):
+        raise InvalidInput(
+            f"{public_url!r} is not a valid address; expected one such as https://clew.example, without a path"
+        )
+    return (parts.hostname or "").lower()
+
+
+def _supervise(chosen: app.Settings, listener: socket.socket, processes: int, url: str) -> None:
+    """Run several processes that serve with the options of this one."""
+    from clew.server.http.supervisor import Supervisor
+
+    authenticator = app.door(chosen)
+    _show_owner_link(authenticator, url)
+    authenticator.close()
+    # The store is passed in the environment: everybody on the machine can read the arguments of a process.
+    os.environ["CLEW_STORE"], os.environ["CLEW_HOME"] = chosen.store, str(chosen.home)
+    command = [sys.executable, "-m", "clew", "serve", *_options_given(click.get_current_context())]
+    Supervisor(command, listener, processes, lambda text: click.echo(text, err=True)).run()
+
+
+def _options_given(context: click.Context) -> list[str]:
+    """The options on the command line, but for those that say where to listen."""
+    words: list[str] = []
+    for option in context.command.params:
+        name = option.name or ""
+        is_given = context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+        if is_given and name not in ("host", "port", "processes"):
+            values = context.params[name] if option.multiple else [context.params[name]]
+            words += [word for value in values for word in (option.opts[0], str(value))]
+    return words
 
 
 def _options(**values: Any) -> "Options":
@@ -203,7 +223,7 @@ def _application(chosen: app.Settings, options: "Options") -> "Application":
 
 
 def _mcp(contexts: Any, options: "Options") -> Any:
-    """What is at /mcp; loaded when it is first asked for."""
+    """The application at /mcp; loaded at the first request for it, because it takes two seconds."""
     from clew.mcp.server import http_app
 
     origins = [options.public_url] if options.public_url else []
@@ -218,24 +238,24 @@ def _check(chosen: app.Settings, processes: int) -> None:
         )
 
 
-def _show_owner_link(door: "Authenticator", place: str) -> None:
-    link = door.owner_link(place)
+def _show_owner_link(authenticator: "Authenticator", url: str) -> None:
+    link = authenticator.owner_link(url)
     if link:
         click.echo("nobody has come in yet; whoever opens this link first is the owner (good once, for a day):")
         click.echo(f"  {link}")
 
 
-def _start_watching(chosen: app.Settings) -> int:
-    """Start capturing beside; returns the pipe that keeps it going."""
+def _start_capturing(chosen: app.Settings) -> int:
+    """Start `clew watch` in a process of its own; it ends when the pipe that this returns is closed."""
     import subprocess
 
     settings = {"CLEW_HOME": str(chosen.home), "CLEW_STORE": chosen.store, "CLEW_PRINCIPAL": chosen.principal}
     reading, writing = os.pipe()
-    watcher = subprocess.Popen(
+    process = subprocess.Popen(
         [sys.executable, "-m", "clew", "watch"], env={**os.environ, **settings}, stdin=reading,
         stdout=subprocess.DEVNULL, start_new_session=True,
     )  # fmt: skip
-    watcher.returncode = 0  # It ends by itself when the pipe does.
+    process.returncode = 0  # Nobody waits for it; without this, Popen would warn that it still runs.
     os.close(reading)
     return writing
 

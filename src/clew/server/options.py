@@ -51,6 +51,8 @@ class Options(NamedTuple):
     logs_requests: bool = True
     traces: bool = False
     oidc: Oidc | None = None
+    worker: int | None = None
+    """The number of this process among several that serve together; None when it serves alone."""
 
     @property
     def is_secure(self) -> bool:

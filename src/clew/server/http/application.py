@@ -38,7 +38,7 @@ class Application:
 
     def __init__(
         self,
-        door: Authenticator,
+        authenticator: Authenticator,
         options: Options | None = None,
         *,
         bearer: Callable[[str], Context] | None = None,
@@ -49,16 +49,16 @@ class Application:
     ) -> None:
         """`bearer` takes tokens that are no keys of clew; `routes` come before our own; `mcp` makes what is at /mcp."""
         options = options or Options()
-        self.door = door
+        self.authenticator = authenticator
         self.options = options
         self.journal = journal or Journal(requests=options.logs_requests)
-        self.metrics = Metrics()
-        openid = _openid(door, options, self.journal)
-        self.identity = Identity(door, options, openid.bearer if openid else bearer)
+        self.metrics = Metrics(options.worker)
+        openid = _openid(authenticator, options, self.journal)
+        self.identity = Identity(authenticator, options, openid.bearer if openid else bearer)
         self._pool = ThreadPoolExecutor(options.threads, thread_name_prefix="clew-operation")
         self._stream_pool = ThreadPoolExecutor(STREAM_THREADS, thread_name_prefix="clew-stream")
         self.operations = Operations(self.identity, self._pool)
-        self._watcher = Watcher(door.store, lambda error: self.journal.failure("", error))
+        self._watcher = Watcher(authenticator.store, lambda error: self.journal.failure("", error))
         self.streams = Streams(self.operations, self._watcher, self.metrics, self._stream_pool)
         self._mcp = LazyMount(self.operations, mcp) if mcp else None
         web = Web(self.operations, self.identity, self.metrics)
@@ -90,7 +90,7 @@ class Application:
         await asyncio.to_thread(self.operations.lane.close)
         await asyncio.to_thread(self._pool.shutdown)
         await asyncio.to_thread(self._stream_pool.shutdown)
-        await asyncio.to_thread(self.door.close)
+        await asyncio.to_thread(self.authenticator.close)
         if self._traces is not None:
             await asyncio.to_thread(self._traces.close)
         self.journal.flush()
@@ -105,8 +105,8 @@ class Application:
             if loop.time() - forgotten > FORGET_SECONDS:
                 forgotten = loop.time()
                 try:
-                    await loop.run_in_executor(self._pool, idempotency.forget, self.door.store)
-                    await loop.run_in_executor(self._pool, self.door.store.collect_blobs)
+                    await loop.run_in_executor(self._pool, idempotency.forget, self.authenticator.store)
+                    await loop.run_in_executor(self._pool, self.authenticator.store.collect_blobs)
                 except ClewError as error:
                     self.journal.failure("", error)
 
@@ -122,13 +122,13 @@ class Application:
                     self.journal.failure("", error)
 
     def _sign(self) -> None:
-        call(self.door.itself(), "audit_checkpoint", {})
+        call(self.authenticator.itself(), "audit_checkpoint", {})
 
 
-def _openid(door: Authenticator, options: Options, journal: Journal) -> "OpenId | None":
+def _openid(authenticator: Authenticator, options: Options, journal: Journal) -> "OpenId | None":
     """What the provider brings, if there is one; loaded only then."""
     if options.oidc is None:
         return None
     from clew.server.login.oidc import OpenId
 
-    return OpenId(door, options.oidc, journal, url=options.public_url)
+    return OpenId(authenticator, options.oidc, journal, url=options.public_url)

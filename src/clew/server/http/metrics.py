@@ -1,63 +1,74 @@
-"""Counts for Prometheus. Labels are methods, route templates and statuses: never an id, a name or a path as it was."""
+"""Counts for Prometheus. Labels are methods, route templates and statuses: never an id, a name or a path as it was.
 
-import bisect
-import threading
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+prometheus_client keeps the counts. A server of several processes keeps them in files that its processes share, so
+whichever process is asked answers with the sum. A file belongs to the number of a worker and not to its process id: a
+worker that is restarted goes on counting where the dead one stopped, and the number of files stays the same.
+"""
 
-if TYPE_CHECKING:
-    from prometheus_client.core import Metric
+import os
+from typing import NamedTuple
+
+import prometheus_client
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, values
+from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+# The variable that tells prometheus_client where the shared files are.
+FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
+
+
+class _Outcome(NamedTuple):
+    """The counts of one method, route and status. Looking them up by their labels each time would cost more."""
+
+    requests: Counter
+    seconds: Histogram
 
 
 class Metrics:
-    """Counted in plain numbers, which costs a request next to nothing, and told when somebody asks."""
+    """The counts of this process, and of the other workers of the same server."""
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._requests: dict[tuple[str, str, int], int] = {}
-        self._times: dict[tuple[str, str], list[float]] = {}
-        self.listeners = 0
-        self.streamed = 0
-        self.failures = 0
+    def __init__(self, worker: int | None = None) -> None:
+        """`worker` is the number of this process among several; without one, the counts are kept in memory."""
+        # prometheus_client decides by a variable of the environment, which an operator may have set for something else.
+        values.ValueClass = values.MutexValue if worker is None else values.MultiProcessValue(lambda: worker)
+        prometheus_client.disable_created_metrics()
+        self._is_shared = worker is not None
+        registry = self._registry = CollectorRegistry()
+        self._requests = Counter(
+            "clew_requests", "Requests answered.", ["method", "route", "status"], registry=registry
+        )
+        self._seconds = Histogram(
+            "clew_request_seconds", "How long answers took.", ["method", "route"], buckets=BUCKETS, registry=registry
+        )
+        self.listeners = Gauge(
+            "clew_listeners", "Streams that are open.", registry=registry, multiprocess_mode="livesum"
+        )
+        self.streamed = Counter("clew_streamed_events", "Events sent over streams.", registry=registry)
+        self.failures = Counter("clew_failures", "Requests that failed in clew itself.", registry=registry)
+        self._outcomes: dict[tuple[str, str, int], _Outcome] = {}
 
     def count(self, method: str, route: str, status: int, seconds: float) -> None:
-        with self._lock:
-            key = (method, route, status)
-            self._requests[key] = self._requests.get(key, 0) + 1
-            times = self._times.setdefault((method, route), [0.0] * (len(BUCKETS) + 2))
-            times[bisect.bisect_left(BUCKETS, seconds)] += 1
-            times[-1] += seconds
+        outcome = self._outcomes.get((method, route, status))
+        if outcome is None:
+            outcome = self._outcomes[method, route, status] = _Outcome(
+                self._requests.labels(method, route, status), self._seconds.labels(method, route)
+            )
+        outcome.requests.inc()
+        outcome.seconds.observe(seconds)
 
     def text(self) -> bytes:
         """Everything in Prometheus' own form."""
-        from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector, generate_latest
+        registry = self._registry
+        if self._is_shared:
+            registry = CollectorRegistry()
+            MultiProcessCollector(registry, path=os.environ[FOLDER_VARIABLE])
+        own = CollectorRegistry()
+        prometheus_client.PlatformCollector(registry=own)
+        if not self._is_shared:  # Memory and processor time of whichever process is asked would go up and down.
+            prometheus_client.ProcessCollector(registry=own)
+        return prometheus_client.generate_latest(registry) + prometheus_client.generate_latest(own)
 
-        registry = CollectorRegistry()
-        registry.register(self)
-        ProcessCollector(registry=registry)
-        PlatformCollector(registry=registry)
-        return generate_latest(registry)
 
-    def collect(self) -> "Iterator[Metric]":
-        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
-
-        with self._lock:
-            requests, times = dict(self._requests), {key: list(value) for key, value in self._times.items()}
-        counted = CounterMetricFamily("clew_requests", "Requests answered.", labels=["method", "route", "status"])
-        for (method, route, status), count in requests.items():
-            counted.add_metric([method, route, str(status)], count)
-        yield counted
-        took = HistogramMetricFamily("clew_request_seconds", "How long answers took.", labels=["method", "route"])
-        for (method, route), found in times.items():
-            below = 0.0
-            buckets = []
-            for bound, value in zip([*map(str, BUCKETS), "+Inf"], found[:-1], strict=True):
-                below += value
-                buckets.append((bound, below))
-            took.add_metric([method, route], buckets=buckets, sum_value=found[-1])
-        yield took
-        yield GaugeMetricFamily("clew_listeners", "Streams that are open.", value=self.listeners)
-        yield CounterMetricFamily("clew_streamed_events", "Events sent over streams.", value=self.streamed)
-        yield CounterMetricFamily("clew_failures", "Requests that failed in clew itself.", value=self.failures)
+def forget_worker(worker: int, folder: str) -> None:
+    """Drop what counted for a worker only while it lived: its open streams."""
+    mark_process_dead(worker, folder)

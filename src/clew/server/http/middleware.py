@@ -71,7 +71,7 @@ class Front:
     async def _refuse(self, exchange: Exchange, error: Exception, send: Send) -> None:
         status, body, headers = problem(error, exchange.id, challenge=self._identity.challenge)
         if status >= 500:
-            self._metrics.failures += 1
+            self._metrics.failures.inc()
             self._journal.failure(exchange.id, error)
         if exchange.context is not None:
             body = masked(exchange.context, body)

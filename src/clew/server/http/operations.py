@@ -181,7 +181,7 @@ class Operations:
 
     @property
     def store(self) -> Store:
-        return self._identity.door.store
+        return self._identity.authenticator.store
 
 
 def rights_of(context: Context) -> str:

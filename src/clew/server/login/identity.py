@@ -38,9 +38,11 @@ OWNER = Credential("owner")
 class Identity:
     """Finds the credential of a request, and lets its holder in."""
 
-    def __init__(self, door: Authenticator, options: Options, bearer: Callable[[str], Context] | None = None) -> None:
+    def __init__(
+        self, authenticator: Authenticator, options: Options, bearer: Callable[[str], Context] | None = None
+    ) -> None:
         """`bearer` takes tokens that are no keys of clew, such as those of an OpenID provider."""
-        self.door = door
+        self.authenticator = authenticator
         self.options = options
         self.challenge = "Bearer"
         self._bearer = bearer
@@ -64,15 +66,15 @@ class Identity:
     def enter(self, credential: Credential) -> Context:
         """The context of whoever holds the credential; looks it up, so it runs in a thread."""
         if credential.how == "owner":
-            return self.door.owner()
+            return self.authenticator.owner()
         if credential.how == "cookie":
-            return self.door.enter(credential.text)  # Tokens of others come in the header alone.
+            return self.authenticator.enter(credential.text)  # Tokens of others come in the header alone.
         return self.bearer(credential.text)
 
     def bearer(self, token: str) -> Context:
         """The context of whoever holds a token: a key of clew, or one that somebody else vouches for."""
         if token.startswith("clew_") or self._bearer is None:
-            return self.door.enter(token)
+            return self.authenticator.enter(token)
         return self._bearer(token)
 
     def check_host(self, headers: Headers) -> None:

@@ -37,10 +37,16 @@ class Resource:
     """Takes access tokens."""
 
     def __init__(
-        self, door: Authenticator, oidc: Oidc, provider: Provider, *, url: str, tell: Callable[[Exception], None]
+        self,
+        authenticator: Authenticator,
+        oidc: Oidc,
+        provider: Provider,
+        *,
+        url: str,
+        tell: Callable[[Exception], None],
     ) -> None:
         """`url` is what this server is called, `tell` gets what its operator should know."""
-        self._door = door
+        self._authenticator = authenticator
         self._oidc = oidc
         self._provider = provider
         self._url = url
@@ -76,13 +82,13 @@ class Resource:
         if not scopes:
             wanted = " ".join(map(_scope, USUAL))
             raise Refused(403, "denied", f"this token has no scope of clew; ask for one with {wanted}", NO_SCOPE)
-        there = find_principal_by_login(self._door.store, login_of(self._oidc.issuer, subject))
+        there = find_principal_by_login(self._authenticator.store, login_of(self._oidc.issuer, subject))
         if there is None:
             raise Unauthenticated(
                 "nobody has added the login of this token; an owner can, with `clew principal add` and its issuer and "
                 "subject"
             )
-        return self._door.acting(there.name, scopes)
+        return self._authenticator.acting(there.name, scopes)
 
     # Where tokens come from -------------------------------------------------------------------------------------------
 

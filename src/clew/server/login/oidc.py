@@ -38,14 +38,14 @@ LOGIN_SECONDS = 600
 class OpenId:
     """What a provider brings to a server: the login of people, and tokens for programs."""
 
-    def __init__(self, door: Authenticator, oidc: Oidc, journal: Journal, *, url: str) -> None:
-        self._door = door
+    def __init__(self, authenticator: Authenticator, oidc: Oidc, journal: Journal, *, url: str) -> None:
+        self._authenticator = authenticator
         self._oidc = oidc
         self._journal = journal
         self._redirect_uri = url + CALLBACK
         self._name = urlsplit(oidc.issuer).netloc
         self._provider = Provider(oidc)
-        self._resource = Resource(door, oidc, self._provider, url=url, tell=self._tell)
+        self._resource = Resource(authenticator, oidc, self._provider, url=url, tell=self._tell)
 
     def bearer(self, token: str) -> Context:
         return self._resource.bearer(token)
@@ -87,7 +87,7 @@ class OpenId:
             if more.get("sub", claims["sub"]) != claims["sub"]:
                 raise Untrusted("what the provider says about the person is about another (sub)")
             claims = {**more, **claims}
-        return self._door.browser_key(person_of(self._door.store, self._oidc, claims))
+        return self._authenticator.browser_key(person_of(self._authenticator.store, self._oidc, claims))
 
     def _wants_more(self, claims: Claims) -> bool:
         """Whether an ID token leaves out what decides who comes in; some providers tell it only when asked."""

@@ -72,6 +72,8 @@ class Streams:
         self._watcher = watcher
         self._metrics = metrics
         self._pool = pool
+        self.listeners = 0
+        """Open streams of this process."""
         self._stopping = False
         self._holders: dict[Credential, _Holder] = {}
         self._checking: asyncio.Task[None] | None = None
@@ -98,7 +100,7 @@ class Streams:
     async def _listen(self, exchange: Exchange, session: str, receive: Receive, send: Send) -> None:
         credential = self._operations.credential(exchange)
         given = _given(exchange, is_session=bool(session))
-        if self._metrics.listeners >= MOST_LISTENERS or self._stopping:
+        if self.listeners >= MOST_LISTENERS or self._stopping:
             raise TooManyRequests("no more listeners fit here now; try again")
         place, after, rights = await self._in_thread(self._begin, exchange, credential, session, given)
         headers = [(b"content-type", b"text/event-stream"), (b"x-accel-buffering", b"no"), *ALWAYS]
@@ -107,7 +109,8 @@ class Streams:
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         woken = self._watcher.listen(place.name)
         holder = self._hold(credential, rights, woken)
-        self._metrics.listeners += 1
+        self.listeners += 1
+        self._metrics.listeners.inc()
         try:
             # With the id at once: who loses the connection before the first event comes back to the same place.
             await _send(send, b"%bid: %d\n\n" % (RETRY, after))
@@ -115,7 +118,8 @@ class Streams:
         except TimeoutError:
             return  # It takes nothing any more; without an end of the answer the connection is closed.
         finally:
-            self._metrics.listeners -= 1
+            self.listeners -= 1
+            self._metrics.listeners.dec()
             self._watcher.leave(place.name, woken)
             self._let_go(credential, holder, woken)
         await send({"type": "http.response.body", "body": b""})
@@ -145,7 +149,7 @@ class Streams:
                 return
             if page.events:
                 await _send(send, page.text)
-                self._metrics.streamed += page.events
+                self._metrics.streamed.inc(page.events)
                 told = page.after
             after = page.after
             if page.is_full or self._stopping:

@@ -136,10 +136,10 @@ class Web:
 
     def _browser_key(self, token: str) -> str:
         try:
-            self._identity.door.enter(token)
+            self._identity.authenticator.enter(token)
             return token
         except Unauthenticated:
-            return self._identity.door.redeem(token)
+            return self._identity.authenticator.redeem(token)
 
     async def _logout(self, request: Request) -> Response:
         self._identity.check_origin(_exchange(request).headers)
