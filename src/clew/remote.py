@@ -36,8 +36,6 @@ PACKED_FROM = 1024
 NO_ROUTE = "there is nothing at this address"
 # What stands in a refusal beside the details of the error.
 TOLD = {"type", "title", "status", "detail", "code", "request"}
-# Recognised by their sources when they come twice: what a server died over need not be looked into by a person.
-REPEATABLE = "sync_"
 
 
 class Remote:
@@ -66,17 +64,17 @@ class Remote:
 
     def call(self, name: str, /, **arguments: Any) -> Any:
         """Carry out an operation on the server."""
-        if name == "views_step":
-            return _no_views()
         operation = operation_named(name)
+        if operation.on_server is not None:
+            return operation.on_server
         if not operation.route:
             raise InvalidInput(f"{name} is done on the machine itself. {_here(self.url)}")
         _check(operation, arguments)
         method, path, body = _request(operation, arguments)
-        headers = {} if method == "GET" or name.startswith(REPEATABLE) else {"Idempotency-Key": new_id()}
+        headers = {} if operation.repeatable else {"Idempotency-Key": new_id()}
         answer = self._answered(name, method, path, body, headers)
         try:
-            return result_from(_result_type(operation), answer)
+            return result_from(operation.result, answer)
         except (msgspec.DecodeError, TypeError, UnicodeDecodeError) as error:
             raise Unavailable(
                 f"the server at {self.url} answered {name} in words this clew does not know ({error}); it is of "
@@ -283,8 +281,8 @@ def _request(operation: Operation, arguments: Mapping[str, Any]) -> tuple[str, s
     if method in ("GET", "DELETE"):
         pairs = [pair for name, value in left.items() for pair in _pairs(name, value)]
         return method, f"{path}?{urlencode(pairs)}" if pairs else path, None
-    if operation.name == "append":
-        left["drafts"] = [_draft(value) for value in left["drafts"]]
+    if operation.drafts:
+        left[operation.drafts] = [_draft(value) for value in left[operation.drafts]]
     return method, path, msgspec.json.encode(left)
 
 
@@ -330,10 +328,6 @@ def _packed(body: bytes | None) -> tuple[bytes | None, dict[str, str]]:
 # Results --------------------------------------------------------------------------------------------------------------
 
 
-def _result_type(operation: Operation) -> Any:
-    return typing.get_type_hints(operation.run, include_extras=True)["return"]
-
-
 def result_from(kind: Any, text: bytes | msgspec.Raw) -> Any:
     """A result of this type from JSON; events, wherever they are, from their flat form."""
     if not _holds_events(kind):
@@ -377,13 +371,6 @@ def _messages(chunks: Iterator[bytes]) -> Iterator[tuple[int, bytes]]:
                     raise errors().get(fields["code"], ClewError)(fields["detail"], **details)
                 yield id, data
                 name = data = b""
-
-
-def _no_views() -> Any:
-    """A server keeps its views up to date by itself."""
-    from clew.views.upkeep import Step
-
-    return Step(done=0, left=0)
 
 
 def _here(url: str) -> str:

@@ -113,10 +113,10 @@ def words_of(question: Question) -> list[str] | None:
     operation = load()[question.operation]
     if operation.name in BY_HAND:
         return [*BY_HAND[operation.name](question.arguments), "--json"]
-    if operation.name in commands.BY_HAND:
+    group = operation.group
+    words = [operation.name] if group is None else [group.name, operation.command]
+    if operation.hidden or any(words[0] in names for names in commands.MODULES.values()):
         return None
-    group, _, rest = operation.name.partition("_")
-    words = [group, rest] if group in commands.GROUPS else [operation.name]
     options: list[str] = []
     positional: list[str] = []
     for parameter in operation.parameters:

@@ -172,14 +172,11 @@ def usage(found: UsageReport) -> None:
     click.echo(f"list prices of {found.prices_of}; your own go into prices.json in CLEW_HOME", err=True)
 
 
-def usage_csv(found: UsageReport) -> None:
-    """The report as comma-separated values; the cost is in US dollars."""
+def as_csv(rows: list[list[Any]]) -> None:
+    """A table as comma-separated values."""
     out = csv.writer(sys.stdout, lineterminator="\n")
-    counts = ("answers", "input", "output", "cache_read", "cache_write", "reasoning")
-    out.writerow([*found.by, *counts, "cost_usd", "unpriced_tokens"])
-    for row in found.rows:
-        values = [getattr(row, name) for name in counts]
-        out.writerow([*map(_harmless, row.by.values()), *values, f"{row.cost_micros / 1e6:.6f}", row.unpriced])
+    for row in rows:
+        out.writerow([_harmless(cell) if isinstance(cell, str) else cell for cell in row])
 
 
 def _harmless(text: str) -> str:

@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from clew.app import is_remote
 from clew.cli.output import table
 from clew.cli.times import ago, moment
 from clew.service.access.api_keys import KeyInfo
@@ -36,6 +37,14 @@ def new_key(one: KeyInfo) -> None:
     """The text of a key goes to standard output alone, so that it can be piped into a file."""
     click.echo(one.key)
     click.echo(f"key {one.id} of {one.principal}, until {moment(one.until)}; it is not shown again", err=True)
+
+
+def link(one: KeyInfo) -> None:
+    """The text of a key for one login, and where to open it when a server keeps the store."""
+    new_key(one)
+    store: str = click.get_current_context().obj.settings.store
+    if is_remote(store):
+        click.echo(f"in a browser: {store.rstrip('/')}/login#{one.key}", err=True)
 
 
 def keys(found: list[KeyInfo]) -> None:
@@ -127,7 +136,7 @@ RENDER: dict[str, Callable[[Any], None]] = {
     "access_list": grants,
     "access_explain": explained,
     "share": granted,
-    "link": new_key,
+    "link": link,
     "privacy": lambda one: click.echo(f"{one.id} is {'private' if one.private else 'open to its project'}"),
     "agent_register": lambda one: agents([one]),
     "agent_remove": lambda _: click.echo("removed"),

@@ -17,16 +17,8 @@ from clew.cli.exits import exit_code
 from clew.cli.options import complete_id
 from clew.cli.output import print_error, print_json
 from clew.model.errors import ClewError, InvalidInput
-from clew.service.kernel.registry import Operation, Parameter, load, operation_named
+from clew.service.kernel.registry import Operation, Parameter, find, load
 
-# Operations that have a command of their own making.
-BY_HAND = {
-    "append", "events", "tail", "show", "erase", "resume", "capture", "capture_find", "materialise", "export",
-    "runtimes", "scan", "connect", "disconnect", "views_step", "views_rebuild",
-    "audit_checkpoint", "audit_checkpoints", "audit_key", "audit_new_key", "audit_proof", "audit_log", "audit_export",
-    "audit_verify",
-    "sync_standing", "sync_open", "sync_append", "sync_part", "sync_original", "sync_send", "originals", "blob",
-}  # fmt: skip
 # Which module makes which commands by hand.
 MODULES = {
     "streams": ("append", "tail", "show", "erase", "doctor", "migrate", "completion"),
@@ -36,16 +28,6 @@ MODULES = {
     "audit": ("audit",),
     "serving": ("up", "serve", "watch"),
     "remotes": ("remote", "push", "pull"),
-}
-GROUPS = {
-    "retention": "How long conversations are kept.",
-    "lease": "The exclusive right to append to a session.",
-    "principal": "People, agents and services.",
-    "team": "Who belongs together.",
-    "key": "API keys.",
-    "access": "Who may do what, and why.",
-    "agent": "Agents and which sessions are theirs.",
-    "setting": "How projects are kept.",
 }
 
 
@@ -75,25 +57,29 @@ def run() -> int:
 
 def _hint(error: click.ClickException) -> str:
     """What a person may have meant."""
-    if isinstance(error, click.NoSuchOption) and error.ctx and error.ctx.command.name == "search":
-        return "A word to leave out comes after --, as in: clew search lock -- -test"
+    if (
+        isinstance(error, click.NoSuchOption)
+        and error.ctx
+        and any(param.name == "query" for param in error.ctx.command.params)
+    ):
+        return f"A word to leave out comes after --, as in: clew {error.ctx.command.name} lock -- -test"
     return ""
 
 
 class Commands(click.Group):
-    """Commands are made when they are asked for: those written by hand a module at a time, the others all at once.
+    """Commands are made when they are asked for: those written by hand a module at a time, the others one by one.
 
-    Making the others takes every operation's module, and most runs of a hand-written command need one or two of those.
+    Only a group takes every operation's module.
     """
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name in upkeep.FROM_VIEWS:
-            # Asked for often, and each in a module of its own name.
-            return command(operation_named(cmd_name))
         by_hand = next((module for module, names in MODULES.items() if cmd_name in names), "")
         if by_hand:
             self._load(by_hand)
         elif cmd_name not in self.commands:
+            operation = find(cmd_name)
+            if operation is not None and operation.group is None and not operation.hidden:
+                return command(operation)
             self._make()
         return super().get_command(ctx, cmd_name)
 
@@ -109,13 +95,21 @@ class Commands(click.Group):
                 self.add_command(made)
 
     def _make(self) -> None:
-        if not GROUPS.keys() <= self.commands.keys():
-            groups = {name: click.Group(name, help=text) for name, text in GROUPS.items()}
-            for group in groups.values():
-                self.add_command(group)
-            for operation in load().values():
-                if operation.name not in BY_HAND:
-                    groups.get(operation.name.partition("_")[0], self).add_command(command(operation))
+        """Make the commands of all operations, but for those that are written by hand."""
+        by_hand = {name for names in MODULES.values() for name in names}
+        for operation in load().values():
+            group = operation.group
+            top = operation.name if group is None else group.name
+            if operation.hidden or top in by_hand:
+                continue
+            if group is None:
+                self.add_command(command(operation))
+                continue
+            if top not in self.commands:
+                self.add_command(click.Group(top, help=group.help))
+            made = self.commands[top]
+            if isinstance(made, click.Group):
+                made.add_command(command(operation))
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -129,15 +123,14 @@ def clew(context: click.Context, store: str | None, home: str | None) -> None:
     context.call_on_close(context.obj.close)
 
 
-def _renderer(name: str) -> Callable[[Any], None]:
-    """What shows the result of an operation to a person."""
-    from clew.cli import people
-
-    if name in people.RENDER:
-        return people.RENDER[name]
-    from clew.cli.render import RENDER
-
-    return RENDER[name]
+def _renderer(operation: Operation) -> Callable[[Any], None]:
+    """What shows the result of an operation to a person; JSON, when nobody wrote anything better."""
+    modules = ("found", "render", "people") if operation.reads_views else ("people", "render", "found")
+    for name in modules:
+        renderers: dict[str, Callable[[Any], None]] = import_module(f"clew.cli.{name}").RENDER
+        if operation.name in renderers:
+            return renderers[operation.name]
+    return print_json
 
 
 def command(operation: Operation) -> click.Command:
@@ -146,33 +139,26 @@ def command(operation: Operation) -> click.Command:
     def invoke(as_json: bool, as_csv: bool = False, **values: Any) -> None:
         plane: streams.Plane = click.get_current_context().obj
         given = {name: value for name, value in values.items() if value not in (None, ())}
-        if operation.name in upkeep.FROM_VIEWS:
+        if operation.reads_views:
             upkeep.catch_up(plane)
         if isinstance(given.get("query"), tuple):
             given["query"] = " ".join(given["query"])
         result = plane.call(operation.name, **given)
         if as_json:
             print_json(result if result is not None else {"done": operation.name})
-        elif as_csv:
-            from clew.cli.found import usage_csv
-
-            usage_csv(result)
-        elif operation.name in upkeep.FROM_VIEWS:
+        elif as_csv and operation.rows is not None:
             from clew.cli import found
 
-            found.RENDER[operation.name](result)
+            found.as_csv(operation.rows(result))
         else:
-            _renderer(operation.name)(result)
-        if operation.name == "link" and not as_json and app.is_remote(plane.settings.store):
-            click.echo(f"in a browser: {plane.settings.store.rstrip('/')}/login#{result.key}", err=True)
-        if operation.name == "verify" and any(operation_named.problems for operation_named in result):
+            _renderer(operation)(result)
+        if operation.finds_damage is not None and operation.finds_damage(result):
             raise click.exceptions.Exit(exit_code("damaged"))
 
-    name = operation.name.rpartition("_")[2] if operation.name.partition("_")[0] in GROUPS else operation.name
     params = [*map(_parameter, operation.parameters), _JSON]
-    if name == "usage":
+    if operation.rows is not None:
         params.append(click.Option(["--csv", "as_csv"], is_flag=True, help="Comma-separated values, one line per row."))
-    return click.Command(name, callback=invoke, help=operation.help, params=params)
+    return click.Command(operation.command, callback=invoke, help=operation.help, params=params)
 
 
 _JSON = click.Option(["--json", "as_json"], is_flag=True, help="One JSON object per line.")
@@ -202,7 +188,7 @@ def _parameter(parameter: Parameter) -> click.Parameter:
     if kind is dict:
         return click.Option([flag], type=JsonObject(), metavar="JSON", help=help)
     if issubclass(kind, enum.Enum):
-        choice = click.Choice([str(operation_named) for operation_named in kind])
+        choice = click.Choice([str(member) for member in kind])
         return click.Option([flag], type=choice, default=None, multiple=several, help=help)
     shown = _LABELS.get(parameter.name)
     return click.Option([flag], type=kind, default=None, multiple=several, metavar=shown, help=help)
@@ -213,9 +199,7 @@ def _bare(kind: Any) -> Any:
     if typing.get_origin(kind) is typing.Annotated:
         return _bare(typing.get_args(kind)[0])
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
-        return _bare(
-            next(operation_named for operation_named in typing.get_args(kind) if operation_named is not type(None))
-        )
+        return _bare(next(one for one in typing.get_args(kind) if one is not type(None)))
     return kind
 
 
@@ -241,14 +225,14 @@ def _description(kind: Any) -> str:
     if typing.get_origin(kind) is typing.Annotated:
         metas = (meta.description for meta in kind.__metadata__ if isinstance(meta, msgspec.Meta))
         return next((description for description in metas if description), "")
-    return next((found for operation_named in typing.get_args(kind) if (found := _description(operation_named))), "")
+    return next((text for inner in typing.get_args(kind) if (text := _description(inner))), "")
 
 
 def _plain_type(kind: Any) -> type:
     """The bare type behind Annotated and `| None`."""
     if typing.get_origin(kind) is typing.Annotated:
         return _plain_type(typing.get_args(kind)[0])
-    arguments = [operation_named for operation_named in typing.get_args(kind) if operation_named is not type(None)]
+    arguments = [one for one in typing.get_args(kind) if one is not type(None)]
     if typing.get_origin(kind) is dict:
         return dict
     return _plain_type(arguments[0]) if arguments else kind

@@ -9,8 +9,6 @@ import click
 from clew.cli.options import json_option
 from clew.cli.output import print_json
 
-# Operations that read the views.
-FROM_VIEWS = {"search", "sessions", "usage", "files"}
 # Taken in at once; more than this is worth a bar.
 AT_ONCE = 4000
 

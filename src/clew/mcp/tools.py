@@ -316,7 +316,7 @@ _MADE = (
         secrets. Gives the fact's id; the same `fact` again replaces it.
         """,
         "session", "text", "scope", "evidence", "fact", "expect", "lease",
-        told={"text": "The fact, in operation_named sentence."},
+        told={"text": "The fact, in one sentence."},
     ),
     _tool(
         "decide",
@@ -326,7 +326,7 @@ _MADE = (
         nobody has to find it out again, or undo it by mistake.
         """,
         "session", "choice", "why", "rejected", "decision", "expect", "lease",
-        told={"choice": "What was chosen, in operation_named sentence."},
+        told={"choice": "What was chosen, in one sentence."},
     ),
     _tool(
         "fork_session",
@@ -388,7 +388,7 @@ def _plain_schema(schema: dict[str, Any]) -> dict[str, Any]:
 
     def resolved(part: Any) -> Any:
         if isinstance(part, list):
-            return [resolved(operation_named) for operation_named in part]
+            return [resolved(inner) for inner in part]
         if not isinstance(part, dict):
             return part
         if "$ref" in part:
@@ -396,15 +396,13 @@ def _plain_schema(schema: dict[str, Any]) -> dict[str, Any]:
             return resolved({**target, **{key: value for key, value in part.items() if key != "$ref"}})
         if "anyOf" in part:
             rest = {key: value for key, value in part.items() if key != "anyOf"}
-            choices = [operation_named for operation_named in part["anyOf"] if operation_named != {"type": "null"}]
+            choices = [choice for choice in part["anyOf"] if choice != {"type": "null"}]
             if len(choices) == 1:
                 return resolved({**choices[0], **rest})
         if "enum" in part:
             part = {"type": "string", **part}
         return {
-            key: {name: resolved(operation_named) for name, operation_named in value.items()}
-            if key == "properties"
-            else resolved(value)
+            key: {name: resolved(inner) for name, inner in value.items()} if key == "properties" else resolved(value)
             for key, value in part.items()
             if key not in ("title", "$defs") and (key, value) not in _SAYS_NOTHING
         }

@@ -19,15 +19,6 @@ JSON, LINES = "application/json", "application/x-ndjson"
 LARGEST = 2**63 - 1
 
 
-class Drafts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The body of an append."""
-
-    drafts: list[msgspec.Raw]
-    expect: int | float | None = None
-    lease: int | float | None = None
-
-
-_drafts = msgspec.json.Decoder(Drafts)
 _object = msgspec.json.Decoder(dict[str, Any])
 
 
@@ -68,8 +59,8 @@ def from_body(operation: Operation, body: bytes, media_type: str, *, beside: tup
     """The arguments in a body."""
     if not body:
         return {}
-    if media_type == LINES and operation.name == "append":
-        return {"drafts": [line for line in body.split(b"\n") if line.strip()]}
+    if media_type == LINES and operation.drafts:
+        return {operation.drafts: [line for line in body.split(b"\n") if line.strip()]}
     if media_type != JSON:
         raise Refused(415, "invalid_input", f"a body has to be {JSON}, not {media_type[:100] or 'of no type'}")
     if not body.isascii():
@@ -77,8 +68,8 @@ def from_body(operation: Operation, body: bytes, media_type: str, *, beside: tup
             body.decode()
         except UnicodeDecodeError as error:
             raise InvalidInput(f"the body is not UTF-8: {error.reason} at byte {error.start}") from None
-    if operation.name == "append":
-        return _appended(operation, body)
+    if operation.drafts:
+        return _with_drafts(operation, body, beside)
     try:
         found = _object.decode(body)
     except (msgspec.DecodeError, RecursionError) as error:
@@ -90,17 +81,32 @@ def from_body(operation: Operation, body: bytes, media_type: str, *, beside: tup
     return {name: _checked(operation, known[name], value) for name, value in found.items()}
 
 
-def _appended(operation: Operation, body: bytes) -> dict[str, Any]:
+def _with_drafts(operation: Operation, body: bytes, beside: tuple[str, ...]) -> dict[str, Any]:
+    """The arguments in a body whose drafts stay the bytes they came as."""
     try:
-        found = _drafts.decode(body)
+        fields = msgspec.structs.asdict(_decoder(operation, beside).decode(body))
     except (msgspec.DecodeError, RecursionError) as error:
         raise InvalidInput(f"{operation.name}: {error}; expected an object with a list of drafts") from None
-    given: dict[str, Any] = {"drafts": [bytes(raw) for raw in found.drafts]}
-    for name, value in (("expect", found.expect), ("lease", found.lease)):
-        if value is not None:
-            [parameter] = (one for one in operation.parameters if one.name == name)
-            given[name] = _checked(operation, parameter, value)
-    return given
+    parameters = {parameter.name: parameter for parameter in operation.parameters}
+    drafts = [bytes(draft) for draft in fields.pop(operation.drafts)]
+    given = {name: value for name, value in fields.items() if value is not None}
+    return {operation.drafts: drafts, **{name: _checked(operation, parameters[name], given[name]) for name in given}}
+
+
+_decoders: dict[str, msgspec.json.Decoder[Any]] = {}
+
+
+def _decoder(operation: Operation, beside: tuple[str, ...]) -> msgspec.json.Decoder[Any]:
+    """The decoder of a body with drafts; numbers are checked later, because 3.0 is an integer in JSON Schema."""
+    if operation.name not in _decoders:
+        fields: list[Any] = [(operation.drafts, list[msgspec.Raw])]
+        for parameter in operation.parameters:
+            if parameter.name not in (operation.drafts, *beside):
+                kind = int | float | None if kind_of(parameter) is int else Any
+                fields.append((parameter.name, kind, None))
+        shape = msgspec.defstruct(operation.name, fields, kw_only=True, forbid_unknown_fields=True)
+        _decoders[operation.name] = msgspec.json.Decoder(shape)
+    return _decoders[operation.name]
 
 
 def _unknown(operation: Operation, names: set[str], known: set[str]) -> str:

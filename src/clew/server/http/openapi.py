@@ -146,9 +146,9 @@ def _operation(one: Endpoint, results: dict[str, Any]) -> dict[str, Any]:
         told["requestBody"] = _body(one, others)
     if one.method != "GET":
         told["parameters"].append(_header("Idempotency-Key", "The same key and request again get the same answer."))
-    if operation.name == "append":
+    if operation.if_match:
         told["parameters"].append(_header("If-Match", "The ETag of the session: append only if it is still there."))
-    if operation.name == "show":
+    if operation.version is not None:
         told["parameters"].append(_header("If-None-Match", "An ETag: 304 if the session is still there."))
         told["responses"]["304"] = {"description": "Nothing has changed."}
     return told
@@ -180,8 +180,8 @@ def _in_query(parameter: Parameter) -> dict[str, Any]:
 
 def _body(one: Endpoint, parameters: list[Parameter]) -> dict[str, Any]:
     properties = {parameter.name: _or_null(parameter, _schema(parameter)) for parameter in parameters}
-    if one.operation.name == "append":
-        properties["drafts"] = {"type": "array", "items": {"$ref": REF.format(name="Draft")}}
+    if one.operation.drafts:
+        properties[one.operation.drafts] = {"type": "array", "items": {"$ref": REF.format(name="Draft")}}
     schema = {
         "type": "object",
         "properties": properties,

@@ -5,7 +5,6 @@ statement. What is read from the socket is read before, what is written to it af
 """
 
 import asyncio
-import inspect
 import re
 import typing
 import zlib
@@ -40,12 +39,6 @@ Given = TypeVarTuple("Given")
 
 PREFIX = "/v1"
 JSON = (b"content-type", b"application/json")
-# Answers that hold a secret: it is shown once, and never kept for a second request.
-SECRET = frozenset({"key_create", "key_rotate", "link"})
-# Hashes and signatures, which look like secrets and are good for nothing once they are masked.
-PROOFS = frozenset(
-    {"audit_checkpoint", "audit_checkpoints", "audit_key", "audit_proof", "audit_export", "audit_verify"}
-)  # fmt: skip
 SHOWN_ONCE = Refused(409, "conflict", "this was done, and the secret in its answer was shown once; make a new one")
 UNKNOWN = Refused(
     409, "conflict", "the first request with this Idempotency-Key broke off and what it did is unknown; look first"
@@ -75,10 +68,10 @@ def endpoints() -> list[Endpoint]:
 
 def _endpoint(operation: Operation) -> Endpoint:
     method, _, path = operation.route.partition(" ")
-    result = typing.get_type_hints(inspect.unwrap(operation.run), include_extras=True)["return"]
     return Endpoint(
         operation=operation, method=method, template=PREFIX + path, names=tuple(re.findall(r"\{(\w+)\}", path)),
-        result=result, is_masked=_holds_text(result) and operation.name not in SECRET | PROOFS,
+        result=operation.result,
+        is_masked=_holds_text(operation.result) and not (operation.shows_secret or operation.proves),
     )  # fmt: skip
 
 
@@ -141,7 +134,7 @@ class Operations:
     def _fits_lane(self, exchange: Exchange, endpoint: Endpoint, body: bytes) -> bool:
         """Whether it is an append that keeps the others waiting for nothing but the commit they share."""
         return (
-            endpoint.operation.name == "append"
+            endpoint.operation.drafts != ""
             and len(body) <= INLINE_BYTES
             and not self.store.database.remote
             and b"idempotency-key" not in exchange.headers
@@ -242,7 +235,7 @@ class _Work:
         except Exception:
             idempotency.keep(store, place, 409, problem(UNKNOWN, exchange.id)[1])
             raise
-        if self._endpoint.operation.name in SECRET:
+        if self._endpoint.operation.shows_secret:
             idempotency.keep(store, place, 409, problem(SHOWN_ONCE, exchange.id)[1])
         else:
             idempotency.keep(store, place, answer.status, answer.body)
@@ -251,7 +244,7 @@ class _Work:
     def _called(self, context: Context) -> Answer:
         endpoint, exchange = self._endpoint, self._exchange
         arguments = self._arguments()
-        is_expected = endpoint.operation.name == "append" and _expected(exchange.headers, arguments)
+        is_expected = _expected(endpoint.operation, exchange.headers, arguments)
         try:
             result = call(context, endpoint.operation.name, arguments)
         except StaleHead as error:
@@ -281,8 +274,8 @@ class _Work:
             if goes_on:
                 path = exchange.scope.get("raw_path") or exchange.scope["path"].encode()
                 headers.append((b"link", link(path.decode("latin-1"), exchange.scope["query_string"], *goes_on)))
-            if operation.name == "show":
-                tag = b'"%d.%08x"' % (result.session.head, zlib.crc32(body))
+            if operation.version is not None:
+                tag = b'"%d.%08x"' % (operation.version(result), zlib.crc32(body))
                 headers.append((b"etag", tag))
                 if _is_known(tag, exchange.headers.get(b"if-none-match", b"")):
                     return Answer(304, b"", headers[1:])
@@ -308,18 +301,18 @@ def _precondition(error: StaleHead) -> Refused:
     return Refused(412, error.code, str(error), **error.details)
 
 
-def _expected(headers: Mapping[bytes, bytes], arguments: dict[str, Any]) -> bool:
+def _expected(operation: Operation, headers: Mapping[bytes, bytes], arguments: dict[str, Any]) -> bool:
     """Take `If-Match` as the head that the caller has seen; whether it was there."""
-    given = headers.get(b"if-match")
-    if given is None or given.strip() == b"*":
+    given, name = headers.get(b"if-match"), operation.if_match
+    if not name or given is None or given.strip() == b"*":
         return False
     found = _ETAG.fullmatch(given.strip())
     if found is None:
         raise InvalidInput('If-Match has to be the ETag of the session, such as "12", or *')
     head = int(found[1])
-    if arguments.get("expect", head) != head:
-        raise InvalidInput(f"If-Match says {head} and expect says {arguments['expect']}; send one of them")
-    arguments["expect"] = head
+    if arguments.get(name, head) != head:
+        raise InvalidInput(f"If-Match says {head} and {name} says {arguments[name]}; send one of them")
+    arguments[name] = head
     return True
 
 
@@ -334,7 +327,7 @@ class _Append(_Work):
     def begin(self) -> Answer:
         self._context = self._operations.let_in(self._exchange, self._credential)
         self._found = self._arguments()
-        self._is_expected = _expected(self._exchange.headers, self._found)
+        self._is_expected = _expected(self._endpoint.operation, self._exchange.headers, self._found)
         return self._told(call(_in_lane(self._context), "append", self._found))
 
     def finish(self, request: Request) -> Answer:

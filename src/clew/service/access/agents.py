@@ -10,11 +10,13 @@ from clew.model.errors import Denied, NotFound
 from clew.model.ids import check_name
 from clew.service.access.principals import principal_named
 from clew.service.kernel.context import Context
-from clew.service.kernel.registry import operation
+from clew.service.kernel.registry import Group, operation
 from clew.store.access.agents import Agent, AgentRule, list_agents, remove_agent, set_agent
 
+AGENTS = Group("agent", "Agents and which sessions are theirs.")
 
-@operation(right=Right.ADMINISTER, route="PUT /agents", audited=True)
+
+@operation(right=Right.ADMINISTER, route="PUT /agents", audited=True, group=AGENTS)
 def agent_register(
     context: Context,
     name: Annotated[str, msgspec.Meta(min_length=1, max_length=100, description="The agent.")],
@@ -48,7 +50,7 @@ def agent_register(
     return _named(context, name) or made
 
 
-@operation(right=Right.SEE, route="GET /agents", within=True)
+@operation(right=Right.SEE, route="GET /agents", filters_by_reach=True)
 def agents(context: Context) -> list[Agent]:
     """List the agents of all projects you may see."""
     known = list_agents(context.store)
@@ -61,7 +63,7 @@ def agents(context: Context) -> list[Agent]:
     ]
 
 
-@operation(right=Right.ADMINISTER, route="DELETE /agents", audited=True)
+@operation(right=Right.ADMINISTER, route="DELETE /agents", audited=True, group=AGENTS)
 def agent_remove(context: Context, name: str, *, project: str = "") -> None:
     """Remove an agent from the registry; its sessions stay."""
     there = _named(context, name)

@@ -11,7 +11,7 @@ from clew.model.retention import DAY_US
 from clew.service.access.key_text import new_token
 from clew.service.access.principals import Who, may_everything, principal_named
 from clew.service.kernel.context import Context
-from clew.service.kernel.registry import operation
+from clew.service.kernel.registry import Group, operation
 from clew.store.access.api_keys import ApiKey, add_api_key, expire_api_key, find_api_key, list_api_keys, scopes_of
 from clew.store.access.principals import Principal, find_principal, set_principal
 
@@ -54,7 +54,10 @@ def _permit_keys_of(context: Context, principal: str) -> None:
         raise Denied(f"{context.principal} may not make or end keys of others; ask an owner", right="administer")
 
 
-@operation(right=Right.SEE, route="POST /keys", within=True, audited=True)
+KEYS = Group("key", "API keys.")
+
+
+@operation(right=Right.SEE, route="POST /keys", filters_by_reach=True, audited=True, group=KEYS, shows_secret=True)
 def key_create(
     context: Context,
     *,
@@ -96,7 +99,9 @@ def _make(context: Context, principal: str, *, scopes: str, project: str, label:
     return _info(msgspec.structs.replace(made, at=at), token.text)
 
 
-@operation(right=Right.SEE, route="POST /keys/{key}/rotate", within=True, audited=True)
+@operation(
+    right=Right.SEE, route="POST /keys/{key}/rotate", filters_by_reach=True, audited=True, group=KEYS, shows_secret=True
+)
 def key_rotate(context: Context, key: str, *, days: Days = 90) -> KeyInfo:
     """Make a successor of a key; the old one stays good for a day, so that programs can change over."""
     old = _found(context, key)
@@ -119,7 +124,7 @@ def key_rotate(context: Context, key: str, *, days: Days = 90) -> KeyInfo:
     return made
 
 
-@operation(right=Right.SEE, route="DELETE /keys/{key}", within=True, audited=True)
+@operation(right=Right.SEE, route="DELETE /keys/{key}", filters_by_reach=True, audited=True, group=KEYS)
 def key_revoke(context: Context, key: str) -> KeyInfo:
     """End a key now; it is refused everywhere within a second."""
     found = _found(context, key)
@@ -127,7 +132,7 @@ def key_revoke(context: Context, key: str) -> KeyInfo:
     return _info(find_api_key(context.store, found.id) or found)
 
 
-@operation(right=Right.SEE, route="GET /keys", within=True)
+@operation(right=Right.SEE, route="GET /keys", filters_by_reach=True, group=KEYS)
 def key_list(context: Context, *, principal: Who = "") -> list[KeyInfo]:
     """List your keys, or those of another; never their text."""
     name = principal_named(principal) if principal else context.principal

@@ -16,7 +16,7 @@ from clew.service.access.principals import Who, anyone_named
 from clew.service.find.filters import projects
 from clew.service.kernel.call import permit, target_of
 from clew.service.kernel.context import Context
-from clew.service.kernel.registry import operation
+from clew.service.kernel.registry import Group, operation
 from clew.service.sessions.lifecycle import SessionInfo, info
 from clew.store.access.api_keys import ApiKey, add_api_key
 from clew.store.access.grants import GrantRecord, add_grant, find_grant, list_grants, list_grants_for, remove_grant
@@ -73,7 +73,10 @@ def _shown(grant: Grant, given_by: str = "", at: int = 0) -> GrantInfo:
     )  # fmt: skip
 
 
-@operation(right=Right.SEE, route="GET /me", within=True)
+ACCESS = Group("access", "Who may do what, and why.")
+
+
+@operation(right=Right.SEE, route="GET /me", filters_by_reach=True)
 def whoami(context: Context) -> Me:
     """Say who you are here, and which grants count for you."""
     return Me(
@@ -83,7 +86,7 @@ def whoami(context: Context) -> Me:
     )  # fmt: skip
 
 
-@operation(right=Right.ADMINISTER, route="PUT /grants", audited=True)
+@operation(right=Right.ADMINISTER, route="PUT /grants", audited=True, group=ACCESS)
 def access_grant(
     context: Context,
     who: Who,
@@ -118,7 +121,7 @@ def share(
     return _give(context, who, _rights("" if rights else role, rights), target_of(session), days)
 
 
-@operation(right=Right.ADMINISTER, route="POST /sessions/{session}/links", audited=True)
+@operation(right=Right.ADMINISTER, route="POST /sessions/{session}/links", audited=True, shows_secret=True)
 def link(
     context: Context,
     session: Session,
@@ -162,7 +165,7 @@ def privacy(
     return info(context, session, context.store.head(session))
 
 
-@operation(right=Right.SEE, route="DELETE /grants/{grant}", within=True, audited=True)
+@operation(right=Right.SEE, route="DELETE /grants/{grant}", filters_by_reach=True, audited=True, group=ACCESS)
 def access_revoke(context: Context, grant: int) -> GrantInfo:
     """Take a grant back; it counts no more within a second."""
     found = find_grant(context.store, grant) if 0 < grant < 2**62 else None
@@ -172,7 +175,7 @@ def access_revoke(context: Context, grant: int) -> GrantInfo:
     return _given(found)
 
 
-@operation(right=Right.ADMINISTER, route="GET /grants")
+@operation(right=Right.ADMINISTER, route="GET /grants", group=ACCESS)
 def access_list(
     context: Context,
     *,
@@ -187,7 +190,7 @@ def access_list(
     return [_given(one) for one in found]
 
 
-@operation(right=Right.SEE, route="GET /access", within=True)
+@operation(right=Right.SEE, route="GET /access", filters_by_reach=True, group=ACCESS)
 def access_explain(context: Context, who: Who, what: str) -> list[Explained]:
     """Say for each right whether somebody has it on a session or a project, and because of which grant."""
     target = _about(context, what)

@@ -9,7 +9,7 @@ from clew.model.access import Right, Target
 from clew.model.errors import Denied, InvalidInput, NotFound
 from clew.model.ids import check_name
 from clew.service.kernel.context import Context
-from clew.service.kernel.registry import operation
+from clew.service.kernel.registry import Group, operation
 from clew.store.access.principals import (
     Principal,
     add_member,
@@ -67,7 +67,11 @@ def anyone_named(name: str) -> str:
     return team_named(name) if name.startswith("team:") else principal_named(name)
 
 
-@operation(right=Right.ADMINISTER, route="PUT /principals", audited=True)
+PRINCIPALS = Group("principal", "People, agents and services.")
+TEAMS = Group("team", "Who belongs together.")
+
+
+@operation(right=Right.ADMINISTER, route="PUT /principals", audited=True, group=PRINCIPALS)
 def principal_add(
     context: Context,
     principal: Who,
@@ -95,7 +99,7 @@ def login_of(issuer: str, subject: str) -> str:
     return f"{issuer.rstrip('/')} {subject}"
 
 
-@operation(right=Right.ADMINISTER, route="DELETE /principals", audited=True)
+@operation(right=Right.ADMINISTER, route="DELETE /principals", audited=True, group=PRINCIPALS)
 def principal_disable(context: Context, principal: Who) -> None:
     """Shut a principal out: its keys and logins are no longer good."""
     name = principal_named(principal)
@@ -103,7 +107,7 @@ def principal_disable(context: Context, principal: Who) -> None:
         raise NotFound(f"no principal {name}; `clew principal list` shows all")
 
 
-@operation(right=Right.ADMINISTER, route="POST /principals/enable", audited=True)
+@operation(right=Right.ADMINISTER, route="POST /principals/enable", audited=True, group=PRINCIPALS)
 def principal_enable(context: Context, principal: Who) -> None:
     """Let a principal in again that was shut out."""
     _permit_everything(context)
@@ -112,13 +116,13 @@ def principal_enable(context: Context, principal: Who) -> None:
         raise NotFound(f"no principal {name}; `clew principal list` shows all")
 
 
-@operation(right=Right.ADMINISTER, route="GET /principals")
+@operation(right=Right.ADMINISTER, route="GET /principals", group=PRINCIPALS)
 def principal_list(context: Context) -> list[Principal]:
     """List people, agents and services."""
     return list_principals(context.store)
 
 
-@operation(right=Right.ADMINISTER, route="PUT /teams/members", audited=True)
+@operation(right=Right.ADMINISTER, route="PUT /teams/members", audited=True, group=TEAMS)
 def team_add(context: Context, name: TeamName, principal: Who) -> Team:
     """Add a principal to a team."""
     _permit_everything(context)
@@ -127,7 +131,7 @@ def team_add(context: Context, name: TeamName, principal: Who) -> Team:
     return Team(name=full, members=list_members(context.store).get(full, []))
 
 
-@operation(right=Right.ADMINISTER, route="DELETE /teams/members", audited=True)
+@operation(right=Right.ADMINISTER, route="DELETE /teams/members", audited=True, group=TEAMS)
 def team_remove(context: Context, name: TeamName, principal: Who) -> Team:
     """Take a principal out of a team."""
     full, who = team_named(name), principal_named(principal)
@@ -136,7 +140,7 @@ def team_remove(context: Context, name: TeamName, principal: Who) -> Team:
     return Team(name=full, members=list_members(context.store).get(full, []))
 
 
-@operation(right=Right.ADMINISTER, route="GET /teams")
+@operation(right=Right.ADMINISTER, route="GET /teams", group=TEAMS)
 def team_list(context: Context) -> list[Team]:
     """List the teams and who belongs to them."""
     return [Team(name=name, members=members) for name, members in list_members(context.store).items()]

@@ -8,7 +8,7 @@ from clew.model.access import Right, Target
 from clew.model.errors import InvalidInput
 from clew.model.ids import check_name
 from clew.service.kernel.context import Context
-from clew.service.kernel.registry import operation
+from clew.service.kernel.registry import Group, operation
 from clew.store.access.settings import list_settings, set_setting
 
 # What can be set, to what, and what it is when nobody has set it.
@@ -23,7 +23,10 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     value: str
 
 
-@operation(right=Right.ADMINISTER, route="PUT /settings", audited=True)
+SETTINGS = Group("setting", "How projects are kept.")
+
+
+@operation(right=Right.ADMINISTER, route="PUT /settings", audited=True, group=SETTINGS)
 def setting_set(
     context: Context,
     name: Annotated[str, msgspec.Meta(description="audit_reads or secrets.")],
@@ -39,7 +42,7 @@ def setting_set(
     return Setting(project=project, name=name, value=value)
 
 
-@operation(right=Right.SEE, route="GET /settings", within=True)
+@operation(right=Right.SEE, route="GET /settings", filters_by_reach=True, group=SETTINGS)
 def setting_list(context: Context) -> list[Setting]:
     """List what is set for the projects you may see."""
     known = [

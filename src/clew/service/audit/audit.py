@@ -18,7 +18,7 @@ from clew.service.audit.examination import Audited, Examination
 from clew.service.find.filters import Project, Since, Until, principal, times
 from clew.service.kernel.call import permit
 from clew.service.kernel.context import Context
-from clew.service.kernel.registry import operation
+from clew.service.kernel.registry import Group, operation
 from clew.store import Store
 from clew.store import audit_tree as checkpoints
 from clew.store.audit_tree import Signed
@@ -97,8 +97,10 @@ Number = Annotated[int, msgspec.Meta(ge=1, description="The number of a checkpoi
 
 # Checkpoints ----------------------------------------------------------------------------------------------------------
 
+AUDIT = Group("audit", "Checkpoints, proofs and the log of who did what.")
 
-@operation(right=Right.AUDIT, route="POST /audit/checkpoints")
+
+@operation(right=Right.AUDIT, route="POST /audit/checkpoints", group=AUDIT, proves=True)
 def audit_checkpoint(context: Context) -> CheckpointInfo:
     """Make a signed checkpoint of the log as it is now, if anything is new since the last one.
 
@@ -113,7 +115,7 @@ def audit_checkpoint(context: Context) -> CheckpointInfo:
     return _info(context.store, found, made=made is not None)
 
 
-@operation(right=Right.AUDIT, route="GET /audit/checkpoints")
+@operation(right=Right.AUDIT, route="GET /audit/checkpoints", group=AUDIT, proves=True)
 def audit_checkpoints(
     context: Context,
     *,
@@ -131,7 +133,7 @@ def audit_checkpoints(
     return Checkpoints(checkpoints=listed, next=str(listed[-1].number) if len(found) > limit else "")
 
 
-@operation(right=Right.AUDIT, route="GET /audit/key")
+@operation(right=Right.AUDIT, route="GET /audit/key", group=AUDIT, proves=True)
 def audit_key(context: Context) -> Keys:
     """Show the public key of this log's checkpoints."""
     signing.need_cryptography()
@@ -142,7 +144,7 @@ def audit_key(context: Context) -> Keys:
     return Keys(key=key.key if key else last.signer if last else "", file=str(path) if key else "")
 
 
-@operation(right=Right.ADMINISTER, audited=True)
+@operation(right=Right.ADMINISTER, audited=True, group=AUDIT)
 def audit_new_key(context: Context) -> Keys:
     """Begin a new key for checkpoints, of the same log, and sign a checkpoint with it; the old one stays beside it."""
     signing.need_cryptography()
@@ -197,7 +199,7 @@ def _info(store: Store, found: Signed, *, made: bool) -> CheckpointInfo:
 # Proofs ---------------------------------------------------------------------------------------------------------------
 
 
-@operation(right=Right.AUDIT, route="GET /sessions/{session}/proof")
+@operation(right=Right.AUDIT, route="GET /sessions/{session}/proof", group=AUDIT, proves=True)
 def audit_proof(
     context: Context, session: Session, *, checkpoint: Number | None = None, since: Number | None = None
 ) -> SessionProof:
@@ -233,7 +235,7 @@ def _base64(hashes: list[bytes]) -> list[str]:
 # What was asked for ---------------------------------------------------------------------------------------------------
 
 
-@operation(right=Right.AUDIT, route="GET /audit/log")
+@operation(right=Right.AUDIT, route="GET /audit/log", group=AUDIT)
 def audit_log(
     context: Context,
     *,
@@ -251,7 +253,7 @@ def audit_log(
     return entries.page(context.store, wanted, before=entries.start(after), limit=limit)
 
 
-@operation(right=Right.AUDIT, route="GET /audit/export", audited=True)
+@operation(right=Right.AUDIT, route="GET /audit/export", audited=True, group=AUDIT, proves=True)
 def audit_export(
     context: Context,
     *,
@@ -304,7 +306,7 @@ def _wanted(project: str, who: str, operation: str, ruling: Verdict | None, sinc
 # Verification ---------------------------------------------------------------------------------------------------------
 
 
-@operation(right=Right.AUDIT, route="POST /audit/verify")
+@operation(right=Right.AUDIT, route="POST /audit/verify", group=AUDIT, proves=True)
 def audit_verify(
     context: Context,
     *,

@@ -17,7 +17,9 @@ class Collected(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int
 
 
-@operation(right=Right.AUDIT, route="GET /chains")
+@operation(
+    right=Right.AUDIT, route="GET /chains", finds_damage=lambda reports: any(report.problems for report in reports)
+)
 def verify(context: Context, session: Session | None = None) -> list[Verified]:
     """Recompute the digest chain of one session, or of all, and report what does not hold."""
     if session is not None:

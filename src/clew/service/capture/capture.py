@@ -96,7 +96,7 @@ class Finds(msgspec.Struct, frozen=True, kw_only=True):
     seen: discovery.Seen = {}
 
 
-@operation(right=Right.SEE)
+@operation(right=Right.SEE, hidden=True)
 def capture_find(
     context: Context,
     *,

@@ -27,7 +27,7 @@ class Touching(msgspec.Struct, frozen=True, kw_only=True):
     last_at: int
 
 
-@operation(right=Right.READ, route="GET /files", within=True)
+@operation(right=Right.READ, route="GET /files", filters_by_reach=True, reads_views=True)
 def files(
     context: Context,
     path: str,

@@ -86,7 +86,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     notice: str = ""
 
 
-@operation(right=Right.READ, route="GET /search", within=True)
+@operation(right=Right.READ, route="GET /search", filters_by_reach=True, reads_views=True)
 def search(
     context: Context,
     query: Annotated[str, msgspec.Meta(description='Words, "a phrase", a prefix*, -without.')] = "",

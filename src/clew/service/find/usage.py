@@ -84,7 +84,17 @@ class UsageReport(msgspec.Struct, frozen=True, kw_only=True):
     notice: str = ""
 
 
-@operation(right=Right.SEE, route="GET /usage", within=True)
+def usage_rows(report: UsageReport) -> list[list[Any]]:
+    """The report as a table for other programs; the cost is in US dollars."""
+    counts = ("answers", "input", "output", "cache_read", "cache_write", "reasoning")
+    rows: list[list[Any]] = [[*report.by, *counts, "cost_usd", "unpriced_tokens"]]
+    for used in report.rows:
+        numbers = [getattr(used, name) for name in counts]
+        rows.append([*used.by.values(), *numbers, f"{used.cost_micros / 1e6:.6f}", used.unpriced])
+    return rows
+
+
+@operation(right=Right.SEE, route="GET /usage", filters_by_reach=True, reads_views=True, rows=usage_rows)
 def usage(
     context: Context,
     *,

@@ -10,7 +10,7 @@ from clew.service.kernel.registry import operation
 from clew.views.upkeep import Step
 
 
-@operation(right=Right.SEE)
+@operation(right=Right.SEE, reads_views=True, hidden=True, on_server=Step(done=0, left=0))
 def views_step(
     context: Context, *, limit: Annotated[int, msgspec.Meta(ge=1, description="Events at the most.")] = 10_000
 ) -> Step:
@@ -19,7 +19,7 @@ def views_step(
     return msgspec.structs.replace(step, notice=context.views.told())
 
 
-@operation(right=Right.ADMINISTER, name="views_rebuild")
+@operation(right=Right.ADMINISTER, reads_views=True, hidden=True)
 def views_rebuild(context: Context, *, view: str = "") -> Step:
     """Begin to build a view, or all of them, again from the log; going on is `views_step`."""
     context.views.rebuild(view)

@@ -58,7 +58,7 @@ class Materialised(msgspec.Struct, frozen=True, kw_only=True):
     notes: list[str]
 
 
-@operation(right=Right.APPEND)
+@operation(right=Right.APPEND, hidden=True)
 def materialise(
     context: Context,
     session: Session,

@@ -1,8 +1,8 @@
 """One door: parse -> rule -> run -> record.
 
-A session that the caller has no right on at all is not found. The right an operation needs is ruled on for what it is
-about: that session, or the project it names. An operation `within` is about all the caller may reach, and narrows its
-statements by that.
+A session that the caller has no right on at all is not found. The right that an operation needs is ruled on for its
+session, or for the project it names. An operation that filters by reach is ruled on by its own statements, which leave
+out what the caller may not reach.
 """
 
 from collections.abc import Mapping
@@ -31,11 +31,11 @@ def call(context: Context, name: str, arguments: Mapping[str, Any]) -> Any:
     }
     project = check_project(getattr(parsed, "project", ""))
     targets = [target_of(session) for session in sessions.values()]
-    if not targets and not found.within:
+    if not targets and not found.filters_by_reach:
         targets = [Target(project=project)]
     for target in targets:
         _rule(context, found, target)
-    if found.within and context.scopes is not None and found.right not in context.scopes:
+    if found.filters_by_reach and context.scopes is not None and found.right not in context.scopes:
         raise Denied(
             f"{found.name} was refused: this key is not good for the right to {found.right}; use one that is",
             right=str(found.right),
@@ -44,7 +44,8 @@ def call(context: Context, name: str, arguments: Mapping[str, Any]) -> Any:
     try:
         result = found.run(context, **{**values, **sessions})
     except Rebuilding:
-        # Only who reads the views meets this, and has done nothing else.
+        if not found.reads_views:
+            raise
         result = found.run(context, **{**values, **sessions})
     except Denied as error:
         record(context, found, targets[0] if targets else Target(), Ruling(False, str(error)))

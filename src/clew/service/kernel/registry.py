@@ -1,12 +1,19 @@
-"""The registry of operations. An operation's signature is its schema, its docstring its help.
+"""The registry of operations. An operation's signature is its schema, its docstring its help, its declaration the rest.
 
-A parameter annotated `Session` takes an id or a unique beginning of one and arrives resolved (call.py).
+Every surface reads what it does with an operation from the declaration, and none asks for its name. A parameter
+annotated `Session` takes an id or a unique beginning of one and arrives resolved (call.py).
+
+The modules of `service/` are found by walking the package. Importing all of them takes longer than most operations, so
+the text of a module is searched for its declarations before it is imported.
 """
 
 import importlib
 import inspect
+import re
 import typing
 from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -15,32 +22,7 @@ from clew.model.access import Right
 from clew.model.errors import InvalidInput
 from clew.model.session import Session
 
-MODULES = (
-    "sessions.lifecycle",
-    "sessions.events",
-    "sessions.forks",
-    "sessions.leases",
-    "knowledge.remember",
-    "audit.care",
-    "audit.audit",
-    "privacy.retention",
-    "privacy.masking",
-    "capture.capture",
-    "capture.connect",
-    "handover.resume_elsewhere",
-    "handover.export",
-    "handover.brief",
-    "find.search",
-    "find.usage",
-    "find.files",
-    "find.views",
-    "access.principals",
-    "access.api_keys",
-    "access.grants",
-    "access.agents",
-    "access.settings",
-    "replication.exchange",
-)
+SERVICE = Path(__file__).parents[1]
 
 
 class Parameter(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,17 +37,55 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it is only ever given by name, as filters and settings are."""
 
 
+class Group(msgspec.Struct, frozen=True):
+    """Operations that a command line offers as one command with subcommands, named after the group."""
+
+    name: str
+    help: str
+
+
 class Operation(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     help: str
     right: Right
-    audited: bool
-    route: str
-    """The HTTP method and the path; empty for what is only done on the machine itself."""
-    within: bool
     parameters: tuple[Parameter, ...]
     arguments: type[msgspec.Struct]
+    result: Any
+    """The type of its result."""
     run: Callable[..., Any]
+    route: str
+    """The HTTP method and the path; empty for what is only done on the machine itself."""
+    audited: bool
+    """Whether each call is recorded in the audit log."""
+    filters_by_reach: bool
+    """Whether its statements leave out what the caller may not reach; there is no single thing to be ruled on first."""
+    shows_secret: bool
+    """Whether its result holds a secret that is shown once, and so is never stored for a second answer."""
+    proves: bool
+    """Whether its result is hashes and signatures, which look like secrets and are worthless once they are masked."""
+    reads_views: bool
+    repeatable: bool
+    """Whether a second call with the same arguments changes nothing, so that it needs no Idempotency-Key."""
+    version: Callable[[Any], int] | None
+    """The version of what the result shows; HTTP sends it as an ETag and answers If-None-Match."""
+    if_match: str
+    """The parameter that the header If-Match stands for."""
+    drafts: str
+    """The parameter that takes drafts, each as its JSON text; HTTP takes them as lines too."""
+    on_server: Any
+    """The result when the log is a server's, and the server does this by itself."""
+    group: Group | None
+    hidden: bool
+    """Whether it is for programs, and the command line has no command for it."""
+    finds_damage: Callable[[Any], bool] | None
+    """Whether a result says that something stored is damaged; a command then ends with the exit code for that."""
+    rows: Callable[[Any], list[list[Any]]] | None
+    """The result as a table, its first row the heading; the command line offers it as CSV."""
+
+    @property
+    def command(self) -> str:
+        """The name of its command, inside its group if it has one."""
+        return self.name if self.group is None else self.name.removeprefix(f"{self.group.name}_")
 
 
 OPERATIONS: dict[str, Operation] = {}
@@ -74,43 +94,75 @@ F = typing.TypeVar("F", bound=Callable[..., Any])
 
 
 def operation(
-    *, right: Right, route: str = "", audited: bool = False, within: bool = False, name: str = ""
+    *,
+    right: Right,
+    route: str = "",
+    name: str = "",
+    audited: bool = False,
+    filters_by_reach: bool = False,
+    shows_secret: bool = False,
+    proves: bool = False,
+    reads_views: bool = False,
+    repeatable: bool = False,
+    version: Callable[[Any], int] | None = None,
+    if_match: str = "",
+    drafts: str = "",
+    on_server: Any = None,
+    group: Group | None = None,
+    hidden: bool = False,
+    finds_damage: Callable[[Any], bool] | None = None,
+    rows: Callable[[Any], list[list[Any]]] | None = None,
 ) -> Callable[[F], F]:
-    """Register a function `(context, ...)` as an operation.
+    """Register a function `(context, ...)` as an operation; `Operation` says what each argument means.
 
     Without a `route` it is about this machine's own files and programs, and nobody can ask for it from elsewhere.
     """
 
     def register(function: F) -> F:
-        parameters = _parameters(function)
+        hints = typing.get_type_hints(function, include_extras=True)
+        parameters = _parameters(function, hints)
         fields = [(p.name, p.type) if p.required else (p.name, p.type, p.default) for p in parameters]
         known_as = name or function.__name__
         if not function.__doc__:
             raise AssertionError(f"operation {known_as} has no docstring, so it would have no help")
+        if group is not None and not known_as.startswith(f"{group.name}_"):
+            raise AssertionError(f"operation {known_as} is in the group {group.name}, so its name begins with that")
         OPERATIONS[known_as] = Operation(
             name=known_as,
             help=inspect.cleandoc(function.__doc__),
             right=right,
-            audited=audited,
-            route=route,
-            within=within,
             parameters=parameters,
             arguments=msgspec.defstruct(known_as, fields, kw_only=True, forbid_unknown_fields=True),
+            result=hints["return"],
             run=function,
+            route=route,
+            audited=audited,
+            filters_by_reach=filters_by_reach,
+            shows_secret=shows_secret,
+            proves=proves,
+            reads_views=reads_views,
+            repeatable=repeatable or route.startswith("GET "),
+            version=version,
+            if_match=if_match,
+            drafts=drafts,
+            on_server=on_server,
+            group=group,
+            hidden=hidden,
+            finds_damage=finds_damage,
+            rows=rows,
         )
         return function
 
     return register
 
 
-def _parameters(function: Callable[..., Any]) -> tuple[Parameter, ...]:
-    hints = typing.get_type_hints(function, include_extras=True)
-    found = []
+def _parameters(function: Callable[..., Any], hints: dict[str, Any]) -> tuple[Parameter, ...]:
+    parameters = []
     for name, parameter in list(inspect.signature(function).parameters.items())[1:]:
         is_session = hints[name] in (Session, Session | None)
         required = parameter.default is parameter.empty
         kind = (str if required else str | None) if is_session else hints[name]
-        found.append(
+        parameters.append(
             Parameter(
                 name=name,
                 type=kind,
@@ -120,22 +172,61 @@ def _parameters(function: Callable[..., Any]) -> tuple[Parameter, ...]:
                 by_name=parameter.kind is parameter.KEYWORD_ONLY,
             )
         )
-    return tuple(found)
+    return tuple(parameters)
+
+
+def find(name: str) -> Operation | None:
+    """The operation of this name, if there is one; of the modules only the one that declares it is imported."""
+    known = OPERATIONS.get(name)
+    if known is None and (module := _module_of(name)):
+        importlib.import_module(module)
+        known = OPERATIONS[name]
+    return known
 
 
 def operation_named(name: str) -> Operation:
-    """An operation by name; a module that is called like it is looked into before all are loaded."""
-    room = next((module for module in MODULES if module.rpartition(".")[2] == name.partition("_")[0]), None)
-    if room is not None:
-        importlib.import_module(f"clew.service.{room}")
-    found = OPERATIONS.get(name) or load().get(name)
-    if found is None:
-        raise InvalidInput(f"no operation {name!r}; there are {', '.join(sorted(OPERATIONS))}")
-    return found
+    """The operation of this name."""
+    known = find(name)
+    if known is None:
+        raise InvalidInput(f"no operation {name!r}; there are {', '.join(sorted(load()))}")
+    return known
 
 
 def load() -> dict[str, Operation]:
-    """Every operation, each module imported once."""
-    for module in MODULES:
-        importlib.import_module(f"clew.service.{module}")
+    """Every operation; each module that declares one is imported once."""
+    for path in _modules():
+        if _declared(path):
+            importlib.import_module(_import_name(path))
     return OPERATIONS
+
+
+_DECLARED = re.compile(r"^@operation\((.*?)\)\ndef (\w+)\(", re.MULTILINE | re.DOTALL)
+_NAMED = re.compile(r'\bname="(\w+)"')
+
+
+def _module_of(name: str) -> str:
+    """The module that declares an operation; one that is called like the operation is searched first."""
+    first_word = name.partition("_")[0]
+    for path in sorted(_modules(), key=lambda path: path.stem != first_word):
+        if name in _declared(path):
+            return _import_name(path)
+    return ""
+
+
+@cache
+def _modules() -> list[Path]:
+    return sorted(SERVICE.glob("*/*.py"))
+
+
+@cache
+def _declared(path: Path) -> frozenset[str]:
+    """The names of the operations that the text of a module declares."""
+    text = path.read_bytes()
+    if b"\n@operation(" not in text:
+        return frozenset()
+    declarations = _DECLARED.findall(text.decode())
+    return frozenset(named[1] if (named := _NAMED.search(words)) else function for words, function in declarations)
+
+
+def _import_name(path: Path) -> str:
+    return f"clew.service.{path.parent.name}.{path.stem}"

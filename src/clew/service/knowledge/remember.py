@@ -228,7 +228,7 @@ def _must_stand(context: Context, session: Session, kind: str, id: str) -> None:
 # Recalling ------------------------------------------------------------------------------------------------------------
 
 
-@operation(right=Right.READ, route="GET /facts", within=True)
+@operation(right=Right.READ, route="GET /facts", filters_by_reach=True, reads_views=True)
 def recall(
     context: Context,
     query: Annotated[str, msgspec.Meta(description='Words, "a phrase", a prefix*, -without.')] = "",

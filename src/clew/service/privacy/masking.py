@@ -53,7 +53,7 @@ class Scanned(msgspec.Struct, frozen=True, kw_only=True):
     next: int | None = None
 
 
-@operation(right=Right.READ, route="GET /scan", within=True)
+@operation(right=Right.READ, route="GET /scan", filters_by_reach=True)
 def scan(
     context: Context,
     session: Session | None = None,

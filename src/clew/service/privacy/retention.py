@@ -11,7 +11,7 @@ from clew.model.retention import Policy
 from clew.model.session import Session
 from clew.service.kernel.call import permit, target_of
 from clew.service.kernel.context import Context
-from clew.service.kernel.registry import operation
+from clew.service.kernel.registry import Group, operation
 from clew.store.log.erase import Erased, descendants
 from clew.store.log.erase import erase as erase_session
 from clew.store.log.retention import Pruned, apply_policies, list_policies, remove_policy, set_policy
@@ -19,8 +19,10 @@ from clew.store.log.retention import Pruned, apply_policies, list_policies, remo
 Days = Annotated[int, msgspec.Meta(ge=0, le=36_500, description="Days after a session's last event.")]
 Agent = Annotated[str, msgspec.Meta(description="Only this agent of the project.")]
 
+RETENTION = Group("retention", "How long conversations are kept.")
 
-@operation(right=Right.ADMINISTER, route="PUT /retention", audited=True)
+
+@operation(right=Right.ADMINISTER, route="PUT /retention", audited=True, group=RETENTION)
 def retention_set(
     context: Context,
     project: str,
@@ -35,7 +37,7 @@ def retention_set(
     return policy
 
 
-@operation(right=Right.ADMINISTER, route="DELETE /retention", audited=True)
+@operation(right=Right.ADMINISTER, route="DELETE /retention", audited=True, group=RETENTION)
 def retention_remove(context: Context, project: str, *, agent: Agent = "") -> None:
     """Remove a retention policy."""
     if not remove_policy(context.store, project, agent):
@@ -44,14 +46,14 @@ def retention_remove(context: Context, project: str, *, agent: Agent = "") -> No
         )
 
 
-@operation(right=Right.SEE, route="GET /retention", within=True)
+@operation(right=Right.SEE, route="GET /retention", filters_by_reach=True, group=RETENTION)
 def retention_list(context: Context) -> list[Policy]:
     """List the retention policies."""
     found = list_policies(context.store)
     return [one for one in found if context.caller.rule(Right.SEE, Target(project=one.project)).allowed]
 
 
-@operation(right=Right.ADMINISTER, route="POST /retention/apply", audited=True)
+@operation(right=Right.ADMINISTER, route="POST /retention/apply", audited=True, group=RETENTION)
 def retention_apply(context: Context) -> list[Pruned]:
     """Prune the conversations whose time is over; knowledge stays, and so does what a fork still reads."""
     pruned = apply_policies(context.store, actor=context.principal)

@@ -155,7 +155,7 @@ class SentStretch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 # Receiving ------------------------------------------------------------------------------------------------------------
 
 
-@operation(right=Right.SEE, route="GET /sync", within=True)
+@operation(right=Right.SEE, route="GET /sync", filters_by_reach=True, hidden=True)
 def sync_standing(
     context: Context,
     *,
@@ -171,7 +171,7 @@ def sync_standing(
     return Standing(store=receive.store_id(context.store), position=position, sessions=found)
 
 
-@operation(right=Right.APPEND, route="PUT /sync/sessions/{session}")
+@operation(right=Right.APPEND, route="PUT /sync/sessions/{session}", repeatable=True, hidden=True)
 def sync_open(
     context: Context,
     *,
@@ -234,7 +234,7 @@ def _there(context: Context, id: str) -> Session | None:
         return None
 
 
-@operation(right=Right.APPEND, route="PUT /sync/sessions/{session}/events")
+@operation(right=Right.APPEND, route="PUT /sync/sessions/{session}/events", repeatable=True, hidden=True)
 def sync_append(
     context: Context,
     session: Session,
@@ -290,7 +290,7 @@ def _save(context: Context, drafts: list[Draft], given: dict[str, bytes]) -> Non
         context.store.save_blob(data)
 
 
-@operation(right=Right.APPEND, route="PUT /sync/sessions/{session}/parts")
+@operation(right=Right.APPEND, route="PUT /sync/sessions/{session}/parts", repeatable=True, hidden=True)
 def sync_part(context: Context, session: Session, *, data: bytes = b"") -> Part:
     """Keep a part of something that is too large for one request, for an hour."""
     return Part(part=context.store.save_blob(_marked(context) + data))
@@ -321,7 +321,7 @@ def _assembled(context: Context, parts: list[str]) -> bytes:
     return b"".join(found)
 
 
-@operation(right=Right.APPEND, route="PUT /sync/sessions/{session}/originals")
+@operation(right=Right.APPEND, route="PUT /sync/sessions/{session}/originals", repeatable=True, hidden=True)
 def sync_original(
     context: Context,
     session: Session,
@@ -349,7 +349,7 @@ def sync_original(
 # Sending --------------------------------------------------------------------------------------------------------------
 
 
-@operation(right=Right.READ, route="GET /sync/sessions/{session}")
+@operation(right=Right.READ, route="GET /sync/sessions/{session}", hidden=True)
 def sync_send(
     context: Context,
     session: Session,
@@ -429,7 +429,7 @@ def _shared(context: Context, session: Session) -> str:
     return ""
 
 
-@operation(right=Right.READ, route="GET /sessions/{session}/originals")
+@operation(right=Right.READ, route="GET /sessions/{session}/originals", hidden=True)
 def originals(context: Context, session: Session) -> list[NativeFile]:
     """List the native files of a session; their bytes are blobs of it."""
     return [
@@ -445,7 +445,7 @@ def originals(context: Context, session: Session) -> list[NativeFile]:
     ]  # fmt: skip
 
 
-@operation(right=Right.READ, route="GET /sessions/{session}/blobs/{digest}")
+@operation(right=Right.READ, route="GET /sessions/{session}/blobs/{digest}", hidden=True)
 def blob(
     context: Context,
     session: Session,

@@ -20,7 +20,7 @@ Seq = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 Limit = Annotated[int, msgspec.Meta(ge=1, le=100_000)]
 
 
-@operation(right=Right.APPEND, route="POST /sessions/{session}/events")
+@operation(right=Right.APPEND, route="POST /sessions/{session}/events", if_match="expect", drafts="drafts")
 def append(
     context: Context, session: Session, *, drafts: list[Any], expect: Seq | None = None, lease: int | None = None
 ) -> Appended:
@@ -37,7 +37,7 @@ def events(
     return context.store.read(session, after=after, upto=upto, limit=limit)
 
 
-@operation(right=Right.READ, route="GET /events", within=True)
+@operation(right=Right.READ, route="GET /events", filters_by_reach=True)
 def tail(context: Context, *, after: Seq = 0, project: str = "", limit: Limit = 1000) -> list[Event]:
     """Read the events of all sessions in the order they became visible."""
     if project:

@@ -180,7 +180,7 @@ def _agent_of(context: Context, project: str, metadata: dict[str, Any]) -> str:
     return agent_for(known, project=project, runtime=runtime, path=path if isinstance(path, str) else "")
 
 
-@operation(right=Right.SEE, route="GET /sessions", within=True)
+@operation(right=Right.SEE, route="GET /sessions", filters_by_reach=True, reads_views=True)
 def sessions(
     context: Context,
     *,
@@ -241,7 +241,9 @@ def _with_heads(context: Context, lines: list[Line]) -> list[SessionLine]:
     return found
 
 
-@operation(right=Right.READ, route="GET /sessions/{session}")
+@operation(
+    right=Right.READ, route="GET /sessions/{session}", reads_views=True, version=lambda detail: detail.session.head
+)
 def show(context: Context, session: Session) -> SessionDetail:
     """Show a session: its state, lineage, knowledge and working set."""
     store = context.store
