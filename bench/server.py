@@ -105,16 +105,16 @@ def bare(work: Path, made: socket.socket) -> None:
 def serve_clew(work: Path, made: socket.socket) -> None:
     """What `clew serve` runs, with its log in a file."""
     from clew.server.http.application import Application
-    from clew.server.http.json_log import Journal
+    from clew.server.http.json_log import JsonLog
     from clew.server.http.uvicorn_server import make_server
     from clew.server.options import Options
     from clew.service.access.authenticator import Authenticator
     from clew.store import open_store
 
-    door = Authenticator(open_store(f"sqlite:///{work / 'clew.db'}"), home=str(work))
+    authenticator = Authenticator(open_store(f"sqlite:///{work / 'clew.db'}"), home=str(work))
     with open(work / "log", "a") as log:
         options = Options(rate=1_000_000, burst=1_000_000)
-        make_server(Application(door, options, journal=Journal(log))).run(sockets=[made])
+        make_server(Application(authenticator, options, log=JsonLog(log))).run(sockets=[made])
 
 
 class Served:
@@ -152,12 +152,12 @@ def new_key(work: Path) -> tuple[str, list[str]]:
     from clew.store.access.grants import add_grant
     from clew.store.access.principals import Principal, set_principal
 
-    door = Authenticator(open_store(f"sqlite:///{work / 'clew.db'}"), home=str(work))
-    set_principal(door.store, Principal(name=OWNER))
-    add_grant(door.store, owner_of_everything(OWNER), given_by="bench")
-    key = door.browser_key(OWNER)
-    ids = [call(door.enter(key), "open", {"title": str(number)}).id for number in range(CLIENTS)]
-    door.close()
+    authenticator = Authenticator(open_store(f"sqlite:///{work / 'clew.db'}"), home=str(work))
+    set_principal(authenticator.store, Principal(name=OWNER))
+    add_grant(authenticator.store, owner_of_everything(OWNER), given_by="bench")
+    key = authenticator.new_browser_key(OWNER)
+    ids = [call(authenticator.authenticate(key), "open", {"title": str(number)}).id for number in range(CLIENTS)]
+    authenticator.close()
     return key, ids
 
 

@@ -37,15 +37,15 @@ def test_every_operation_says_over_which_route_it_is_asked_for() -> None:
 
 def test_nothing_of_another_tenants_is_shown_or_changed(walled_store: Store) -> None:
     ours, theirs = tenant(walled_store, "apricot"), tenant(walled_store, "walnut")
-    door = Authenticator(walled_store, fresh_seconds=0)
+    authenticator = Authenticator(walled_store, fresh_seconds=0)
     before = _of(walled_store, theirs)
     asked = list(questions(ours, theirs))
     assert len(asked) > 200
     for question in questions(ours, ours):
-        told = ask(door.acting(ours.person), question)
+        told = ask(authenticator.principal_context(ours.person), question)
         assert theirs.canary not in told, f"{question} told {told}"
     for question in asked:
-        told = ask(door.acting(ours.person), question)
+        told = ask(authenticator.principal_context(ours.person), question)
         for word in theirs.words():
             assert word not in without_the_question(told, question), f"{question} told {told}"
     assert before <= _of(walled_store, theirs), "something of the other tenant's was changed"
@@ -58,12 +58,12 @@ def test_what_is_anothers_is_answered_like_what_is_not_there(walled_store: Store
         person="person:nobody", key="NoSuchKey000", grant=987_654_321, file="none.py", word="nosuchword",
         fact="nofact", decision="nodecision", machine="nobox", model="nomodel",
     )  # fmt: skip
-    door = Authenticator(walled_store, fresh_seconds=0)
+    authenticator = Authenticator(walled_store, fresh_seconds=0)
     for real, made_up in zip(questions(ours, theirs), questions(ours, nothing), strict=True):
         if real.operation in WRITES_OWN:
             continue
         answers = [
-            plain(without_the_question(ask(door.acting(ours.person), question), question))
+            plain(without_the_question(ask(authenticator.principal_context(ours.person), question), question))
             for question in (real, made_up)
         ]
         assert answers[0] == answers[1], f"{real} gives itself away"

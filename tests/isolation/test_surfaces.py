@@ -95,19 +95,19 @@ def arguments_of(schema: dict[str, Any], mine: Tenant, other: Tenant) -> Iterato
 def test_nothing_comes_over_mcp(walled_url: str, tenants: tuple[Tenant, Tenant], tmp_path: Path) -> None:
     ours, theirs = tenants
     with open_store(walled_url) as store:
-        door = Authenticator(store, home=str(tmp_path), fresh_seconds=0)
+        authenticator = Authenticator(store, home=str(tmp_path), fresh_seconds=0)
         asked = 0
         for tool in tools().values():
             for arguments in arguments_of(tool.schema, ours, theirs):
                 asked += 1
                 try:
-                    found = tool(door.acting(ours.person), arguments)
+                    found = tool(authenticator.principal_context(ours.person), arguments)
                     told = f"{found.text} {found.values}"
                 except ClewError as error:
                     told = f"{error} {error.details}"
                 assert not leaked(told, theirs, *arguments.values()), (tool.name, arguments, told)
         assert asked > 40
-        context = door.acting(ours.person)
+        context = authenticator.principal_context(ours.person)
         for id in (theirs.session, theirs.private):
             for uri in (f"clew://session/{id}", f"clew://session/{id}/brief", f"clew://session/{id}/events/1-9"):
                 with pytest.raises(ClewError) as raised:

@@ -15,7 +15,7 @@ import pytest
 
 from clew.model.access import Grant, Right
 from clew.server.http.application import Application
-from clew.server.http.json_log import Journal
+from clew.server.http.json_log import JsonLog
 from clew.server.http.uvicorn_server import listen, make_server, url_of
 from clew.server.options import Oidc, Options
 from clew.service.access.authenticator import Authenticator
@@ -34,9 +34,9 @@ class Site:
 
     def __init__(self, home: Path, oidc: Oidc | None) -> None:
         self.log = io.StringIO()
-        self.door = Authenticator(open_store(f"sqlite:///{home / 'clew.db'}"), home=str(home))
+        self.authenticator = Authenticator(open_store(f"sqlite:///{home / 'clew.db'}"), home=str(home))
         options = Options(public_url=URL, hosts=("clew.example",), oidc=oidc)
-        self.application = Application(self.door, options, mcp=_mcp, journal=Journal(self.log))
+        self.application = Application(self.authenticator, options, mcp=_mcp, log=JsonLog(self.log))
         made = listen("127.0.0.1", 0)
         self.address = url_of(made)
         self._server = make_server(self.application)
@@ -58,9 +58,9 @@ class Site:
     def add(self, name: str, *, issuer: str = "", subject: str = "", rights: frozenset[Right] = frozenset()) -> None:
         """Add somebody, as an owner does."""
         login = f"{issuer} {subject}" if issuer else ""
-        set_principal(self.door.store, Principal(name=name, login=login))
+        set_principal(self.authenticator.store, Principal(name=name, login=login))
         if rights:
-            add_grant(self.door.store, Grant(principal=name, rights=rights), given_by="person:owner")
+            add_grant(self.authenticator.store, Grant(principal=name, rights=rights), given_by="person:owner")
 
     def browser(self, **options: Any) -> httpx2.Client:
         """A client that keeps cookies and follows redirects."""
@@ -73,7 +73,7 @@ class Site:
 
     def lines(self) -> list[dict[str, Any]]:
         """What the server's log says so far."""
-        self.application.journal.flush()
+        self.application.log.flush()
         return [msgspec.json.decode(line) for line in self.log.getvalue().splitlines()]
 
 

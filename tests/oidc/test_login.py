@@ -14,7 +14,7 @@ import httpx2
 import pytest
 from joserfc.jwk import ECKey, RSAKey
 
-from clew.server.login.oidc import Attempt
+from clew.server.login.oidc import LoginAttempt
 from clew.server.login.oidc_options import warning
 from clew.store.access.principals import disable_principal, find_principal
 from oidc.conftest import URL, Site, trusted
@@ -56,7 +56,7 @@ def test_a_person_of_an_allowed_domain_comes_in(site: Site, provider: Provider) 
         names = set(browser.cookies)
     assert me["principal"] == "person:ada"
     assert names == {"__Host-clew"}
-    there = find_principal(site.door.store, "person:ada")
+    there = find_principal(site.authenticator.store, "person:ada")
     assert there is not None
     assert (there.title, there.login) == ("Ada Lovelace", f"{provider.issuer} {ADA['sub']}")
 
@@ -91,7 +91,7 @@ def test_who_was_shut_out_stays_out(site: Site, provider: Provider) -> None:
     with site.browser() as browser:
         log_in(browser)
         assert is_in(browser)
-        disable_principal(site.door.store, "person:gone")
+        disable_principal(site.authenticator.store, "person:gone")
         with site.browser() as another:
             assert log_in(another).status_code == 403
             assert not is_in(another)
@@ -108,8 +108,8 @@ def test_a_login_is_recorded_and_so_is_a_refused_one(sites: Callable[..., Site],
     provider.person = dict(BOB)
     with site.browser() as browser:
         log_in(browser)
-    log = site.door.store.control_session("*", "")
-    ada, bob = site.door.store.read_kinds(log, ["operation_called"])
+    log = site.authenticator.store.control_session("*", "")
+    ada, bob = site.authenticator.store.read_kinds(log, ["operation_called"])
     assert (ada.actor, ada.body.operation, ada.body.allowed) == ("person:ada", "login", True)
     assert json.loads(bytes(ada.body.arguments)) == {"made": True, "teams": ["team:core"]}
     assert (bob.actor, bob.body.allowed) == ("clew", False)
@@ -263,7 +263,7 @@ def test_a_code_of_another_login_is_worth_nothing(site: Site, provider: Provider
 
 def test_an_answer_to_a_login_that_was_never_begun_opens_nothing(site: Site, provider: Provider) -> None:
     """Without a cookie there is no secret, and what is made of none everybody knows."""
-    nothing = Attempt("")
+    nothing = LoginAttempt("")
     with site.browser() as eve, site.browser() as ada:
         start = urlsplit(eve.get("/login/start", follow_redirects=False).headers["location"])
         asked = {name: values[0] for name, values in parse_qs(start.query).items()}
@@ -339,7 +339,7 @@ def test_without_the_provider_people_are_told_and_keys_go_on(tmp_path: Path, pro
         with site.browser() as browser:
             told = log_in(browser)
             assert browser.get("/login").status_code == 200
-        with site.program(site.door.browser_key("person:key")) as program:
+        with site.program(site.authenticator.new_browser_key("person:key")) as program:
             assert program.get("/v1/me").status_code == 200
         with site.program(provider.access_token(URL, "clew:see")) as program:
             refused = program.get("/v1/me")

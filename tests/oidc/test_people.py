@@ -7,7 +7,7 @@ import psycopg
 import pytest
 
 from clew.model.access import ROLES, Grant
-from clew.server.login.oidc_principals import ShutOut, Stranger, person_of
+from clew.server.login.oidc_principals import DisabledLogin, UnknownLogin, principal_of_claims
 from clew.server.options import Oidc
 from clew.service.kernel.audit_record import WHOLE
 from clew.store import Store, open_store
@@ -33,9 +33,9 @@ def claims(subject: str, **others: Any) -> dict[str, Any]:
 
 
 def test_a_name_stands_for_one_login(store: Store) -> None:
-    assert person_of(store, OPEN, claims("1", preferred_username="ada")) == "person:ada"
-    assert person_of(store, OPEN, claims("2", preferred_username="ada")) == "person:ada-2"
-    assert person_of(store, OPEN, claims("1", preferred_username="renamed")) == "person:ada"
+    assert principal_of_claims(store, OPEN, claims("1", preferred_username="ada")) == "person:ada"
+    assert principal_of_claims(store, OPEN, claims("2", preferred_username="ada")) == "person:ada-2"
+    assert principal_of_claims(store, OPEN, claims("1", preferred_username="renamed")) == "person:ada"
 
 
 def test_a_name_that_stands_for_anybody_is_not_given_away(store: Store) -> None:
@@ -43,7 +43,7 @@ def test_a_name_that_stands_for_anybody_is_not_given_away(store: Store) -> None:
     add_member(store, "team:core", "person:member")
     store.open_session(project="garden", actor="person:author")
     for name in ("granted", "member", "author", "owner"):
-        assert person_of(store, OPEN, claims(f"new {name}", preferred_username=name)) == f"person:{name}-2"
+        assert principal_of_claims(store, OPEN, claims(f"new {name}", preferred_username=name)) == f"person:{name}-2"
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_a_name_that_stands_for_anybody_is_not_given_away(store: Store) -> None:
 )
 def test_names_are_plain(tmp_path: Any, called: dict[str, Any], name: str) -> None:
     with open_store(f"sqlite:///{tmp_path / 'clew.db'}") as store:
-        assert person_of(store, OPEN, claims("1", **called)) == name
+        assert principal_of_claims(store, OPEN, claims("1", **called)) == name
 
 
 def test_newcomers_at_the_same_moment_do_not_share_a_name(postgres: Server) -> None:
@@ -69,7 +69,7 @@ def test_newcomers_at_the_same_moment_do_not_share_a_name(postgres: Server) -> N
     with open_store(url) as store, open_store(url) as other, psycopg.connect(url, autocommit=True) as watching:
         log = store.control_session(WHOLE, "clew")
         comes = threading.Thread(
-            target=lambda: found.append(person_of(other, OPEN, claims("2", preferred_username="ada")))
+            target=lambda: found.append(principal_of_claims(other, OPEN, claims("2", preferred_username="ada")))
         )
         with store.database.write() as tx:
             tx.run("head_lock", project=log.project_key, session=log.key)
@@ -87,22 +87,22 @@ def test_newcomers_at_the_same_moment_do_not_share_a_name(postgres: Server) -> N
 def test_teams_are_those_the_provider_names_at_login(store: Store) -> None:
     add_member(store, "team:by-hand", "person:ada")
     set_principal(store, Principal(name="person:ada", login=f"{ISSUER} 1"))
-    person_of(store, OPEN, claims("1"))
+    principal_of_claims(store, OPEN, claims("1"))
     assert list_teams_of(store, "person:ada") == ["team:by-hand"], "without the option owners decide"
-    person_of(store, TEAMS, claims("1", groups=["core", "/ops/night", "with blank", 7, ""]))
+    principal_of_claims(store, TEAMS, claims("1", groups=["core", "/ops/night", "with blank", 7, ""]))
     assert list_teams_of(store, "person:ada") == ["team:/ops/night", "team:core"]
-    person_of(store, TEAMS, claims("1", groups="core"))
+    principal_of_claims(store, TEAMS, claims("1", groups="core"))
     assert list_teams_of(store, "person:ada") == ["team:core"]
-    person_of(store, TEAMS, claims("1"))
+    principal_of_claims(store, TEAMS, claims("1"))
     assert list_teams_of(store, "person:ada") == []
 
 
 def test_the_login_of_a_shut_out_person_makes_no_other(store: Store) -> None:
     set_principal(store, Principal(name="person:gone", login=f"{ISSUER} 1"))
     disable_principal(store, "person:gone")
-    with pytest.raises(ShutOut):
-        person_of(store, TEAMS, claims("1", groups=["core"]))
+    with pytest.raises(DisabledLogin):
+        principal_of_claims(store, TEAMS, claims("1", groups=["core"]))
     assert list_teams_of(store, "person:gone") == []
-    with pytest.raises(Stranger):
-        person_of(store, OPEN._replace(domains=frozenset()), claims("2"))
+    with pytest.raises(UnknownLogin):
+        principal_of_claims(store, OPEN._replace(domains=frozenset()), claims("2"))
     assert [one.name for one in list_principals(store)] == ["person:gone"]

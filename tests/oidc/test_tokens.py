@@ -112,7 +112,7 @@ def test_a_principal_that_was_shut_out_is_refused(known: Site, provider: Provide
     known.add("service:ci", issuer=provider.issuer, subject="ci")
     token = provider.access_token(URL, USUAL, sub="ci")
     assert asked(known, token).json()["principal"] == "service:ci"
-    disable_principal(known.door.store, "service:ci")
+    disable_principal(known.authenticator.store, "service:ci")
     until = time.monotonic() + 20
     while asked(known, token).status_code != 401:
         assert time.monotonic() < until, "a token of theirs is still good"
@@ -176,7 +176,7 @@ def test_an_agent_uses_mcp_with_a_token(known: Site, provider: Provider) -> None
 def test_without_a_provider_keys_work_and_nothing_is_promised(tmp_path: Path) -> None:
     with Site(tmp_path, None) as site:
         site.add("person:ada")
-        assert asked(site, site.door.browser_key("person:ada")).json()["principal"] == "person:ada"
+        assert asked(site, site.authenticator.new_browser_key("person:ada")).json()["principal"] == "person:ada"
         assert asked(site, "", "/v1/me").headers["www-authenticate"] == "Bearer"
         assert asked(site, "", "/.well-known/oauth-protected-resource").status_code == 404
         assert asked(site, "", "/.well-known/oauth-protected-resource/mcp").status_code == 404
@@ -189,29 +189,29 @@ def test_no_text_is_taken_for_a_token_by_mistake(known: Site, provider: Provider
     header, body, signature = honest.split(".")
     parts = st.sampled_from([header, body, signature, "", "e30", "bnVsbA", "W10", "eyJhbGciOiJSUzI1NiJ9"]) | st.text()
     oidc = trusted(provider)
-    resource = Resource(known.door, oidc, Asked(oidc), url=URL, tell=lambda error: pytest.fail(str(error)))
+    resource = Resource(known.authenticator, oidc, Asked(oidc), url=URL, tell=lambda error: pytest.fail(str(error)))
 
     @given(st.lists(parts, max_size=5).map(".".join).filter(lambda text: text != honest))
     def refused(text: str) -> None:
         with pytest.raises(Unauthenticated):
-            resource.bearer(text)
+            resource.authenticate_bearer(text)
 
     refused()
-    assert resource.bearer(honest).principal == "person:ada"
+    assert resource.authenticate_bearer(honest).principal == "person:ada"
 
 
 def test_many_at_once_ask_the_provider_once(sites: Callable[..., Site], provider: Provider) -> None:
     site = sites()
     site.add("person:ada", issuer=provider.issuer, subject=ADA["sub"])
     oidc = trusted(provider)
-    resource = Resource(site.door, oidc, Asked(oidc), url=URL, tell=lambda error: None)
+    resource = Resource(site.authenticator, oidc, Asked(oidc), url=URL, tell=lambda error: None)
     tokens = [provider.access_token(URL, USUAL, jti=str(number)) for number in range(8)]
     gate = threading.Barrier(len(tokens))
     found: list[str] = []
 
     def enter(token: str) -> None:
         gate.wait()
-        found.append(resource.bearer(token).principal)
+        found.append(resource.authenticate_bearer(token).principal)
 
     threads = [threading.Thread(target=enter, args=(token,)) for token in tokens]
     for thread in threads:

@@ -19,9 +19,9 @@ Surface = Callable[[str, Path], list[tuple[Question, Answer]]]
 def by_python(url: str, home: Path) -> list[tuple[Question, Answer]]:
     with open_store(url) as store:
         ours, theirs = tenant(store, "apricot"), tenant(store, "walnut")
-        door = Authenticator(store, home=str(home), fresh_seconds=0)
+        authenticator = Authenticator(store, home=str(home), fresh_seconds=0)
         return [
-            (question, over_python(lambda: door.enter(ours.secret), question))
+            (question, over_python(lambda: authenticator.authenticate(ours.secret), question))
             for question in asked(questions(ours, theirs))
         ]
 
@@ -30,7 +30,7 @@ def by_http(url: str, home: Path) -> list[tuple[Question, Answer]]:
     with open_store(url) as store:
         ours, theirs = tenant(store, "apricot"), tenant(store, "walnut")
     with Running(url, str(home)) as running:
-        running.door._fresh_seconds = 0
+        running.authenticator._fresh_seconds = 0
         headers = {"Authorization": f"Bearer {ours.secret}"}
         with httpx2.Client(base_url=running.address, headers=headers, timeout=30) as client:
             return [(question, over_http(client, question)) for question in asked(questions(ours, theirs))]
@@ -45,7 +45,7 @@ def by_remote(url: str, home: Path) -> list[tuple[Question, Answer]]:
     with open_store(url) as store:
         ours, theirs = tenant(store, "apricot"), tenant(store, "walnut")
     with Running(url, str(home)) as running:
-        running.door._fresh_seconds = 0
+        running.authenticator._fresh_seconds = 0
         remote = Remote(running.address, ours.secret)
         try:
             return [(question, over_remote(remote, question)) for question in asked(questions(ours, theirs))]
@@ -73,7 +73,7 @@ def test_the_command_line_answers_like_python(
     left_out = set()
     found = []
     with Running(url, str(tmp_path / "surface")) as running:
-        running.door._fresh_seconds = 0
+        running.authenticator._fresh_seconds = 0
         monkeypatch.setenv("CLEW_STORE", running.address)
         for first, question in zip(expected, asked(questions(ours, theirs)), strict=True):
             words = words_of(question)

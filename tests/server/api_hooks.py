@@ -43,7 +43,7 @@ class Key:
     def get(self, case: Any, context: Any) -> str:
         set_principal(self._door.store, Principal(name=OWNER))
         add_grant(self._door.store, owner_of_everything(OWNER), given_by="test")
-        return self._door.browser_key(OWNER)
+        return self._door.new_browser_key(OWNER)
 
     def set(self, case: Any, data: str, context: Any) -> None:
         case.headers = {**(case.headers or {}), "Authorization": f"Bearer {data}"}

@@ -13,7 +13,7 @@ import msgspec
 
 from clew.model.access import ROLES, Grant, owner_of_everything
 from clew.server.http.application import Application
-from clew.server.http.json_log import Journal
+from clew.server.http.json_log import JsonLog
 from clew.server.http.tracing import Traces
 from clew.server.http.uvicorn_server import Server, listen, make_server, url_of
 from clew.server.options import Options
@@ -43,8 +43,8 @@ class Running:
         made = listen("127.0.0.1", self._port)
         self.address = url_of(made)
         self._port = made.getsockname()[1]
-        self.door = Authenticator(open_store(self.url), home=self._home)
-        self.application = Application(self.door, self._options, journal=Journal(self.log), traces=self.traces)
+        self.authenticator = Authenticator(open_store(self.url), home=self._home)
+        self.application = Application(self.authenticator, self._options, log=JsonLog(self.log), traces=self.traces)
         self._server = make_server(self.application)
         self._thread = threading.Thread(target=self._server.run, args=([made],), name="server")
         self._thread.start()
@@ -75,18 +75,18 @@ class Running:
 
     def key(self, principal: str = OWNER, *grants: Grant, **fields: Any) -> str:
         """A key of somebody with these grants; of the owner with all."""
-        set_principal(self.door.store, Principal(name=principal))
+        set_principal(self.authenticator.store, Principal(name=principal))
         for grant in grants or ((owner_of_everything(principal),) if principal == OWNER else ()):
-            add_grant(self.door.store, grant, given_by=OWNER)
+            add_grant(self.authenticator.store, grant, given_by=OWNER)
         made = call(self.owner, "key_create", {"principal": principal, **fields})
         return str(made.key)
 
     @property
     def owner(self) -> Context:
-        if find_principal(self.door.store, OWNER) is None:
-            set_principal(self.door.store, Principal(name=OWNER))
-            add_grant(self.door.store, owner_of_everything(OWNER), given_by="test")
-        return self.door.acting(OWNER)
+        if find_principal(self.authenticator.store, OWNER) is None:
+            set_principal(self.authenticator.store, Principal(name=OWNER))
+            add_grant(self.authenticator.store, owner_of_everything(OWNER), given_by="test")
+        return self.authenticator.principal_context(OWNER)
 
     def client(self, key: str | None = None, **options: Any) -> httpx2.Client:
         headers = {"Authorization": f"Bearer {key}"} if key else {}
@@ -94,7 +94,7 @@ class Running:
 
     def lines(self) -> list[dict[str, Any]]:
         """What the server's log says so far."""
-        self.application.journal.flush()
+        self.application.log.flush()
         return [msgspec.json.decode(line) for line in self.log.getvalue().splitlines()]
 
 

@@ -35,8 +35,8 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 def test_without_a_good_key_nobody_comes_in(running: Running) -> None:
     good = running.key()
     ended = running.key("person:old", viewer("person:old", project="p"))
-    [key] = list_api_keys(running.door.store, "person:old")
-    expire_api_key(running.door.store, key.id, running.door.store.database.now())
+    [key] = list_api_keys(running.authenticator.store, "person:old")
+    expire_api_key(running.authenticator.store, key.id, running.authenticator.store.database.now())
     unknown = good.replace(good.split("_")[2], "0" * 12)
     for header in (
         None, "", "Bearer", "Basic b3duZXI6", f"Bearer {good[:-1]}", f"Bearer {good}x", f"Bearer {unknown}",
@@ -47,7 +47,7 @@ def test_without_a_good_key_nobody_comes_in(running: Running) -> None:
             assert code(answer) == (401, "unauthenticated"), header
             assert answer.headers["www-authenticate"].startswith("Bearer")
             assert good not in answer.text
-    login = running.door.new_login(OWNER, given_by=OWNER)
+    login = running.authenticator.new_login_secret(OWNER, given_by=OWNER)
     with running.client(login) as client:
         assert code(client.get("/v1/sessions")) == (401, "unauthenticated")
     with running.client() as client:
@@ -71,7 +71,7 @@ def test_a_key_is_good_for_its_scopes_and_no_more(running: Running) -> None:
 
 def test_a_revoked_key_is_refused_within_a_second(running: Running) -> None:
     key = running.key("person:kim", viewer("person:kim", project="p"))
-    [found] = list_api_keys(running.door.store, "person:kim")
+    [found] = list_api_keys(running.authenticator.store, "person:kim")
     with running.client(key) as client, running.client(running.key()) as owner:
         assert client.get("/v1/sessions").status_code == 200
         assert owner.delete(f"/v1/keys/{found.id}").status_code == 200
@@ -103,7 +103,7 @@ def test_a_clock_that_is_wrong_here_changes_nothing(serve: Serve) -> None:
 
 
 def test_a_link_is_good_for_one_login(running: Running) -> None:
-    link = running.door.new_login(OWNER, given_by=OWNER)
+    link = running.authenticator.new_login_secret(OWNER, given_by=OWNER)
     with running.client() as browser:
         assert "/login" in browser.get("/").headers["location"]
         page = browser.get("/login")
@@ -126,7 +126,7 @@ def test_a_link_is_good_for_one_login(running: Running) -> None:
 
 def test_a_cookie_changes_nothing_for_a_page_of_another_site(running: Running) -> None:
     with running.client() as browser:
-        browser.post("/login", json={"token": running.door.new_login(OWNER, given_by=OWNER)})
+        browser.post("/login", json={"token": running.authenticator.new_login_secret(OWNER, given_by=OWNER)})
         for headers in (
             {}, {"Origin": "https://evil.example"}, {"Origin": "null"},
             {"Origin": running.address, "Sec-Fetch-Site": "cross-site"},
@@ -145,7 +145,7 @@ def test_behind_tls_the_cookie_is_for_tls_alone(tmp_path: Path) -> None:
     tls = {"public_url": "https://clew.example", "hosts": ("clew.example", "127.0.0.1")}
     with Running(f"sqlite:///{tmp_path / 'clew.db'}", str(tmp_path), **tls) as running, running.client() as browser:
         running.key()
-        link = running.door.new_login(OWNER, given_by=OWNER)
+        link = running.authenticator.new_login_secret(OWNER, given_by=OWNER)
         answer = browser.post("/login", json={"token": link}, headers={"Origin": "https://clew.example"})
         assert answer.headers["set-cookie"].startswith("__Host-clew=")
         assert "Secure" in answer.headers["set-cookie"]

@@ -70,7 +70,7 @@ def test_a_server_without_its_database_is_healthy_but_not_ready(
         def gone() -> int:
             raise Unavailable(f"cannot open {tmp_path}")
 
-        monkeypatch.setattr(running.door.store, "last_position", gone)
+        monkeypatch.setattr(running.authenticator.store, "last_position", gone)
         answer = client.get("/readyz")
         assert (answer.status_code, answer.json()["code"]) == (503, "unavailable")
         assert answer.headers["retry-after"]

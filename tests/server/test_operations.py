@@ -308,7 +308,7 @@ def test_nothing_a_caller_sends_becomes_a_header(client: httpx2.Client) -> None:
 
 def test_an_unexpected_failure_says_nothing_but_its_number(running: Running, client: httpx2.Client) -> None:
     id = opened(client)
-    with running.door.store.database.write() as tx:
+    with running.authenticator.store.database.write() as tx:
         tx.execute(
             "UPDATE event SET body = 'not json hunter2' WHERE session = (SELECT key FROM session WHERE id = ?)", [id]
         )

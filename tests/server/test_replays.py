@@ -68,13 +68,13 @@ def test_a_secret_is_never_kept_for_a_second_answer(running: Running, client: ht
     assert made.json()["key"].startswith("clew_person_")
     assert (again.status_code, again.json()["code"]) == (409, "conflict")
     assert "clew_person_" not in again.text
-    with running.door.store.database.read() as tx:
+    with running.authenticator.store.database.read() as tx:
         kept = tx.execute("SELECT answer FROM answered").fetchall()
     assert made.json()["key"] not in str(kept)
 
 
 def test_an_attempt_that_came_to_nothing_may_be_made_again(running: Running) -> None:
-    store, request = running.door.store, b"r" * 32
+    store, request = running.authenticator.store, b"r" * 32
     first = idempotency.claim(store, "person:a", "k", request)
     assert isinstance(first, idempotency.Claim)
     idempotency.release(store, first)
@@ -86,7 +86,7 @@ def test_an_attempt_that_came_to_nothing_may_be_made_again(running: Running) -> 
 
 def test_what_a_dead_process_did_is_said_to_be_unknown(running: Running, client: httpx2.Client) -> None:
     """Its claim has no end; after a while nobody waits for one."""
-    store = running.door.store
+    store = running.authenticator.store
     body = msgspec.json.encode({"title": "x"})
     request = idempotency.digest("POST", "/v1/sessions", b"", body, rights_of(running.owner))
     assert isinstance(idempotency.claim(store, "person:owner", "dead", request), idempotency.Claim)

@@ -153,7 +153,7 @@ def test_whoever_loses_the_right_to_listen_is_cut_off(serve: Serve) -> None:
     }
     late = Grant(
         principal="person:late", rights=frozenset({Right.READ, Right.SEE}), project="p",
-        until=running.door.store.database.now() + 2_000_000,
+        until=running.authenticator.store.database.now() + 2_000_000,
     )  # fmt: skip
     keys["late"] = running.key("person:late", late)
     path = f"/v1/sessions/{id}/stream"
@@ -164,7 +164,7 @@ def test_whoever_loses_the_right_to_listen_is_cut_off(serve: Serve) -> None:
     ):
         for one in (ungranted, revoked, overdue):
             one.wait(1)
-        store = running.door.store
+        store = running.authenticator.store
         [given] = list_grants(store, who="person:ungranted")
         remove_grant(store, given.grant.id)
         [key] = list_api_keys(store, "person:revoked")

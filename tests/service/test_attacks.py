@@ -40,14 +40,14 @@ def said(by: Context, text: str, **more: Any) -> str:
 
 
 def test_what_is_remembered_for_one_way_in_opens_no_other(store: Store, owner: Context) -> None:
-    door = Authenticator(store)
+    authenticator = Authenticator(store)
     call(owner, "principal_add", {"principal": "ada"})
-    assert door.acting(ADA, frozenset({Right.READ}))
-    assert door.acting(ADA)
-    assert door.owner()
+    assert authenticator.principal_context(ADA, frozenset({Right.READ}))
+    assert authenticator.principal_context(ADA)
+    assert authenticator.owner_context()
     for text in ("", "owner", ADA, f"{ADA} *", f"{ADA} ['read']", f"acting {ADA} *", "('owner',)"):
         with pytest.raises(Unauthenticated):
-            door.enter(text)
+            authenticator.authenticate(text)
 
 
 def test_a_narrowed_key_makes_no_wider_one_however(owner: Context, acting: Callable[..., Context]) -> None:

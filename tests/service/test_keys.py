@@ -26,7 +26,7 @@ def owner(store: Store) -> Context:
 
 
 @pytest.fixture
-def door(store: Store) -> Authenticator:
+def authenticator(store: Store) -> Authenticator:
     return Authenticator(store, fresh_seconds=0)
 
 
@@ -52,56 +52,56 @@ def test_a_typo_is_seen_without_asking(position: int, letter: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "x", "clew_", "clew_person_a_b_c", "é" * 80, "clew_root_" + "a" * 60, "_" * 200])
-def test_what_is_no_key_is_refused(text: str, door: Authenticator) -> None:
+def test_what_is_no_key_is_refused(text: str, authenticator: Authenticator) -> None:
     with pytest.raises(Unauthenticated):
-        door.enter(text)
+        authenticator.authenticate(text)
 
 
 # Coming in ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_key_lets_its_principal_in_with_the_grants_of_now(owner: Context, door: Authenticator) -> None:
+def test_a_key_lets_its_principal_in_with_the_grants_of_now(owner: Context, authenticator: Authenticator) -> None:
     id = call(owner, "open", {"project": "shop"}).id
     key = call(owner, "key_create", {"principal": "ann", "label": "laptop"})
     assert key.key not in str(call(owner, "key_list", {"principal": "ann"}))
     with pytest.raises(NotFound):
-        call(door.enter(key.key), "show", {"session": id})
+        call(authenticator.authenticate(key.key), "show", {"session": id})
     given = call(owner, "access_grant", {"who": "ann", "role": "viewer", "project": "shop"})
-    assert call(door.enter(key.key), "show", {"session": id}).session.id == id
+    assert call(authenticator.authenticate(key.key), "show", {"session": id}).session.id == id
     call(owner, "access_revoke", {"grant": given.id})
     with pytest.raises(NotFound):
-        call(door.enter(key.key), "show", {"session": id})
+        call(authenticator.authenticate(key.key), "show", {"session": id})
     assert call(owner, "key_list", {"principal": "ann"})[0].used_at > 0
 
 
-def test_a_key_that_ended_is_not_good(owner: Context, door: Authenticator) -> None:
+def test_a_key_that_ended_is_not_good(owner: Context, authenticator: Authenticator) -> None:
     key = call(owner, "key_create", {"principal": "ann"})
-    assert door.enter(key.key).principal == "person:ann"
+    assert authenticator.authenticate(key.key).principal == "person:ann"
     call(owner, "key_revoke", {"key": key.id})
     unknown = new_token("person").text
     texts = set()
     for text in (key.key, unknown):
         with pytest.raises(Unauthenticated) as raised:
-            door.enter(text)
+            authenticator.authenticate(text)
         texts.add(str(raised.value))
     assert len(texts) == 1, "a revoked key and an unknown one are answered alike"
 
 
-def test_whoever_is_shut_out_stays_out(owner: Context, door: Authenticator) -> None:
+def test_whoever_is_shut_out_stays_out(owner: Context, authenticator: Authenticator) -> None:
     call(owner, "principal_add", {"principal": "ann"})
     key = call(owner, "key_create", {"principal": "ann"})
-    assert door.enter(key.key)
-    assert door.acting("person:ann")
+    assert authenticator.authenticate(key.key)
+    assert authenticator.principal_context("person:ann")
     call(owner, "principal_disable", {"principal": "ann"})
     with pytest.raises(Unauthenticated):
-        door.enter(key.key)
+        authenticator.authenticate(key.key)
     with pytest.raises(Unauthenticated):
-        door.acting("person:ann")
+        authenticator.principal_context("person:ann")
     call(owner, "principal_add", {"principal": "ann", "title": "Ann"})
     with pytest.raises(Unauthenticated):
-        door.enter(key.key)
+        authenticator.authenticate(key.key)
     call(owner, "principal_enable", {"principal": "ann"})
-    assert door.enter(key.key).principal == "person:ann"
+    assert authenticator.authenticate(key.key).principal == "person:ann"
 
 
 def test_changing_a_title_keeps_the_login(owner: Context) -> None:
@@ -111,12 +111,12 @@ def test_changing_a_title_keeps_the_login(owner: Context) -> None:
         call(owner, "principal_add", {"principal": "bob", "issuer": "https://id.example", "subject": "7"})
 
 
-def test_a_key_is_good_for_its_scopes_and_its_project_only(owner: Context, door: Authenticator) -> None:
+def test_a_key_is_good_for_its_scopes_and_its_project_only(owner: Context, authenticator: Authenticator) -> None:
     shop, bank = (call(owner, "open", {"project": name}).id for name in ("shop", "bank"))
     for project in ("shop", "bank"):
         call(owner, "access_grant", {"who": "ann", "role": "writer", "project": project})
     narrow = call(owner, "key_create", {"principal": "ann", "scopes": ["see", "read"], "project": "shop"})
-    ann = door.enter(narrow.key)
+    ann = authenticator.authenticate(narrow.key)
     assert call(ann, "show", {"session": shop})
     with pytest.raises(Denied, match="not good for the right to append"):
         call(ann, "append", {"session": shop, "drafts": []})
@@ -130,10 +130,10 @@ def test_a_key_is_good_for_its_scopes_and_its_project_only(owner: Context, door:
     assert call(ann, "key_create", {"scopes": ["see"], "project": "shop"}).key
 
 
-def test_a_key_is_rotated_with_two_good_at_once(owner: Context, door: Authenticator) -> None:
+def test_a_key_is_rotated_with_two_good_at_once(owner: Context, authenticator: Authenticator) -> None:
     old = call(owner, "key_create", {"principal": "agent:bot", "label": "ci", "scopes": ["see"]})
     new = call(owner, "key_rotate", {"key": old.id})
-    assert door.enter(old.key).principal == door.enter(new.key).principal == "agent:bot"
+    assert authenticator.authenticate(old.key).principal == authenticator.authenticate(new.key).principal == "agent:bot"
     assert new.scopes == ["see"]
     with pytest.raises(InvalidInput, match="two keys"):
         call(owner, "key_rotate", {"key": new.id})
@@ -141,21 +141,21 @@ def test_a_key_is_rotated_with_two_good_at_once(owner: Context, door: Authentica
     assert until[old.id] < until[new.id]
 
 
-def test_keys_of_others_are_not_mine_to_see_or_end(owner: Context, door: Authenticator) -> None:
+def test_keys_of_others_are_not_mine_to_see_or_end(owner: Context, authenticator: Authenticator) -> None:
     key = call(owner, "key_create", {"principal": "ann"})
-    bob = door.enter(call(owner, "key_create", {"principal": "bob"}).key)
+    bob = authenticator.authenticate(call(owner, "key_create", {"principal": "bob"}).key)
     with pytest.raises(Denied):
         call(bob, "key_list", {"principal": "ann"})
     for name in ("key_revoke", "key_rotate"):
         with pytest.raises(NotFound):
             call(bob, name, {"key": key.id})
-    assert door.enter(key.key)
+    assert authenticator.authenticate(key.key)
 
 
-def test_a_link_opens_one_session_for_reading(owner: Context, door: Authenticator) -> None:
+def test_a_link_opens_one_session_for_reading(owner: Context, authenticator: Authenticator) -> None:
     id, other = (call(owner, "open", {"project": "shop"}).id for _ in range(2))
     made = call(owner, "link", {"session": id})
-    guest = door.enter(made.key)
+    guest = authenticator.authenticate(made.key)
     assert call(guest, "show", {"session": id}).session.id == id
     assert [one.id for one in call(guest, "sessions", {})] == [id]
     with pytest.raises(NotFound):
@@ -165,28 +165,28 @@ def test_a_link_opens_one_session_for_reading(owner: Context, door: Authenticato
     call(owner, "principal_add", {"principal": "owner"})
     call(owner, "principal_disable", {"principal": "owner"})
     with pytest.raises(Unauthenticated):
-        door.enter(made.key)
+        authenticator.authenticate(made.key)
     call(owner, "principal_enable", {"principal": "owner"})
-    assert door.enter(made.key)
+    assert authenticator.authenticate(made.key)
     call(owner, "key_revoke", {"key": made.id})
     with pytest.raises(Unauthenticated):
-        door.enter(made.key)
+        authenticator.authenticate(made.key)
 
 
-def test_the_owner_link_is_good_once_and_only_until_somebody_came(door: Authenticator) -> None:
-    first = door.owner_link("https://clew.example/")
+def test_the_owner_link_is_good_once_and_only_until_somebody_came(authenticator: Authenticator) -> None:
+    first = authenticator.owner_link("https://clew.example/")
     assert first is not None
-    again = door.owner_link("https://clew.example/")
+    again = authenticator.owner_link("https://clew.example/")
     assert again is not None, "a server that starts again before anybody came has to show a link"
     secret = first.partition("#")[2]
     with pytest.raises(Unauthenticated, match="one login"):
-        door.enter(secret)
+        authenticator.authenticate(secret)
     won: list[str] = []
     lost: list[Exception] = []
 
     def come() -> None:
         try:
-            won.append(door.redeem(secret))
+            won.append(authenticator.redeem(secret))
         except Unauthenticated as error:
             lost.append(error)
 
@@ -197,8 +197,8 @@ def test_the_owner_link_is_good_once_and_only_until_somebody_came(door: Authenti
         thread.join()
     assert len(won) == 1
     assert len(lost) == 7
-    assert call(door.enter(won[0]), "principal_list", {})
-    assert door.owner_link("https://clew.example/") is None
+    assert call(authenticator.authenticate(won[0]), "principal_list", {})
+    assert authenticator.owner_link("https://clew.example/") is None
 
 
 # The wall -------------------------------------------------------------------------------------------------------------
@@ -228,7 +228,7 @@ def test_behind_the_wall_a_forgotten_predicate_shows_nothing(walled: tuple[Store
     shop, bank = (call(owner, "open", {"project": name, "title": name}).id for name in ("shop", "bank"))
     call(owner, "access_grant", {"who": "ann", "role": "viewer", "project": "shop"})
     call(owner, "principal_add", {"principal": "ann"})
-    ann_store = Authenticator(store, fresh_seconds=0).acting("person:ann").store
+    ann_store = Authenticator(store, fresh_seconds=0).principal_context("person:ann").store
     assert ann_store.session(shop).title == "shop"
     with pytest.raises(NotFound):
         ann_store.session(bank)
@@ -245,7 +245,7 @@ def test_whoever_is_given_a_project_can_open_its_first_session(walled: tuple[Sto
     owner = Context(store=store, principal=OWNER, grants=(owner_of_everything(OWNER),))
     call(owner, "principal_add", {"principal": "ann"})
     call(owner, "access_grant", {"who": "ann", "role": "writer", "project": "new"})
-    ann = Authenticator(store).acting("person:ann")
+    ann = Authenticator(store).principal_context("person:ann")
     id = call(ann, "open", {"project": "new"}).id
     assert call(ann, "append", {"session": id, "drafts": [{"kind": "message_added", "role": "user"}]}).head == 2
     assert [one.id for one in call(ann, "sessions", {})] == [id]

@@ -87,7 +87,7 @@ def test_from_a_new_remote_to_a_session_on_another_machine(
     assert "nothing new" in clew("b", "pull", id).stderr
     clew("b", "append", id, stdin='{"kind": "message_added", "role": "assistant", "text": "use WAL"}')
     assert "1" in clew("b", "push", id).stdout
-    assert texts(running.door.store, id) == ["why does it lock?", "use WAL"]
+    assert texts(running.authenticator.store, id) == ["why does it lock?", "use WAL"]
 
     far = clew("c", "show", id, "--events", "--json", CLEW_STORE=running.address, CLEW_KEY=key)
     assert [one.get("text") for one in objects(far)] == [None, "why does it lock?", "use WAL"]

@@ -62,14 +62,14 @@ def test_a_failure_is_told_once_and_again_when_it_works(
     assert [text.partition(",")[0].partition(":")[0] for text in heard.told] == [
         "push to team fails", "push to team works again",
     ]  # fmt: skip
-    assert texts(running.door.store, id) == ["one", "two", "three"]
+    assert texts(running.authenticator.store, id) == ["one", "two", "three"]
 
 
 def test_capturing_has_what_is_shared_pushed_meanwhile(running: Running, machine: Start) -> None:
     here: Machine = machine()
     id = here.open("one")
     plane = streams.Plane(app.settings(store=f"sqlite:///{here.home / 'clew.db'}", home=here.home))
-    server = running.door.store
+    server = running.authenticator.store
     with flowing(plane):
         while not server.keys_of([id]) or not texts(server, id):
             server.wait(after=server.last_position(), timeout=0.1)

@@ -53,7 +53,7 @@ def test_a_session_goes_on_elsewhere_and_comes_home(running: Running, machine: S
     for one in (first, second):
         one.pull(child)
         assert one.pull(child).events == 0
-    server = running.door.store
+    server = running.authenticator.store
     assert sorted(texts(server, child)[2:]) == ["from the first", "from the second"]
     for one in (first, second):
         assert _but_resumed(one.told(child)) == _but_resumed(told(server, child)), "resumed twice, and once there"
@@ -82,9 +82,9 @@ def test_a_fork_comes_flat_when_its_ancestor_cannot_be_read(running: Running, ma
     here.say(child, "and mine")
     here.ask(child)
     here.push()
-    assert texts(running.door.store, child) == ["only for me", "for all", "and mine"]
+    assert texts(running.authenticator.store, child) == ["only for me", "for all", "and mine"]
     assert here.push(again=True).events == 0, "what it shares with the ancestor is known there"
-    sound(running.door.store, here.store)
+    sound(running.authenticator.store, here.store)
 
 
 def _said(text: str) -> dict[str, str]:
@@ -119,7 +119,7 @@ def test_native_files_come_too_and_the_session_resumes_in_another_program(
     made = second.plane.resume_in(report.session, "codex", cwd=str(tmp_path))
     assert made.fidelity.carried["prompts"] == 3
     assert Path(made.files[0]).is_relative_to(tmp_path)
-    sound(running.door.store, first.store, second.store)
+    sound(running.authenticator.store, first.store, second.store)
 
 
 @SQLITE
@@ -139,7 +139,7 @@ def test_what_was_pulled_from_one_team_is_not_passed_on_to_another(
         remote = Remote(other.address, other.key("person:me", writer("person:me")))
         Push(here.context, here.home, setting, remote).run()
         remote.close()
-        assert other.door.store.keys_of([theirs, fork, mine]).keys() == {mine}
+        assert other.authenticator.store.keys_of([theirs, fork, mine]).keys() == {mine}
 
 
 @SQLITE
@@ -151,7 +151,7 @@ def test_a_copy_is_never_taken_for_a_file_of_this_machine(
     monkeypatch.setenv("CLEW_MACHINE", "victim")
     here: Machine = machine()
     running.key("person:eve", writer("person:eve", project=PROJECT))
-    eve = running.door.acting("person:eve")
+    eve = running.authenticator.principal_context("person:eve")
     id = call(eve, "open", {"project": PROJECT}).id
     attached = {"kind": "runtime_attached", "runtime": "claude-code", "cwd": str(tmp_path), "machine": "victim"}
     call(eve, "append", {"session": id, "drafts": [attached, _said("hello")]})
@@ -172,7 +172,7 @@ def test_a_server_cannot_write_into_what_was_never_shared_with_it(running: Runni
     here: Machine = machine()
     mine = here.open("my own", private=True)
     running.key("person:eve", writer("person:eve", project=PROJECT))
-    eve = running.door.acting("person:eve")
+    eve = running.authenticator.principal_context("person:eve")
     call(eve, "sync_open", {"session": mine, "project": PROJECT})
     call(eve, "append", {"session": mine, "drafts": [_said("planted")]})
     child = call(eve, "fork", {"session": mine}).id

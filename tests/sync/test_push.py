@@ -34,7 +34,7 @@ def test_push_twice_is_push_once(running: Running, machine: Start) -> None:
     shots = [here.store.save_blob(data) for data in (small, large)]
     here.show(id, *shots)
     here.plane.client.call("close", session=id, summary="done")
-    server = running.door.store
+    server = running.authenticator.store
     first, second, third = here.push(), here.push(), here.push(again=True)
     assert (first.sessions, first.events, first.blobs) == (2, 5, 2)
     assert (second.events, third.events) == (0, 0)
@@ -54,7 +54,7 @@ def test_a_captured_session_comes_with_its_file_as_that_grows(running: Running, 
     here: Machine = machine(project="home-me-app", grants=[writer("person:ada")])
     path = claude.transcript(tmp_path / "programs")
     story = claude.story()
-    server = running.door.store
+    server = running.authenticator.store
     for upto in (5, 9, len(story)):
         path.write_bytes(claude.lines(story[:upto]))
         [report] = here.plane.capture([str(path)])
@@ -78,7 +78,7 @@ def test_a_long_file_is_sent_once_and_then_only_its_end(running: Running, machin
     path.write_bytes(claude.lines(lines))
     [report] = here.plane.capture([str(path)])
     here.push()
-    server = running.door.store
+    server = running.authenticator.store
     [before] = native_files.originals(server, server.session(report.session))
     settled = remote_copies.standing(before).settled
     assert 0 < settled < before.kept
@@ -101,16 +101,19 @@ def test_what_is_not_shared_or_private_never_leaves(running: Running, machine: S
     ]
     hidden.append(here.plane.client.call("fork", session=hidden[1], title="canary fork").id)
     requests = _pushed_and_sniffed(here)
-    assert texts(running.door.store, shown) == ["for the team"]
+    assert texts(running.authenticator.store, shown) == ["for the team"]
     for word in (b"canary", b"diary", *(id.encode() for id in hidden)):
         assert not [one for one in requests if word in one], word
     here.ask(hidden[1])
     here.push()
-    arrived = running.door.store.session(hidden[1])
+    arrived = running.authenticator.store.session(hidden[1])
     assert arrived.private, "a private session that was asked for stays private"
-    assert (arrived.owner, texts(running.door.store, hidden[1])) == ("person:ada", ["canary of a private session"])
+    assert (arrived.owner, texts(running.authenticator.store, hidden[1])) == (
+        "person:ada",
+        ["canary of a private session"],
+    )
     with pytest.raises(NotFound):
-        running.door.store.session(hidden[0])
+        running.authenticator.store.session(hidden[0])
 
 
 def _pushed_and_sniffed(here: Machine) -> list[bytes]:
@@ -138,10 +141,10 @@ def test_a_session_that_is_opened_to_others_comes_with_all_it_said_before(runnin
     here.say(fork, "and on")
     here.push()
     assert here.store.keys_of([id]).keys() == {id}
-    assert not running.door.store.keys_of([id, fork])
+    assert not running.authenticator.store.keys_of([id, fork])
     here.plane.client.call("privacy", session=fork, private=False)
     here.push()
-    server = running.door.store
+    server = running.authenticator.store
     assert texts(server, fork) == ["said in private", "and on"], "its parent is not for everybody, what it shares is"
     assert server.session(fork).parent is None
     assert not server.keys_of([id])
@@ -166,7 +169,7 @@ def test_a_session_stands_elsewhere_on_the_server_and_takes_what_comes(running: 
     here.say(id, "four")
     here.plane.client.call("pause", session=id, reason="lunch")
     assert not here.push().refused
-    server = running.door.store
+    server = running.authenticator.store
     assert texts(server, id) == ["one", "two", "three", "four"]
     assert server.head(server.session(id)).state == "paused"
     call(running.owner, "close", {"session": id})
@@ -185,7 +188,7 @@ def test_a_session_stands_elsewhere_on_the_server_and_takes_what_comes(running: 
 @SQLITE
 def test_a_writer_changes_neither_privacy_nor_budget_of_what_is_not_theirs(running: Running, machine: Start) -> None:
     here: Machine = machine()
-    server = running.door.store
+    server = running.authenticator.store
     owned = call(running.owner, "open", {"project": PROJECT, "title": "the owner's"})
     here.pull(owned.id)
     here.store.append(here.store.session(owned.id), [Draft(body=BudgetSet(budget=Budget(tokens=1)))], actor="person:me")
@@ -214,7 +217,7 @@ def test_an_erasure_is_passed_on_and_a_refused_one_is_told_and_tried_again(runni
     call(running.owner, "retention_remove", {"project": PROJECT})
     done = here.push()
     assert (done.erased, done.refused) == (2, {})
-    server = running.door.store
+    server = running.authenticator.store
     assert [server.head(server.session(id)).state for id in (gone, held)] == ["erased", "erased"]
     assert not server.keys_of([never])
     sound(server, here.store)
@@ -232,7 +235,7 @@ def test_days_without_a_server_cost_nothing(running: Running, machine: Start) ->
         here.push()
     running.start()
     here.push()
-    server = running.door.store
+    server = running.authenticator.store
     assert (texts(server, id), texts(server, late)) == (["before", "meanwhile"], ["later"])
 
 
@@ -259,7 +262,7 @@ def test_a_server_that_was_set_back_gets_again_what_it_lost(
         shutil.copy(file, files.parent)
     running.start()
     here.push()
-    server = running.door.store
+    server = running.authenticator.store
     assert (texts(server, id), texts(server, new)) == (["one", "two"], ["three"])
     sound(server)
 
@@ -276,11 +279,11 @@ def test_a_key_that_is_not_good_sends_nothing_and_loses_nothing(
         here.push()
     (here.home / "keys" / "team").write_text(good)
     assert here.push().events == 1
-    assert texts(running.door.store, id) == ["hello"]
+    assert texts(running.authenticator.store, id) == ["hello"]
     reader: Machine = machine("bob", grants=[viewer("person:bob", project=PROJECT)])
     refused = reader.open("not allowed")
     assert "no grant gives person:bob the right to append" in reader.push().refused[refused]
-    assert not running.door.store.keys_of([refused])
+    assert not running.authenticator.store.keys_of([refused])
 
 
 # Other people's -------------------------------------------------------------------------------------------------------
@@ -304,7 +307,7 @@ def test_nothing_of_others_is_opened_written_or_told_by_its_id(running: Running,
     )
     ada.ask(id)
     ada.push()
-    context = running.door.acting("person:eve")
+    context = running.authenticator.principal_context("person:eve")
     own = call(context, "sync_open", {"session": new_id(), "project": "eves"}).id
     taken = refusal(context, "sync_open", session=id, project="eves")
     assert taken["error"] == "denied"
@@ -325,7 +328,9 @@ def test_nothing_of_others_is_opened_written_or_told_by_its_id(running: Running,
     }
     assert "was not sent along" in refusal(context, "sync_append", session=own, events=[naming])["message"]
     assert refusal(context, "blob", session=own, digest=shot)["error"] == "not_found"
-    part = call(running.door.acting("person:ada"), "sync_part", {"session": id, "data": b"ada's"}).part
+    part = call(
+        running.authenticator.principal_context("person:ada"), "sync_part", {"session": id, "data": b"ada's"}
+    ).part
     for parts in ([part], [shot]):
         large = {"kind": "message_added", "source": "y", "parts": parts}
         assert refusal(context, "sync_append", session=own, events=[large])["error"] == "not_found"
@@ -333,7 +338,7 @@ def test_nothing_of_others_is_opened_written_or_told_by_its_id(running: Running,
 
 @SQLITE
 def test_what_only_a_store_itself_may_say_is_mentioned_and_does_nothing(running: Running, machine: Start) -> None:
-    context = running.door.acting(_writer(running))
+    context = running.authenticator.principal_context(_writer(running))
     id = call(context, "sync_open", {"session": new_id(), "project": PROJECT}).id
     kinds = {
         "session_erased": '{"events":1}', "lease_taken": '{"holder":"eve","epoch":9}',
@@ -342,7 +347,7 @@ def test_what_only_a_store_itself_may_say_is_mentioned_and_does_nothing(running:
     }  # fmt: skip
     events = [{"kind": kind, "source": kind, "body": body} for kind, body in kinds.items()]
     call(context, "sync_append", {"session": id, "events": events})
-    server = running.door.store
+    server = running.authenticator.store
     assert [event.kind for event in server.read(server.session(id))][1:] == [f"clew.{kind}" for kind in kinds]
     head = server.head(server.session(id))
     assert (head.state, head.epoch) == ("active", 0)
@@ -371,7 +376,7 @@ def test_messages_of_a_body_are_kept_to_the_letter(running: Running, machine: St
         "append", session=id, drafts=[b'{"kind":"call_made","call":"1","tool":"t","input":{"n":1.50, "n":2e3}}']
     )
     here.push()
-    server = running.door.store
+    server = running.authenticator.store
     found = [event.body for event in server.read(server.session(id))][1:]
     assert found == [event.body for event in here.store.read(here.store.session(id))][1:]
     assert bytes(found[1].input) == b'{"n":1.50, "n":2e3}'  # type: ignore[union-attr]

@@ -43,7 +43,7 @@ def remote(running: Running) -> Iterator[Remote]:
 def here(running: Running) -> Context:
     """The same person on the server itself."""
     running.key(ADA, writer(ADA, project="shop"))
-    return running.door.acting(ADA)
+    return running.authenticator.principal_context(ADA)
 
 
 def outcome(asked: Any, name: str, **arguments: Any) -> Any:

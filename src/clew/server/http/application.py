@@ -11,10 +11,10 @@ from starlette.types import ASGIApp
 
 from clew.model.errors import ClewError
 from clew.server.http import idempotency
-from clew.server.http.json_log import Journal
+from clew.server.http.json_log import JsonLog
 from clew.server.http.lazy_mount import LazyMount, MountedApp
 from clew.server.http.metrics import Metrics
-from clew.server.http.middleware import Front
+from clew.server.http.middleware import RootApp
 from clew.server.http.operations import Operations
 from clew.server.http.tracing import Traces
 from clew.server.login.identity import Identity
@@ -44,31 +44,31 @@ class Application:
         bearer: Callable[[str], Context] | None = None,
         routes: Sequence[BaseRoute] = (),
         mcp: Callable[[Callable[..., Context]], MountedApp] | None = None,
-        journal: Journal | None = None,
+        log: JsonLog | None = None,
         traces: Traces | None = None,
     ) -> None:
         """`bearer` takes tokens that are no keys of clew; `routes` come before our own; `mcp` makes what is at /mcp."""
         options = options or Options()
         self.authenticator = authenticator
         self.options = options
-        self.journal = journal or Journal(requests=options.logs_requests)
+        self.log = log or JsonLog(requests=options.logs_requests)
         self.metrics = Metrics(options.worker)
-        openid = _openid(authenticator, options, self.journal)
-        self.identity = Identity(authenticator, options, openid.bearer if openid else bearer)
+        openid = _openid(authenticator, options, self.log)
+        self.identity = Identity(authenticator, options, openid.authenticate_bearer if openid else bearer)
         self._pool = ThreadPoolExecutor(options.threads, thread_name_prefix="clew-operation")
         self._stream_pool = ThreadPoolExecutor(STREAM_THREADS, thread_name_prefix="clew-stream")
         self.operations = Operations(self.identity, self._pool)
-        self._watcher = Watcher(authenticator.store, lambda error: self.journal.failure("", error))
+        self._watcher = Watcher(authenticator.store, lambda error: self.log.write_failure("", error))
         self.streams = Streams(self.operations, self._watcher, self.metrics, self._stream_pool)
         self._mcp = LazyMount(self.operations, mcp) if mcp else None
         web = Web(self.operations, self.identity, self.metrics)
         before = [*routes, *(openid.routes(self.identity) if openid else ())]
         pages = Router([*before, *web.routes(self._mcp)], redirect_slashes=False, lifespan=self._lifespan)
         self._traces = traces or (Traces() if options.traces else None)
-        front = Front(
-            self.operations, pages, self.identity, journal=self.journal, metrics=self.metrics, traces=self._traces
+        root = RootApp(
+            self.operations, pages, self.identity, log=self.log, metrics=self.metrics, traces=self._traces
         )  # fmt: skip
-        self.app: ASGIApp = openid.challenging(front) if openid else front
+        self.app: ASGIApp = openid.with_challenges(root) if openid else root
 
     async def end_streams(self) -> None:
         await self.streams.stop()
@@ -93,7 +93,7 @@ class Application:
         await asyncio.to_thread(self.authenticator.close)
         if self._traces is not None:
             await asyncio.to_thread(self._traces.close)
-        self.journal.flush()
+        self.log.flush()
 
     async def _tidy(self) -> None:
         """Forget old answers and blobs that nothing names now and then, and write down what was gathered."""
@@ -101,14 +101,14 @@ class Application:
         forgotten = 0.0
         while True:
             await asyncio.sleep(1.0)
-            self.journal.flush()
+            self.log.flush()
             if loop.time() - forgotten > FORGET_SECONDS:
                 forgotten = loop.time()
                 try:
                     await loop.run_in_executor(self._pool, idempotency.forget, self.authenticator.store)
                     await loop.run_in_executor(self._pool, self.authenticator.store.collect_blobs)
                 except ClewError as error:
-                    self.journal.failure("", error)
+                    self.log.write_failure("", error)
 
     async def _checkpoint(self) -> None:
         """Sign a checkpoint now and then, if anything is new. Whichever process comes first makes it."""
@@ -119,16 +119,16 @@ class Application:
                 await asyncio.get_running_loop().run_in_executor(self._pool, self._sign)
             except ClewError as error:
                 if error.code != "not_found":  # Nothing has happened yet.
-                    self.journal.failure("", error)
+                    self.log.write_failure("", error)
 
     def _sign(self) -> None:
-        call(self.authenticator.itself(), "audit_checkpoint", {})
+        call(self.authenticator.server_context(), "audit_checkpoint", {})
 
 
-def _openid(authenticator: Authenticator, options: Options, journal: Journal) -> "OpenId | None":
+def _openid(authenticator: Authenticator, options: Options, log: JsonLog) -> "OpenId | None":
     """What the provider brings, if there is one; loaded only then."""
     if options.oidc is None:
         return None
     from clew.server.login.oidc import OpenId
 
-    return OpenId(authenticator, options.oidc, journal, url=options.public_url)
+    return OpenId(authenticator, options.oidc, log, url=options.public_url)

@@ -17,7 +17,7 @@ _encode = msgspec.json.Encoder(enc_hook=str).encode
 GATHER_SECONDS = 0.2
 
 
-class Journal:
+class JsonLog:
     """Writes lines; those of requests are gathered for a moment, because each write is a system call."""
 
     def __init__(self, to: TextIO | None = None, *, requests: bool = True) -> None:
@@ -27,28 +27,28 @@ class Journal:
         self._gathered: list[bytes] = []
         self._written = 0.0
 
-    def request(self, exchange: Exchange) -> None:
+    def write_request(self, exchange: Exchange) -> None:
         if not self._requests:
             return
         self._gathered.append(_encode(exchange.line()))
         if exchange.status >= 500 or time.monotonic() - self._written > GATHER_SECONDS:
             self.flush()
 
-    def say(self, event: str, *, level: str = "info", **fields: Any) -> None:
+    def write(self, event: str, *, level: str = "info", **fields: Any) -> None:
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         self._gathered.append(_encode({"at": at, "level": level, "event": event, **fields}))
         self.flush()
 
-    def failure(self, request: str, error: Exception) -> None:
+    def write_failure(self, request: str, error: Exception) -> None:
         """An error that the caller is told nothing about: ours in its own words, any other by where it happened."""
         if isinstance(error, ClewError):
-            self.say("failure", level="error", request=request, code=error.code, message=str(error))
+            self.write("failure", level="error", request=request, code=error.code, message=str(error))
             return
         steps = [
             f"{Path(step.filename).name}:{step.lineno} {step.name}"
             for step in traceback.extract_tb(error.__traceback__)
         ]
-        self.say("failure", level="error", request=request, error=type(error).__name__, steps=steps[-12:])
+        self.write("failure", level="error", request=request, error=type(error).__name__, steps=steps[-12:])
 
     def flush(self) -> None:
         with self._lock:
@@ -58,23 +58,23 @@ class Journal:
                 self._to.write(b"\n".join([*lines, b""]).decode())
                 self._to.flush()
 
-    def take_over(self, *names: str) -> None:
+    def capture_loggers(self, *names: str) -> None:
         """Let loggers of libraries write here: that something happened, from a warning on."""
         for name in names:
             logger = logging.getLogger(name)
-            logger.handlers = [_Lines(self)]
+            logger.handlers = [_LibraryLines(self)]
             logger.propagate = False
             logger.setLevel(logging.WARNING)
 
 
-class _Lines(logging.Handler):
-    def __init__(self, journal: Journal) -> None:
+class _LibraryLines(logging.Handler):
+    def __init__(self, log: JsonLog) -> None:
         super().__init__()
-        self._journal = journal
+        self._log = log
 
     def emit(self, record: logging.LogRecord) -> None:
         # The template without what goes into it, which may be anything that was sent.
         kind = record.exc_info[0].__name__ if record.exc_info and record.exc_info[0] else ""
-        self._journal.say(
+        self._log.write(
             "library", level=record.levelname.lower(), logger=record.name, message=str(record.msg)[:200], error=kind
         )

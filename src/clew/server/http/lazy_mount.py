@@ -36,7 +36,7 @@ class LazyMount:
         exchange = scope["clew.exchange"]
         exchange.route = "/mcp"
         credential = self._operations.credential(exchange)
-        await self._operations.in_thread(self._operations.let_in, exchange, credential)
+        await self._operations.in_thread(self._operations.admit, exchange, credential)
         made = self._made or await self._first()
         await made.app(scope, receive, send)
 

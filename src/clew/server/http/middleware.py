@@ -7,7 +7,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from clew.server.http.exchange import ALWAYS, Answer, Exchange
-from clew.server.http.json_log import Journal
+from clew.server.http.json_log import JsonLog
 from clew.server.http.metrics import Metrics
 from clew.server.http.operations import PREFIX, masked, no_route
 from clew.server.http.problems import problem
@@ -19,7 +19,7 @@ CLIENT_WENT_AWAY = 499
 Served = Callable[[Exchange, Receive, Send], Awaitable[None]]
 
 
-class Front:
+class RootApp:
     """The application: operations and streams below /v1, everything else by `pages`."""
 
     def __init__(
@@ -28,14 +28,14 @@ class Front:
         pages: ASGIApp,
         identity: Identity,
         *,
-        journal: Journal,
+        log: JsonLog,
         metrics: Metrics,
         traces: Traces | None = None,
     ) -> None:
         self._operations = operations
         self._pages = pages
         self._identity = identity
-        self._journal = journal
+        self._log = log
         self._metrics = metrics
         self._traces = traces
 
@@ -60,11 +60,11 @@ class Front:
         except asyncio.CancelledError:
             exchange.status = exchange.status or CLIENT_WENT_AWAY
             raise
-        except Exception as error:  # noqa: BLE001 - Answered with a 500 and an id, and told in the journal.
+        except Exception as error:  # noqa: BLE001 - Answered with a 500 and an id, and told in the log.
             await self._refuse(exchange, error, send)
         finally:
             self._metrics.count(exchange.method, exchange.route, exchange.status, exchange.seconds)
-            self._journal.request(exchange)
+            self._log.write_request(exchange)
             if self._traces is not None:
                 self._traces.request(exchange)
 
@@ -72,7 +72,7 @@ class Front:
         status, body, headers = problem(error, exchange.id, challenge=self._identity.challenge)
         if status >= 500:
             self._metrics.failures.inc()
-            self._journal.failure(exchange.id, error)
+            self._log.write_failure(exchange.id, error)
         if exchange.context is not None:
             body = masked(exchange.context, body)
         if exchange.status:

@@ -154,9 +154,9 @@ class Operations:
                     ) from None  # fmt: skip
                 await asyncio.sleep(POLL_SECONDS)
 
-    def let_in(self, exchange: Exchange, credential: Credential) -> Context:
+    def admit(self, exchange: Exchange, credential: Credential) -> Context:
         """The caller's context, unless they ask too often; in a thread."""
-        context = self._identity.enter(credential)
+        context = self._identity.authenticate(credential)
         exchange.context = context
         if credential.how != "owner":
             self._rates.take(credential.text)
@@ -165,9 +165,9 @@ class Operations:
     def credential(self, exchange: Exchange) -> Credential:
         return self._identity.credential(exchange.method, exchange.headers)
 
-    def enter(self, credential: Credential) -> Context:
+    def authenticate(self, credential: Credential) -> Context:
         """The caller's context, for what belongs to a request that was let in."""
-        return self._identity.enter(credential)
+        return self._identity.authenticate(credential)
 
     async def in_thread(self, function: Callable[[*Given], T], *arguments: *Given) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._pool, function, *arguments)
@@ -205,7 +205,7 @@ class _Work:
         self._body = body
 
     def run(self) -> Answer:
-        context = self._operations.let_in(self._exchange, self._credential)
+        context = self._operations.admit(self._exchange, self._credential)
         key = self._exchange.headers.get(b"idempotency-key")
         if key is None or self._endpoint.method in SAFE:
             return self._called(context)
@@ -325,7 +325,7 @@ class _Append(_Work):
     __slots__ = ("_context", "_found", "_is_expected")
 
     def begin(self) -> Answer:
-        self._context = self._operations.let_in(self._exchange, self._credential)
+        self._context = self._operations.admit(self._exchange, self._credential)
         self._found = self._arguments()
         self._is_expected = _expected(self._endpoint.operation, self._exchange.headers, self._found)
         return self._told(call(_in_lane(self._context), "append", self._found))

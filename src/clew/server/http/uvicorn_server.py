@@ -101,7 +101,7 @@ class Server(uvicorn.Server):
 
 def make_server(application: Application, *, proxies: str = "") -> Server:
     """A server for an application; `proxies` are the addresses whose `X-Forwarded-*` headers are believed."""
-    application.journal.take_over("uvicorn", "uvicorn.error", "uvicorn.access", "asyncio")
+    application.log.capture_loggers("uvicorn", "uvicorn.error", "uvicorn.access", "asyncio")
     config = uvicorn.Config(
         application.app,
         http=OwnProtocol if application.options.is_own else Protocol,

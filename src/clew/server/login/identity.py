@@ -63,18 +63,18 @@ class Identity:
             self.check_origin(headers, needed=True)
         return Credential("cookie", text)
 
-    def enter(self, credential: Credential) -> Context:
+    def authenticate(self, credential: Credential) -> Context:
         """The context of whoever holds the credential; looks it up, so it runs in a thread."""
         if credential.how == "owner":
-            return self.authenticator.owner()
+            return self.authenticator.owner_context()
         if credential.how == "cookie":
-            return self.authenticator.enter(credential.text)  # Tokens of others come in the header alone.
-        return self.bearer(credential.text)
+            return self.authenticator.authenticate(credential.text)  # Tokens of others come in the header alone.
+        return self.authenticate_bearer(credential.text)
 
-    def bearer(self, token: str) -> Context:
+    def authenticate_bearer(self, token: str) -> Context:
         """The context of whoever holds a token: a key of clew, or one that somebody else vouches for."""
         if token.startswith("clew_") or self._bearer is None:
-            return self.authenticator.enter(token)
+            return self.authenticator.authenticate(token)
         return self._bearer(token)
 
     def check_host(self, headers: Headers) -> None:

@@ -53,7 +53,7 @@ class Resource:
         self._tell = tell
         self._remembered: dict[str, tuple[float, Context]] = {}
 
-    def bearer(self, token: str) -> Context:
+    def authenticate_bearer(self, token: str) -> Context:
         """The context of whoever holds an access token; in a thread."""
         until, known = self._remembered.get(token, (0.0, None))
         if known is not None and until > time.monotonic():
@@ -88,7 +88,7 @@ class Resource:
                 "nobody has added the login of this token; an owner can, with `clew principal add` and its issuer and "
                 "subject"
             )
-        return self._authenticator.acting(there.name, scopes)
+        return self._authenticator.principal_context(there.name, scopes)
 
     # Where tokens come from -------------------------------------------------------------------------------------------
 
@@ -110,7 +110,7 @@ class Resource:
 
         return Route(WELL_KNOWN + path, tell, methods=["GET"])
 
-    def challenging(self, app: ASGIApp) -> ASGIApp:
+    def with_challenges(self, app: ASGIApp) -> ASGIApp:
         """The application, which tells whoever is refused for a token's sake where tokens come from."""
 
         async def serve(scope: Scope, receive: Receive, send: Send) -> None:

@@ -19,12 +19,12 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
-from clew.server.http.json_log import Journal
+from clew.server.http.json_log import JsonLog
 from clew.server.login import oidc_pages
 from clew.server.login.identity import Identity
 from clew.server.login.oauth_resource import Resource
-from clew.server.login.oidc_principals import ShutOut, Stranger, person_of
-from clew.server.login.oidc_provider import Provider, Unreachable, error_word
+from clew.server.login.oidc_principals import DisabledLogin, UnknownLogin, principal_of_claims
+from clew.server.login.oidc_provider import Provider, Unreachable, known_error
 from clew.server.login.oidc_tokens import Claims, Untrusted, check_id_token
 from clew.server.options import Oidc
 from clew.server.web.routes import PAGE_HEADERS
@@ -38,20 +38,20 @@ LOGIN_SECONDS = 600
 class OpenId:
     """What a provider brings to a server: the login of people, and tokens for programs."""
 
-    def __init__(self, authenticator: Authenticator, oidc: Oidc, journal: Journal, *, url: str) -> None:
+    def __init__(self, authenticator: Authenticator, oidc: Oidc, log: JsonLog, *, url: str) -> None:
         self._authenticator = authenticator
         self._oidc = oidc
-        self._journal = journal
+        self._log = log
         self._redirect_uri = url + CALLBACK
         self._name = urlsplit(oidc.issuer).netloc
         self._provider = Provider(oidc)
         self._resource = Resource(authenticator, oidc, self._provider, url=url, tell=self._tell)
 
-    def bearer(self, token: str) -> Context:
-        return self._resource.bearer(token)
+    def authenticate_bearer(self, token: str) -> Context:
+        return self._resource.authenticate_bearer(token)
 
-    def challenging(self, app: ASGIApp) -> ASGIApp:
-        return self._resource.challenging(app)
+    def with_challenges(self, app: ASGIApp) -> ASGIApp:
+        return self._resource.with_challenges(app)
 
     def routes(self, identity: Identity) -> list[BaseRoute]:
         login = _Login(self, identity)
@@ -64,30 +64,30 @@ class OpenId:
 
     # In a thread ------------------------------------------------------------------------------------------------------
 
-    def url(self, attempt: "Attempt") -> str:
+    def url(self, attempt: "LoginAttempt") -> str:
         """Where a browser goes to log in."""
         return self._provider.login_url(
             redirect_uri=self._redirect_uri, state=attempt.state, nonce=attempt.nonce,
             code_challenge=attempt.challenge, code_challenge_method="S256",
         )  # fmt: skip
 
-    def key(self, attempt: "Attempt", answer: Mapping[str, str]) -> str:
+    def key(self, attempt: "LoginAttempt", answer: Mapping[str, str]) -> str:
         """The key for the browser of whoever the provider's answer vouches for."""
-        about = self._provider.about()
+        metadata = self._provider.metadata()
         issuer = answer.get("iss", "")
-        if issuer != about.issuer and (issuer or about.authorization_response_iss_parameter_supported):
+        if issuer != metadata.issuer and (issuer or metadata.authorization_response_iss_parameter_supported):
             raise Untrusted("the answer is that of another provider (iss)")
         if "error" in answer or not answer.get("code"):
-            raise Untrusted(f"the provider answered with {error_word(answer.get('error'))}")
+            raise Untrusted(f"the provider answered with {known_error(answer.get('error'))}")
         tokens = self._provider.redeem(answer["code"], verifier=attempt.verifier, redirect_uri=self._redirect_uri)
         claims = self._provider.claims(tokens.id_token)
-        check_id_token(claims, issuer=about.issuer, client_id=self._oidc.client_id, nonce=attempt.nonce)
+        check_id_token(claims, issuer=metadata.issuer, client_id=self._oidc.client_id, nonce=attempt.nonce)
         if self._wants_more(claims):
-            more = self._provider.about_person(tokens.access_token)
+            more = self._provider.userinfo(tokens.access_token)
             if more.get("sub", claims["sub"]) != claims["sub"]:
                 raise Untrusted("what the provider says about the person is about another (sub)")
             claims = {**more, **claims}
-        return self._authenticator.browser_key(person_of(self._authenticator.store, self._oidc, claims))
+        return self._authenticator.new_browser_key(principal_of_claims(self._authenticator.store, self._oidc, claims))
 
     def _wants_more(self, claims: Claims) -> bool:
         """Whether an ID token leaves out what decides who comes in; some providers tell it only when asked."""
@@ -104,9 +104,9 @@ class OpenId:
     def refusal(self, error: Exception, request: str) -> tuple[int, str]:
         """The status and the page for a login that came to nothing; why is for the server's log."""
         match error:
-            case Stranger():
+            case UnknownLogin():
                 return 403, oidc_pages.stranger(error.issuer, error.subject)
-            case ShutOut():
+            case DisabledLogin():
                 return 403, oidc_pages.shut_out()
             case Untrusted():
                 self._tell(error, request, level="warning")
@@ -116,10 +116,10 @@ class OpenId:
                 return 503, oidc_pages.unreachable(self._name)
 
     def _tell(self, error: Exception, request: str = "", *, level: str = "error") -> None:
-        self._journal.say("login", level=level, request=request, message=str(error))
+        self._log.write("login", level=level, request=request, message=str(error))
 
 
-class Attempt(NamedTuple):
+class LoginAttempt(NamedTuple):
     """A login that was begun: one secret, and what is made of it."""
 
     secret: str
@@ -164,7 +164,7 @@ class _Login:
 
     async def start(self, request: Request) -> Response:
         id = _told(request, "/login/start")
-        attempt = Attempt(secrets.token_urlsafe(32))
+        attempt = LoginAttempt(secrets.token_urlsafe(32))
         try:
             url = await asyncio.to_thread(self._openid.url, attempt)
         except Unreachable as error:
@@ -173,14 +173,14 @@ class _Login:
 
     async def callback(self, request: Request) -> Response:
         id = _told(request, CALLBACK)
-        attempt = Attempt(request.cookies.get(self._cookie, ""))
+        attempt = LoginAttempt(request.cookies.get(self._cookie, ""))
         # A login is finished once: whatever comes of it, the browser forgets that it was begun.
         forget = self._set_cookie("")
         if not attempt.is_answered_by(request.query_params.get("state", "")):
             return _html(400, oidc_pages.not_begun())
         try:
             key = await asyncio.to_thread(self._openid.key, attempt, dict(request.query_params))
-        except (Stranger, ShutOut, Untrusted, Unreachable) as error:
+        except (UnknownLogin, DisabledLogin, Untrusted, Unreachable) as error:
             response = _html(*self._openid.refusal(error, id))
         else:
             response = RedirectResponse("/", 303)

@@ -52,7 +52,7 @@ def warning(oidc: Oidc) -> str:
     from clew.server.login.oidc_provider import Provider, Unreachable
 
     try:
-        Provider(oidc).about()
+        Provider(oidc).metadata()
     except Unreachable as error:
         return str(error)
     return ""

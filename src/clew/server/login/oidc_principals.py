@@ -27,7 +27,7 @@ LONGEST_NAME = 60
 LONGEST_TITLE = 200
 
 
-class Stranger(Exception):
+class UnknownLogin(Exception):
     """The provider vouches for somebody whom nobody has added."""
 
     def __init__(self, issuer: str, subject: str) -> None:
@@ -36,20 +36,20 @@ class Stranger(Exception):
         self.subject = subject
 
 
-class ShutOut(Exception):
+class DisabledLogin(Exception):
     """Somebody whom an owner has shut out."""
 
 
-def person_of(store: Store, oidc: Oidc, claims: Claims) -> str:
+def principal_of_claims(store: Store, oidc: Oidc, claims: Claims) -> str:
     """The principal of a login, made if they may come in without being added; their teams are set by the way."""
     login = login_of(oidc.issuer, claims["sub"])
     there = find_principal_by_login(store, login)
     if there is not None and there.disabled:
         _record(store, there.name, allowed=False, because="an owner has shut them out")
-        raise ShutOut
+        raise DisabledLogin
     if there is None and not _is_welcome(oidc, claims):
         _record(store, CLEW, allowed=False, because=f"nobody has added the login {login}")
-        raise Stranger(oidc.issuer, claims["sub"])
+        raise UnknownLogin(oidc.issuer, claims["sub"])
     name = there.name if there is not None else _make(store, claims, login)
     facts: dict[str, Any] = {} if there is not None else {"made": True}
     if oidc.team_claim:

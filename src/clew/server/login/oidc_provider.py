@@ -35,7 +35,7 @@ class Unreachable(Exception):
     """The provider does not answer, or not as one; the text says what an operator has to know."""
 
 
-class About(msgspec.Struct, frozen=True):
+class ProviderMetadata(msgspec.Struct, frozen=True):
     """What a provider says about itself, as far as it matters here."""
 
     issuer: str
@@ -68,11 +68,11 @@ class Provider:
 
     def __init__(self, oidc: Oidc) -> None:
         self._oidc = oidc
-        self._about = _Kept(self._ask_about, ABOUT_SECONDS)
-        self._keys = _Kept(self._ask_keys, KEYS_SECONDS)
+        self._metadata = _Cached(self._fetch_metadata, ABOUT_SECONDS)
+        self._keys = _Cached(self._fetch_keys, KEYS_SECONDS)
 
-    def about(self) -> About:
-        return self._about.get()
+    def metadata(self) -> ProviderMetadata:
+        return self._metadata.get()
 
     def claims(self, token: str) -> Claims:
         """What a token says, if the provider has signed it."""
@@ -80,28 +80,28 @@ class Provider:
         keys = self._keys.get()
         if header.kid is not None and all(key.kid != header.kid for key in keys):
             keys = self._keys.renew()  # It may have been signed with a key that is newer than what we know.
-        return signed_claims(token, keys, self.about().id_token_signing_alg_values_supported)
+        return signed_claims(token, keys, self.metadata().id_token_signing_alg_values_supported)
 
     def login_url(self, **parameters: str) -> str:
         """Where a browser goes to log in."""
-        about = self.about()
+        metadata = self.metadata()
         scopes = ["openid", "profile", "email"]
-        if self._oidc.team_claim in about.scopes_supported:
+        if self._oidc.team_claim in metadata.scopes_supported:
             scopes.append(self._oidc.team_claim)
         query = {"response_type": "code", "client_id": self._oidc.client_id, "scope": " ".join(scopes), **parameters}
-        place = about.authorization_endpoint
+        place = metadata.authorization_endpoint
         return f"{place}{'&' if urlsplit(place).query else '?'}{urlencode(query, quote_via=quote)}"
 
     def redeem(self, code: str, *, verifier: str, redirect_uri: str) -> Tokens:
         """The tokens for a code."""
-        about, secret = self.about(), self._oidc.client_secret
+        metadata, secret = self.metadata(), self._oidc.client_secret
         form = {
             "grant_type": "authorization_code",
             "code": code,
             "redirect_uri": redirect_uri,
             "code_verifier": verifier,
         }
-        methods = about.token_endpoint_auth_methods_supported
+        methods = metadata.token_endpoint_auth_methods_supported
         basic = None
         if secret and ("client_secret_basic" in methods or "client_secret_post" not in methods):
             basic = (quote(self._oidc.client_id, safe=""), quote(secret, safe=""))
@@ -109,38 +109,43 @@ class Provider:
             form["client_id"] = self._oidc.client_id
             if secret:
                 form["client_secret"] = secret
-        status, body = _ask("POST", about.token_endpoint, data=form, auth=basic)
+        status, body = _ask("POST", metadata.token_endpoint, data=form, auth=basic)
         if status in (400, 401):
-            raise Untrusted(f"the provider gives nothing for the code ({_error_word(body)})")
-        return _read(about.token_endpoint, status, body, Tokens)
+            raise Untrusted(f"the provider gives nothing for the code ({_error_in(body)})")
+        return _read(metadata.token_endpoint, status, body, Tokens)
 
-    def about_person(self, access_token: str) -> Claims:
+    def userinfo(self, access_token: str) -> Claims:
         """What the provider says about whoever an access token stands for; nothing when it has no place to ask."""
-        place = self.about().userinfo_endpoint
+        place = self.metadata().userinfo_endpoint
         if not place or not access_token:
             return {}
         status, body = _ask("GET", place, headers={"authorization": f"Bearer {access_token}"})
         return _read(place, status, body, dict[str, Any])
 
-    def _ask_about(self) -> About:
+    def _fetch_metadata(self) -> ProviderMetadata:
         place = f"{self._oidc.issuer.rstrip('/')}/.well-known/openid-configuration"
-        about = _read(place, *_ask("GET", place), About)
-        if about.issuer != self._oidc.issuer:
+        metadata = _read(place, *_ask("GET", place), ProviderMetadata)
+        if metadata.issuer != self._oidc.issuer:
             raise Unreachable(
-                f"the provider at {self._oidc.issuer} calls itself {about.issuer[:200]!r}; name it exactly so, with "
+                f"the provider at {self._oidc.issuer} calls itself {metadata.issuer[:200]!r}; name it exactly so, with "
                 "--oidc-issuer"
             )
-        for url in (about.authorization_endpoint, about.token_endpoint, about.jwks_uri, about.userinfo_endpoint):
+        for url in (
+            metadata.authorization_endpoint,
+            metadata.token_endpoint,
+            metadata.jwks_uri,
+            metadata.userinfo_endpoint,
+        ):
             if url and not is_safe_url(url):
                 raise Unreachable(f"{place} names {url[:200]!r}, which is not https; nothing is sent there")
-        return about
+        return metadata
 
-    def _ask_keys(self) -> KeySet:
-        place = self.about().jwks_uri
+    def _fetch_keys(self) -> KeySet:
+        place = self.metadata().jwks_uri
         return key_set(_read(place, *_ask("GET", place), _Keys).keys)
 
 
-class _Kept(Generic[T]):
+class _Cached(Generic[T]):
     """What somebody else said, asked for again after a time by one thread, while the others use what is known."""
 
     def __init__(self, ask: Callable[[], T], seconds: float) -> None:
@@ -239,12 +244,12 @@ ERRORS = frozenset(
 )
 
 
-def error_word(word: object) -> str:
+def known_error(word: object) -> str:
     return word if isinstance(word, str) and word in ERRORS else "an error without a known name"
 
 
-def _error_word(body: bytes) -> str:
+def _error_in(body: bytes) -> str:
     try:
-        return error_word(msgspec.json.decode(body, type=dict[str, Any]).get("error"))
+        return known_error(msgspec.json.decode(body, type=dict[str, Any]).get("error"))
     except (msgspec.DecodeError, RecursionError):
-        return error_word("")
+        return known_error("")

@@ -1,7 +1,7 @@
 """Live streams: Server-Sent Events of a session (the id is its seq) and of a project or everything (its position).
 
 A listener is one task that sleeps until the watcher wakes it, then reads a page in a thread, narrowed anew by what its
-holder may reach at that moment. It goes on from `Last-Event-ID`, so that a reconnect, to whichever process, neither
+subscriber may read at that moment. It goes on from `Last-Event-ID`, so that a reconnect, to whichever process, neither
 skips nor repeats an event.
 """
 
@@ -41,7 +41,7 @@ RETRY = b"retry: 1000\n"
 BEAT = b": still here\n\n"
 
 
-class Place(NamedTuple):
+class Topic(NamedTuple):
     """What a listener listens to; both empty is everything in reach."""
 
     session: str = ""
@@ -75,7 +75,7 @@ class Streams:
         self.listeners = 0
         """Open streams of this process."""
         self._stopping = False
-        self._holders: dict[Credential, _Holder] = {}
+        self._subscribers: dict[Credential, _Subscriber] = {}
         self._checking: asyncio.Task[None] | None = None
         operations.others.add("GET", "/v1/sessions/{session}/stream", self.session)
         operations.others.add("GET", "/v1/stream", self.everything)
@@ -99,42 +99,42 @@ class Streams:
 
     async def _listen(self, exchange: Exchange, session: str, receive: Receive, send: Send) -> None:
         credential = self._operations.credential(exchange)
-        given = _given(exchange, is_session=bool(session))
+        start = _start_of(exchange, is_session=bool(session))
         if self.listeners >= MOST_LISTENERS or self._stopping:
             raise TooManyRequests("no more listeners fit here now; try again")
-        place, after, rights = await self._in_thread(self._begin, exchange, credential, session, given)
+        topic, after, rights = await self._in_thread(self._begin, exchange, credential, session, start)
         headers = [(b"content-type", b"text/event-stream"), (b"x-accel-buffering", b"no"), *ALWAYS]
         headers.append((b"x-request-id", exchange.id.encode()))
         exchange.status = 200
         await send({"type": "http.response.start", "status": 200, "headers": headers})
-        woken = self._watcher.listen(place.name)
-        holder = self._hold(credential, rights, woken)
+        woken = self._watcher.listen(topic.name)
+        subscriber = self._subscribe(credential, rights, woken)
         self.listeners += 1
         self._metrics.listeners.inc()
         try:
-            # With the id at once: who loses the connection before the first event comes back to the same place.
+            # With the id at once: who loses the connection before the first event comes back to the same event.
             await _send(send, b"%bid: %d\n\n" % (RETRY, after))
-            await self._follow(exchange, credential, place, after, woken, receive, send)
+            await self._follow(exchange, credential, topic, after, woken, receive, send)
         except TimeoutError:
             return  # It takes nothing any more; without an end of the answer the connection is closed.
         finally:
             self.listeners -= 1
             self._metrics.listeners.dec()
-            self._watcher.leave(place.name, woken)
-            self._let_go(credential, holder, woken)
+            self._watcher.leave(topic.name, woken)
+            self._unsubscribe(credential, subscriber, woken)
         await send({"type": "http.response.body", "body": b""})
 
     async def _follow(
-        self, exchange: Exchange, credential: Credential, place: Place, after: int, woken: asyncio.Event,
+        self, exchange: Exchange, credential: Credential, topic: Topic, after: int, woken: asyncio.Event,
         receive: Receive, send: Send,
     ) -> None:  # fmt: skip
-        told = after
+        sent = after
         loop = asyncio.get_running_loop()
         end = loop.time() + self._options.stream_seconds
         while not self._stopping and loop.time() < end:
             woken.clear()
             try:
-                page = await self._in_thread(self._page, credential, place, after)
+                page = await self._in_thread(self._page, credential, topic, after)
             except ClewError as error:
                 if STATUS.get(error.code, 500) >= 500:
                     # The store comes back, and the listener goes on where it was; a browser would not come back.
@@ -150,47 +150,47 @@ class Streams:
             if page.events:
                 await _send(send, page.text)
                 self._metrics.streamed.inc(page.events)
-                told = page.after
+                sent = page.after
             after = page.after
             if page.is_full or self._stopping:
                 continue
             if not await _woken(woken, min(self._options.heartbeat_seconds, max(0.0, end - loop.time()))):
                 if await _is_gone(receive):
                     return
-                # The id alone moves the place to come back to on, past what was not for this listener.
-                await _send(send, BEAT if told == after else b"id: %d\n\n" % after)
-                told = after
+                # The id alone moves on where the client comes back to, past what was not for this listener.
+                await _send(send, BEAT if sent == after else b"id: %d\n\n" % after)
+                sent = after
 
     # In a thread ------------------------------------------------------------------------------------------------------
 
     def _begin(
-        self, exchange: Exchange, credential: Credential, session: str, given: "_Given"
-    ) -> "tuple[Place, int, _Rights]":
-        context = self._operations.let_in(exchange, credential)
+        self, exchange: Exchange, credential: Credential, session: str, start: "_Start"
+    ) -> "tuple[Topic, int, _Rights]":
+        context = self._operations.admit(exchange, credential)
         if session:
             # The first look is an operation like any other, and on record like it; what follows belongs to it.
             call(context, "events", {"session": session, "limit": 1})
             found = context.store.session(session, context.reach(None))
-            return Place(session=found.id), given.after or 0, _rights(context)
-        call(context, "tail", {"project": given.project, "limit": 1})
-        after = given.after if given.after is not None else context.store.last_position()
-        return Place(project=given.project), after, _rights(context)
+            return Topic(session=found.id), start.after or 0, _rights(context)
+        call(context, "tail", {"project": start.project, "limit": 1})
+        after = start.after if start.after is not None else context.store.last_position()
+        return Topic(project=start.project), after, _rights(context)
 
-    def _page(self, credential: Credential, place: Place, after: int) -> Page:
-        context = self._operations.enter(credential)
-        if place.session:
-            session = context.store.session(place.session, context.reach(None))
+    def _page(self, credential: Credential, topic: Topic, after: int) -> Page:
+        context = self._operations.authenticate(credential)
+        if topic.session:
+            session = context.store.session(topic.session, context.reach(None))
             permit(context, Right.READ, session)
             events = context.store.read(session, after=after, limit=PAGE)
         else:
-            if place.project:
-                project_key(context, place.project, Right.READ)
+            if topic.project:
+                project_key(context, topic.project, Right.READ)
             # Positions become visible in order, so all up to here is seen with the page.
             upto = context.store.last_position()
-            events = context.store.tail(after=after, project=place.project, limit=PAGE, reach=context.reach(Right.READ))
+            events = context.store.tail(after=after, project=topic.project, limit=PAGE, reach=context.reach(Right.READ))
             if len(events) < PAGE:
                 after = max(after, upto)
-        ids = [event.seq if place.session else event.position for event in events]
+        ids = [event.seq if topic.session else event.position for event in events]
         texts = [_event(context, id, event) for id, event in zip(ids, events, strict=True)]
         return Page(b"".join(texts), len(events), max([after, *ids]), len(events) == PAGE)
 
@@ -199,32 +199,32 @@ class Streams:
 
     # Rights that are taken away ---------------------------------------------------------------------------------------
 
-    def _hold(self, credential: Credential, rights: "_Rights", woken: asyncio.Event) -> "_Holder":
-        holder = self._holders.setdefault(credential, _Holder(rights))
-        holder.listeners.add(woken)
+    def _subscribe(self, credential: Credential, rights: "_Rights", woken: asyncio.Event) -> "_Subscriber":
+        subscriber = self._subscribers.setdefault(credential, _Subscriber(rights))
+        subscriber.listeners.add(woken)
         if self._checking is None:
             self._checking = asyncio.get_running_loop().create_task(self._check())
-        return holder
+        return subscriber
 
-    def _let_go(self, credential: Credential, holder: "_Holder", woken: asyncio.Event) -> None:
-        holder.listeners.discard(woken)
-        if not holder.listeners:
-            self._holders.pop(credential, None)
+    def _unsubscribe(self, credential: Credential, subscriber: "_Subscriber", woken: asyncio.Event) -> None:
+        subscriber.listeners.discard(woken)
+        if not subscriber.listeners:
+            self._subscribers.pop(credential, None)
 
     async def _check(self) -> None:
         """Wake the listeners of whoever has other rights than a moment ago; they then look whether they still may."""
         while True:
             await asyncio.sleep(self._options.recheck_seconds)
-            for credential, holder in list(self._holders.items()):
-                rights = await self._in_thread(self._standing, credential, holder.rights)
-                if rights != holder.rights:
-                    holder.rights = rights
-                    for woken in holder.listeners:
+            for credential, subscriber in list(self._subscribers.items()):
+                rights = await self._in_thread(self._current_rights, credential, subscriber.rights)
+                if rights != subscriber.rights:
+                    subscriber.rights = rights
+                    for woken in subscriber.listeners:
                         woken.set()
 
-    def _standing(self, credential: Credential, before: "_Rights") -> "_Rights":
+    def _current_rights(self, credential: Credential, before: "_Rights") -> "_Rights":
         try:
-            return _rights(self._operations.enter(credential))
+            return _rights(self._operations.authenticate(credential))
         except ClewError as error:
             # A store that cannot be reached says nothing about anybody's rights.
             return () if error.code == "unauthenticated" else before
@@ -240,7 +240,7 @@ def _rights(context: Context) -> _Rights:
     return standing, context.teams, context.scopes, context.bound
 
 
-class _Holder:
+class _Subscriber:
     """Somebody who listens, maybe often."""
 
     __slots__ = ("listeners", "rights")
@@ -250,12 +250,12 @@ class _Holder:
         self.rights = rights
 
 
-class _Given(NamedTuple):
+class _Start(NamedTuple):
     after: int | None
     project: str
 
 
-def _given(exchange: Exchange, *, is_session: bool) -> _Given:
+def _start_of(exchange: Exchange, *, is_session: bool) -> _Start:
     """Where to go on, from the header that a browser sends when it comes back, or else from the query."""
     query = pairs(exchange.scope["query_string"])
     known = {"after"} if is_session else {"after", "project"}
@@ -264,8 +264,8 @@ def _given(exchange: Exchange, *, is_session: bool) -> _Given:
     values = dict(query)
     text = exchange.headers.get(b"last-event-id", b"").decode("latin-1") or values.get("after", "")
     if text and not (text.isascii() and text.isdigit() and len(text) < 20 and int(text) <= FARTHEST):
-        raise InvalidInput(f"{text[:40]!r} is no place to go on from; use the id of the last event that came")
-    return _Given(int(text) if text else None, values.get("project", ""))
+        raise InvalidInput(f"{text[:40]!r} is not a valid id to go on after; use the id of the last event that came")
+    return _Start(int(text) if text else None, values.get("project", ""))
 
 
 def _event(context: Context, id: int, event: Event) -> bytes:

@@ -30,30 +30,30 @@ class Watcher:
         self._thread: threading.Thread | None = None
         self._stopped = threading.Event()
 
-    def listen(self, place: str) -> asyncio.Event:
-        """An event that is set whenever something new may be at the place; call on the loop."""
+    def listen(self, topic: str) -> asyncio.Event:
+        """An event that is set whenever something new may be at the topic; call on the loop."""
         self._loop = asyncio.get_running_loop()
         event = asyncio.Event()
-        self._waiting.setdefault(place, set()).add(event)
+        self._waiting.setdefault(topic, set()).add(event)
         if self._thread is None:
             self._stopped = threading.Event()
             self._thread = threading.Thread(target=self._watch, args=(self._stopped,), name="clew-watch", daemon=True)
             self._thread.start()
         return event
 
-    def leave(self, place: str, event: asyncio.Event) -> None:
-        there = self._waiting.get(place, set())
+    def leave(self, topic: str, event: asyncio.Event) -> None:
+        there = self._waiting.get(topic, set())
         there.discard(event)
         if not there:
-            self._waiting.pop(place, None)
+            self._waiting.pop(topic, None)
         if not self._waiting:
             self._stopped.set()
             self._thread = None
 
-    def wake(self, places: set[str] | None = None) -> None:
-        """Wake who waits at these places, or everybody."""
-        for place in self._waiting.keys() if places is None else places & self._waiting.keys():
-            for event in self._waiting[place]:
+    def wake(self, topics: set[str] | None = None) -> None:
+        """Wake who waits at these topics, or everybody."""
+        for topic in self._waiting.keys() if topics is None else topics & self._waiting.keys():
+            for event in self._waiting[topic]:
                 event.set()
 
     async def stop(self) -> None:
@@ -88,7 +88,7 @@ class Watcher:
             rows = tx.run("heads_between", after=after, upto=upto)
         return {EVERYWHERE, *(f"session {row[0]}" for row in rows), *(f"project {row[1]}" for row in rows)}
 
-    def _tell(self, places: set[str] | None) -> None:
+    def _tell(self, topics: set[str] | None) -> None:
         loop = self._loop
         if loop is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(self.wake, places)
+            loop.call_soon_threadsafe(self.wake, topics)

@@ -17,7 +17,7 @@ LIST = 50
 EVENTS = 300
 
 
-class Asked(NamedTuple):
+class PageRequest(NamedTuple):
     """What a page is asked for, and the operations that answer it."""
 
     call: Callable[..., Any]
@@ -29,20 +29,20 @@ class Asked(NamedTuple):
 # Sessions -------------------------------------------------------------------------------------------------------------
 
 
-def sessions(asked: Asked) -> str:
+def sessions(request: PageRequest) -> str:
     """The list, or what was found."""
-    words = asked.query.get("q", "").strip()
+    words = request.query.get("q", "").strip()
     box = (
         '<form class="search" action="/" role="search"><input name="q" type="search" aria-label="Search all sessions" '
         f'placeholder="Search all sessions" value="{_text(words)}"><button>Search</button></form>'
     )
-    main = _found(asked, words) if words else _listed(asked)
-    return _page("Sessions", f"{box}{main}", has_login=asked.has_login)
+    main = _found(request, words) if words else _listed(request)
+    return _page("Sessions", f"{box}{main}", has_login=request.has_login)
 
 
-def _listed(asked: Asked) -> str:
-    wanted = {name: asked.query[name] for name in ("project", "before") if asked.query.get(name)}
-    lines = asked.call("sessions", limit=LIST, **wanted)
+def _listed(request: PageRequest) -> str:
+    wanted = {name: request.query[name] for name in ("project", "before") if request.query.get(name)}
+    lines = request.call("sessions", limit=LIST, **wanted)
     if not lines:
         return (
             '<p class="empty">No sessions yet. <code>clew capture</code> takes in what agent programs left on this '
@@ -71,8 +71,8 @@ def _line(line: dict[str, Any]) -> str:
     )
 
 
-def _found(asked: Asked, words: str) -> str:
-    found = asked.call("search", query=words, limit=20, after=asked.query.get("after", ""))
+def _found(request: PageRequest, words: str) -> str:
+    found = request.call("search", query=words, limit=20, after=request.query.get("after", ""))
     if not found["sessions"]:
         return f'<p class="empty">Nothing has “{_text(words)}”.</p>'
     groups = "".join(
@@ -94,14 +94,14 @@ def _hit(hit: dict[str, Any]) -> str:
 # One session ----------------------------------------------------------------------------------------------------------
 
 
-def transcript(asked: Asked) -> str:
+def transcript(request: PageRequest) -> str:
     """A session, a page of events at a time."""
-    id = asked.path["session"]
-    about = asked.call("show", session=id)
+    id = request.path["session"]
+    about = request.call("show", session=id)
     session = about["session"]
-    after = asked.query.get("after", "0")
+    after = request.query.get("after", "0")
     start = int(after) if after.isascii() and after.isdigit() and len(after) < 19 else 0
-    events = asked.call("events", session=session["id"], after=start, limit=EVENTS)
+    events = request.call("events", session=session["id"], after=start, limit=EVENTS)
     returned = {one["call"]: one for one in events if one["kind"] == "call_returned" and "call" in one}
     made = {one["call"] for one in events if one["kind"] == "call_made" and "call" in one}
     body = "".join(
@@ -128,7 +128,7 @@ def transcript(asked: Asked) -> str:
     title = _short(session["title"]) or "Untitled"
     steps = f"<nav>{earlier} {later}</nav>"
     main = f'<h1 dir="auto">{title}</h1><dl>{told}</dl>{knows}{steps}{body}{steps}{live}'
-    return _page(session["title"] or "Untitled", main, has_login=asked.has_login, script="clew.js")
+    return _page(session["title"] or "Untitled", main, has_login=request.has_login, script="clew.js")
 
 
 def _event(event: dict[str, Any], returned: dict[str, Any]) -> str:

@@ -85,7 +85,7 @@ class Web:
     async def _transcript(self, request: Request) -> Response:
         return await self._page(request, pages.transcript)
 
-    async def _page(self, request: Request, render: Callable[[pages.Asked], str]) -> Response:
+    async def _page(self, request: Request, render: Callable[[pages.PageRequest], str]) -> Response:
         """A page for whoever may see it; others are shown the way in."""
         exchange = _exchange(request)
         try:
@@ -96,10 +96,10 @@ class Web:
         return _html(request, text, status)
 
     def _rendered(
-        self, exchange: Exchange, credential: Any, request: Request, render: Callable[[pages.Asked], str]
+        self, exchange: Exchange, credential: Any, request: Request, render: Callable[[pages.PageRequest], str]
     ) -> tuple[str, int]:
-        context = self._operations.let_in(exchange, credential)
-        asked = pages.Asked(
+        context = self._operations.admit(exchange, credential)
+        asked = pages.PageRequest(
             call=lambda name, **arguments: _safe(context, name, arguments), path=dict(request.path_params),
             query=dict(request.query_params), has_login=credential.how == "cookie",
         )  # fmt: skip
@@ -136,7 +136,7 @@ class Web:
 
     def _browser_key(self, token: str) -> str:
         try:
-            self._identity.authenticator.enter(token)
+            self._identity.authenticator.authenticate(token)
             return token
         except Unauthenticated:
             return self._identity.authenticator.redeem(token)
@@ -183,7 +183,7 @@ class Web:
         exchange = _exchange(request)
         if not _is_from_here(request, exchange):
             credential = self._operations.credential(exchange)
-            context = await self._operations.in_thread(self._operations.let_in, exchange, credential)
+            context = await self._operations.in_thread(self._operations.admit, exchange, credential)
             ruling = context.caller.rule(Right.AUDIT, Target())
             if not ruling.allowed:
                 raise Denied(f"metrics were refused: {ruling.because}", right=str(Right.AUDIT))

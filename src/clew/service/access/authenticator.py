@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from clew.views.upkeep import Views
 
 FRESH_SECONDS = 0.5
-MOST_REMEMBERED = 10_000
+MOST_CONTEXTS = 10_000
 # How exactly it is known when a key was last used.
-USED_US = 60_000_000
+USE_PRECISION_US = 60_000_000
 LINK_DAYS = 1
 BROWSER_DAYS = 14
 # The scope of a key that is good for one login and nothing else.
@@ -61,13 +61,13 @@ class Authenticator:
         self._machine = machine
         self._views: list[Views] = []
         self._lock = threading.Lock()
-        self._remembered: dict[tuple[str, ...], tuple[float, Context]] = {}
+        self._contexts: dict[tuple[str, ...], tuple[float, Context]] = {}
 
-    def enter(self, secret: str) -> Context:
+    def authenticate(self, secret: str) -> Context:
         """The context of whoever holds an API key."""
         # Before anything else: what is no key is no name of anything that is remembered either.
         token = parse_token(secret)
-        known = self._recall(("key", secret))
+        known = self._cached(("key", secret))
         if known is not None:
             return known
         key = find_api_key(self.store, token.id)
@@ -78,29 +78,31 @@ class Authenticator:
         if key.scopes == LOGIN:
             raise Unauthenticated("this is a link for one login, not an API key; open it in a browser")
         self._note_use(key)
-        return self._remember(("key", secret), self._context(key.principal, scopes=scopes_of(key), bound=key.project))
+        return self._cache_for_a_moment(
+            ("key", secret), self._context(key.principal, scopes=scopes_of(key), bound=key.project)
+        )
 
-    def acting(self, principal: str, scopes: frozenset[Right] | None = None) -> Context:
+    def principal_context(self, principal: str, scopes: frozenset[Right] | None = None) -> Context:
         """The context of somebody who proved otherwise who they are."""
         place = ("acting", principal, *(("*",) if scopes is None else sorted(map(str, scopes))))
-        known = self._recall(place)
+        known = self._cached(place)
         if known is not None:
             return known
         there = find_principal(self.store, principal)
         if there is None or there.disabled:
             raise Unauthenticated("nobody of that name may come in here; ask an owner to add you")
-        return self._remember(place, self._context(principal, scopes=scopes))
+        return self._cache_for_a_moment(place, self._context(principal, scopes=scopes))
 
-    def owner(self) -> Context:
+    def owner_context(self) -> Context:
         """The context of the person whose embedded store this is."""
-        known = self._recall(("owner",))
+        known = self._cached(("owner",))
         if known is not None:
             return known
-        return self._remember(
+        return self._cache_for_a_moment(
             ("owner",), self._context(self._principal, grants=(owner_of_everything(self._principal),))
         )
 
-    def itself(self) -> Context:
+    def server_context(self) -> Context:
         """The context of the server itself, for what it does unasked."""
         return self._context(CLEW, grants=(owner_of_everything(CLEW),))
 
@@ -110,14 +112,14 @@ class Authenticator:
             return None
         set_principal(self.store, Principal(name=OWNER, title="Owner"))
         add_grant(self.store, owner_of_everything(OWNER), given_by="clew")
-        return f"{base_url.rstrip('/')}/login#{self.new_login(OWNER, given_by='clew')}"
+        return f"{base_url.rstrip('/')}/login#{self.new_login_secret(OWNER, given_by='clew')}"
 
     def _is_unclaimed(self) -> bool:
         """Whether nobody has ever come in as the owner."""
         found = list_api_keys(self.store, OWNER)
         return all(key.scopes == LOGIN and not key.used_at for key in found)
 
-    def new_login(self, principal: str, *, given_by: str) -> str:
+    def new_login_secret(self, principal: str, *, given_by: str) -> str:
         """The text of a key that is good for one login within a day."""
         return self._new_key(principal, "link", scopes=LOGIN, label="login", days=LINK_DAYS, given_by=given_by)
 
@@ -128,9 +130,9 @@ class Authenticator:
         fits = token.fits(key.hash if key is not None else bytes(32))
         if key is None or not fits or self._has_ended(key) or not redeem_login_key(self.store, key.id):
             raise Unauthenticated("this link is not good any more: it was used, or its day is over; ask for a new one")
-        return self.browser_key(key.principal)
+        return self.new_browser_key(key.principal)
 
-    def browser_key(self, principal: str) -> str:
+    def new_browser_key(self, principal: str) -> str:
         """The text of a new key for the browser of somebody who just proved who they are."""
         return self._new_key(
             principal, "person", scopes="", label="browser", days=BROWSER_DAYS, given_by=principal
@@ -160,7 +162,7 @@ class Authenticator:
 
     def _note_use(self, key: ApiKey) -> None:
         now = self.store.database.now()
-        if key.used_at < now - USED_US:
+        if key.used_at < now - USE_PRECISION_US:
             record_key_use(self.store, key.id, now)
 
     def _context(
@@ -195,13 +197,13 @@ class Authenticator:
                 self._views.append(Views(self.store))
         return self._views
 
-    def _recall(self, place: tuple[str, ...]) -> Context | None:
-        known = self._remembered.get(place)
+    def _cached(self, place: tuple[str, ...]) -> Context | None:
+        known = self._contexts.get(place)
         return known[1] if known is not None and known[0] > time.monotonic() else None
 
-    def _remember(self, place: tuple[str, ...], context: Context) -> Context:
+    def _cache_for_a_moment(self, place: tuple[str, ...], context: Context) -> Context:
         with self._lock:
-            if len(self._remembered) >= MOST_REMEMBERED:
-                self._remembered.clear()
-            self._remembered[place] = (time.monotonic() + self._fresh_seconds, context)
+            if len(self._contexts) >= MOST_CONTEXTS:
+                self._contexts.clear()
+            self._contexts[place] = (time.monotonic() + self._fresh_seconds, context)
         return context
