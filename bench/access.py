@@ -21,7 +21,7 @@ from clew.model.ids import new_id  # noqa: E402
 from clew.model.session import Session  # noqa: E402
 from clew.service import Context, call  # noqa: E402
 from clew.store import Store, open_store  # noqa: E402
-from clew.store.log.append import write  # noqa: E402
+from clew.store.log.writing import write  # noqa: E402
 
 ME = "person:ann"
 OWNER = "person:owner"

@@ -21,7 +21,7 @@ from clew.model.session import Session  # noqa: E402
 from clew.service.audit.audit import examine  # noqa: E402
 from clew.service.audit.signing import new_key  # noqa: E402
 from clew.store import Store, audit_tree, open_store  # noqa: E402
-from clew.store.log.append import write  # noqa: E402
+from clew.store.log.writing import write  # noqa: E402
 
 KEY = new_key("bench")
 

@@ -61,8 +61,10 @@ def connect(
     from clew.service import Context
     from clew.store import open_store
 
+    opened = open_store(chosen.store)
     context = Context(
-        store=open_store(chosen.store),
+        store=opened,
+        unrestricted=opened,
         principal=chosen.principal,
         grants=(owner_of_everything(chosen.principal),),
         machine=chosen.machine,

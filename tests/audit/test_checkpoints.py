@@ -34,7 +34,9 @@ embedded = pytest.mark.parametrize("database", ["sqlite"])
 @pytest.fixture
 def context(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Context:
     monkeypatch.delenv("CLEW_AUDIT_KEY", raising=False)
-    return Context(store=store, principal=ADA, grants=(owner_of_everything(ADA),), home=str(tmp_path / "home"))
+    return Context(
+        store=store, unrestricted=store, principal=ADA, grants=(owner_of_everything(ADA),), home=str(tmp_path / "home")
+    )
 
 
 def bundled(store: Store, *, content: bool = False) -> list[bytes]:
@@ -292,7 +294,13 @@ def test_the_first_checkpoint_makes_the_key_and_others_need_it(context: Context,
     again: CheckpointInfo = call(context, "audit_checkpoint", {})
     assert (again.note, again.made) == (made.note, False)
     assert call(context, "audit_key", {}).key == made.signer
-    elsewhere = Context(store=context.store, principal=ADA, grants=context.grants, home=str(tmp_path / "elsewhere"))
+    elsewhere = Context(
+        store=context.store,
+        unrestricted=context.store,
+        principal=ADA,
+        grants=context.grants,
+        home=str(tmp_path / "elsewhere"),
+    )
     call(context, "append", {"session": session, "drafts": [{"kind": "message_added", "role": "user"}]})
     with pytest.raises(Conflict, match="is not there"):
         call(elsewhere, "audit_checkpoint", {})
@@ -343,7 +351,9 @@ def test_checkpoints_are_listed_newest_first_in_pages(context: Context) -> None:
 def test_content_needs_the_right_to_read_everything(context: Context) -> None:
     call(context, "open", {})
     auditor = Grant(principal="person:eve", rights=frozenset({Right.AUDIT}))
-    eve = Context(store=context.store, principal="person:eve", grants=(auditor,), home=context.home)
+    eve = Context(
+        store=context.store, unrestricted=context.store, principal="person:eve", grants=(auditor,), home=context.home
+    )
     assert call(eve, "audit_export", {}).text.startswith('{"bundle"')
     with pytest.raises(Denied):
         call(eve, "audit_export", {"with_content": True})
@@ -351,7 +361,9 @@ def test_content_needs_the_right_to_read_everything(context: Context) -> None:
     with pytest.raises(InvalidInput, match="takes no filters"):
         call(eve, "audit_export", ours)
     local = Grant(principal="person:eve", rights=frozenset({Right.AUDIT}), project="default")
-    eve = Context(store=context.store, principal="person:eve", grants=(local,), home=context.home)
+    eve = Context(
+        store=context.store, unrestricted=context.store, principal="person:eve", grants=(local,), home=context.home
+    )
     for name in ("audit_export", "audit_checkpoint", "audit_verify", "audit_log"):
         with pytest.raises(Denied):
             call(eve, name, {})

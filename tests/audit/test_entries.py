@@ -25,9 +25,14 @@ embedded = pytest.mark.parametrize("database", ["sqlite"])
 @pytest.fixture
 def context(store: Store, tmp_path: Path) -> Context:
     """On a store where Ada did five things, and Bob was refused two."""
-    ada = Context(store=store, principal=ADA, grants=(owner_of_everything(ADA),), home=str(tmp_path))
+    ada = Context(
+        store=store, unrestricted=store, principal=ADA, grants=(owner_of_everything(ADA),), home=str(tmp_path)
+    )
     bob = Context(
-        store=store, principal=BOB, grants=(Grant(principal=BOB, rights=frozenset({Right.SEE}), project="shop"),)
+        store=store,
+        unrestricted=store,
+        principal=BOB,
+        grants=(Grant(principal=BOB, rights=frozenset({Right.SEE}), project="shop"),),
     )
     call(ada, "open", {"project": "shop"})
     for days in (1, 2):

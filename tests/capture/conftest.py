@@ -14,7 +14,9 @@ ME = "person:ada"
 
 @pytest.fixture
 def plane(store: Store) -> Plane:
-    return Plane(Local(Context(store=store, principal=ME, grants=(owner_of_everything(ME),), machine="here")))
+    return Plane(
+        Local(Context(store=store, unrestricted=store, principal=ME, grants=(owner_of_everything(ME),), machine="here"))
+    )
 
 
 @pytest.fixture

@@ -69,5 +69,5 @@ def test_who_may_see_only_one_of_them_is_not_told_of_the_other(
     plane.client.context.views.catch_up()
     for mine, told in ((parent, ("", [])), (child, (claude.SESSION, []))):
         right = Grant(principal="person:guest", rights=frozenset({Right.SEE, Right.READ}), session=mine)
-        guest = Plane(Local(Context(store=store, principal="person:guest", grants=(right,))))
+        guest = Plane(Local(Context(store=store, unrestricted=store, principal="person:guest", grants=(right,))))
         assert shown(guest, mine) == told

@@ -211,7 +211,7 @@ def test_nothing_is_lost_or_doubled_while_servers_die(chance: random.Random, tmp
 
 
 def prepared(store: Store) -> tuple[str, list[str]]:
-    owner = Context(store=store, principal=OWNER, grants=(owner_of_everything(OWNER),))
+    owner = Context(store=store, unrestricted=store, principal=OWNER, grants=(owner_of_everything(OWNER),))
     call(owner, "principal_add", {"principal": "bot"})
     call(owner, "access_grant", {"who": "bot", "role": "writer", "project": "p"})
     sessions = [call(owner, "open", {"project": "p", "title": f"s{n}"}).id for n in range(WRITERS)]

@@ -88,7 +88,7 @@ def kill_again_and_again(url: str, rounds: int, chance: random.Random) -> None:
 
 def asked_of(store: Store) -> list[Any]:
     """What the operations that read the views say."""
-    context = Context(store=store, principal=ADA, grants=(owner_of_everything(ADA),))
+    context = Context(store=store, unrestricted=store, principal=ADA, grants=(owner_of_everything(ADA),))
     try:
         return asked(context)
     finally:
@@ -183,7 +183,7 @@ def opened_copy(intact: Intact, folder: Path, change: Callable[[Path], object]) 
     shutil.copytree(intact.folder, copy)
     change(copy / "clew-views.db")
     store = open_store(f"sqlite:///{copy}/clew.db", synchronous="OFF")
-    context = Context(store=store, principal=ADA, grants=(owner_of_everything(ADA),))
+    context = Context(store=store, unrestricted=store, principal=ADA, grants=(owner_of_everything(ADA),))
     try:
         yield context
     finally:
@@ -287,7 +287,8 @@ def test_what_happens_to_a_file_in_use_does_no_harm(intact: Intact, scratch: Pat
         assert asked(context) == intact.answers
         WHOLE[name](scratch / "copy" / "clew-views.db")
         assert asked(context) == intact.answers
-        second = Context(store=open_store(f"sqlite:///{scratch}/copy/clew.db"), principal=ADA, grants=context.grants)
+        copied = open_store(f"sqlite:///{scratch}/copy/clew.db")
+        second = Context(store=copied, unrestricted=copied, principal=ADA, grants=context.grants)
         assert asked(second) == intact.answers
         assert asked(context) == intact.answers
         second.close()

@@ -76,7 +76,7 @@ class Question(NamedTuple):
 def tenant(store: Store, canary: str) -> Tenant:
     """Make a tenant: a project with sessions, an administrator with a key, an agent, settings, policies."""
     hidden = f"{canary[::-1]}0hidden"
-    root = Context(store=store, principal=ROOT, grants=(owner_of_everything(ROOT),))
+    root = Context(store=store, unrestricted=store, principal=ROOT, grants=(owner_of_everything(ROOT),))
     project, person, agent = f"{canary}-project", f"person:{canary}", f"{canary}-agent"
     call(root, "principal_add", {"principal": person, "title": hidden})
     grant = call(root, "access_grant", {"who": person, "role": "admin", "project": project})
@@ -85,7 +85,7 @@ def tenant(store: Store, canary: str) -> Tenant:
     call(root, "agent_register", {"name": agent, "project": project, "instructions": hidden})
     call(root, "retention_set", {"project": project, "keep_days": 30, "agent": agent})
     call(root, "setting_set", {"project": project, "name": "audit_reads", "value": "on"})
-    me = Context(store=store, principal=person, grants=(owner_of_everything(person),))
+    me = Context(store=store, unrestricted=store, principal=person, grants=(owner_of_everything(person),))
     ids = [
         call(me, "open", {"project": project, "agent": agent, "title": f"{canary} {hidden} {n}", "private": n == 1}).id
         for n in range(2)

@@ -67,7 +67,7 @@ class Agent:
 
 @pytest.fixture
 def context(store: Store) -> Iterator[Context]:
-    found = Context(store=store, principal=ME, grants=(owner_of_everything(ME),), machine="here")
+    found = Context(store=store, unrestricted=store, principal=ME, grants=(owner_of_everything(ME),), machine="here")
     yield found
     found.views.close()
 

@@ -42,7 +42,9 @@ on_one_database = pytest.mark.parametrize("database", ["sqlite"], indirect=True)
 
 @pytest.fixture
 def context(store: Store, tmp_path: Path) -> Iterator[Context]:
-    yield Context(store=store, principal=ME, grants=(owner_of_everything(ME),), home=str(tmp_path / "mine"))
+    yield Context(
+        store=store, unrestricted=store, principal=ME, grants=(owner_of_everything(ME),), home=str(tmp_path / "mine")
+    )
     masking._masker.cache_clear()
 
 
@@ -99,7 +101,9 @@ def test_no_secret_is_in_any_form_of_an_export(context: Context, session: str, f
 
 def test_exact_bytes_need_the_right_to_export(context: Context, session: str) -> None:
     reader = Grant(principal="person:bob", rights=frozenset({Right.READ, Right.SEE}), project="shop")
-    bob = Context(store=context.store, principal="person:bob", grants=(reader,), home=context.home)
+    bob = Context(
+        store=context.store, unrestricted=context.store, principal="person:bob", grants=(reader,), home=context.home
+    )
     assert call(bob, "export", {"session": session})
     with pytest.raises(Denied):
         call(bob, "export", {"session": session, "secrets": True})
@@ -150,7 +154,9 @@ def test_a_scan_looks_only_into_what_the_caller_may_read(context: Context, sessi
     assert everything == {session, other.id}
     assert {one.session for portion in scanned(context, project="bank") for one in portion.found} == {other.id}
     reader = Grant(principal="person:bob", rights=frozenset({Right.READ, Right.SEE}), project="bank")
-    bob = Context(store=context.store, principal="person:bob", grants=(reader,), home=context.home)
+    bob = Context(
+        store=context.store, unrestricted=context.store, principal="person:bob", grants=(reader,), home=context.home
+    )
     assert {one.session for portion in scanned(bob) for one in portion.found} == {other.id}
     with pytest.raises(NotFound):
         call(bob, "scan", {"project": "shop"})

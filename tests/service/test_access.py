@@ -21,11 +21,13 @@ AGENTS = ("", "fred")
 
 @pytest.fixture
 def owner(store: Store) -> Context:
-    return Context(store=store, principal=OWNER, grants=(owner_of_everything(OWNER),))
+    return Context(store=store, unrestricted=store, principal=OWNER, grants=(owner_of_everything(OWNER),))
 
 
 def acting(owner: Context, principal: str, *grants: Grant, **more: Any) -> Context:
-    return Context(store=owner.store, principal=principal, grants=grants, _views=[owner.views], **more)
+    return Context(
+        store=owner.store, unrestricted=owner.store, principal=principal, grants=grants, _views=[owner.views], **more
+    )
 
 
 def give(who: str, *rights: Right, **where: Any) -> Grant:

@@ -19,7 +19,12 @@ OWNER = "person:owner"
 @pytest.fixture
 def owner(store: Store, tmp_path: Path) -> Context:
     return Context(
-        store=store, principal=OWNER, grants=(owner_of_everything(OWNER),), machine="here", home=str(tmp_path / "home")
+        store=store,
+        unrestricted=store,
+        principal=OWNER,
+        grants=(owner_of_everything(OWNER),),
+        machine="here",
+        home=str(tmp_path / "home"),
     )
 
 
@@ -54,7 +59,7 @@ def test_an_agent_is_registered_changed_and_removed(owner: Context) -> None:
     assert (first.owner, first.rules) == (OWNER, (AgentRule(path="/work/shop"),))
     assert call(owner, "agent_register", {"name": "rev", "project": "shop", "model": "m"}).model == "m"
     lead = Context(
-        store=owner.store, principal="person:lea",
+        store=owner.store, unrestricted=owner.store, principal="person:lea",
         grants=(Grant(principal="person:lea", rights=frozenset(Right), project="bank"),),
     )  # fmt: skip
     assert call(lead, "agents", {}) == []
@@ -90,7 +95,7 @@ def test_a_session_that_says_its_program_finds_its_agent(owner: Context) -> None
 def test_what_a_project_masks_is_not_in_the_log(owner: Context) -> None:
     secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
     call(owner, "setting_set", {"name": "secrets", "value": "mask", "project": "bank"})
-    fresh = Context(store=owner.store, principal=OWNER, grants=owner.grants, home=owner.home)
+    fresh = Context(store=owner.store, unrestricted=owner.store, principal=OWNER, grants=owner.grants, home=owner.home)
 
     def told(project: str) -> str:
         id = call(fresh, "open", {"project": project}).id

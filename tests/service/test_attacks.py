@@ -19,7 +19,7 @@ ADA, BOB = "person:ada", "person:bob"
 
 @pytest.fixture
 def owner(store: Store) -> Context:
-    return Context(store=store, principal=OWNER, grants=(owner_of_everything(OWNER),))
+    return Context(store=store, unrestricted=store, principal=OWNER, grants=(owner_of_everything(OWNER),))
 
 
 @pytest.fixture
@@ -27,7 +27,13 @@ def acting(owner: Context) -> Callable[..., Context]:
     def made(principal: str, *rights: Right, scopes: frozenset[Right] | None = None, **where: Any) -> Context:
         grants = (Grant(principal=principal, rights=frozenset(rights), **where),) if rights else ()
         return Context(
-            store=owner.store, principal=principal, grants=grants, scopes=scopes, outward=True, _views=[owner.views]
+            store=owner.store,
+            unrestricted=owner.store,
+            principal=principal,
+            grants=grants,
+            scopes=scopes,
+            outward=True,
+            _views=[owner.views],
         )
 
     return made
@@ -165,7 +171,7 @@ def test_somebody_with_one_session_sees_nothing_of_its_projects_keeping(
 def test_a_project_that_masks_masks_every_word_that_comes_in(owner: Context, tmp_path: Any) -> None:
     secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
     call(owner, "setting_set", {"name": "secrets", "value": "mask", "project": "bank"})
-    me = Context(store=owner.store, principal=OWNER, grants=owner.grants, home=str(tmp_path))
+    me = Context(store=owner.store, unrestricted=owner.store, principal=OWNER, grants=owner.grants, home=str(tmp_path))
     id = call(me, "open", {"project": "bank", "title": f"use {secret}", "metadata": {"token": secret}}).id
     call(me, "remember", {"session": id, "text": f"the key is {secret}"})
     call(me, "decide", {"session": id, "choice": f"use {secret}"})

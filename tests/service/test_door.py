@@ -16,11 +16,11 @@ OWNER = "person:owner"
 
 @pytest.fixture
 def context(store: Store) -> Context:
-    return Context(store=store, principal=OWNER, grants=(owner_of_everything(OWNER),))
+    return Context(store=store, unrestricted=store, principal=OWNER, grants=(owner_of_everything(OWNER),))
 
 
 def acting(context: Context, principal: str, *grants: Grant) -> Context:
-    return Context(store=context.store, principal=principal, grants=grants)
+    return Context(store=context.store, unrestricted=context.store, principal=principal, grants=grants)
 
 
 def grant(principal: str, *rights: Right, project: str = "", agent: str = "", session: str = "") -> Grant:

@@ -22,7 +22,7 @@ OWNER = "person:owner"
 
 @pytest.fixture
 def owner(store: Store) -> Context:
-    return Context(store=store, principal=OWNER, grants=(owner_of_everything(OWNER),))
+    return Context(store=store, unrestricted=store, principal=OWNER, grants=(owner_of_everything(OWNER),))
 
 
 @pytest.fixture
@@ -213,7 +213,7 @@ def walled(postgres: Server) -> Iterator[tuple[Store, str]]:
 
 def test_a_connection_that_says_nothing_sees_nothing(walled: tuple[Store, str]) -> None:
     store, url = walled
-    owner = Context(store=store, principal=OWNER, grants=(owner_of_everything(OWNER),))
+    owner = Context(store=store, unrestricted=store, principal=OWNER, grants=(owner_of_everything(OWNER),))
     call(owner, "open", {"project": "shop"})
     with psycopg.connect(url) as connection:
         for table in ("session", "head", "event", "original"):
@@ -224,7 +224,7 @@ def test_a_connection_that_says_nothing_sees_nothing(walled: tuple[Store, str]) 
 def test_behind_the_wall_a_forgotten_predicate_shows_nothing(walled: tuple[Store, str]) -> None:
     """Each statement is run without any narrowing: what is left is the wall."""
     store, _ = walled
-    owner = Context(store=store, principal=OWNER, grants=(owner_of_everything(OWNER),))
+    owner = Context(store=store, unrestricted=store, principal=OWNER, grants=(owner_of_everything(OWNER),))
     shop, bank = (call(owner, "open", {"project": name, "title": name}).id for name in ("shop", "bank"))
     call(owner, "access_grant", {"who": "ann", "role": "viewer", "project": "shop"})
     call(owner, "principal_add", {"principal": "ann"})
@@ -242,7 +242,7 @@ def test_behind_the_wall_a_forgotten_predicate_shows_nothing(walled: tuple[Store
 
 def test_whoever_is_given_a_project_can_open_its_first_session(walled: tuple[Store, str]) -> None:
     store, _ = walled
-    owner = Context(store=store, principal=OWNER, grants=(owner_of_everything(OWNER),))
+    owner = Context(store=store, unrestricted=store, principal=OWNER, grants=(owner_of_everything(OWNER),))
     call(owner, "principal_add", {"principal": "ann"})
     call(owner, "access_grant", {"who": "ann", "role": "writer", "project": "new"})
     ann = Authenticator(store).principal_context("person:ann")

@@ -19,7 +19,7 @@ ME = "person:ada"
 
 @pytest.fixture
 def context(store: Store) -> Iterator[Context]:
-    found = Context(store=store, principal=ME, grants=(owner_of_everything(ME),))
+    found = Context(store=store, unrestricted=store, principal=ME, grants=(owner_of_everything(ME),))
     yield found
     found.views.close()
 
@@ -192,7 +192,7 @@ def test_a_session_and_the_index_of_all_answer_a_query_alike(
     tmp_path_factory: pytest.TempPathFactory, texts: list[str], query: str
 ) -> None:
     with open_store(f"sqlite:///{tmp_path_factory.mktemp('known') / 'clew.db'}") as store:
-        context = Context(store=store, principal=ME, grants=(owner_of_everything(ME),))
+        context = Context(store=store, unrestricted=store, principal=ME, grants=(owner_of_everything(ME),))
         id = opened(context)
         for text in texts:
             remembered(context, id, text)

@@ -17,12 +17,13 @@ ME = "person:ada"
 
 @pytest.fixture
 def plane(store: Store) -> Plane:
-    return Plane(Local(Context(store=store, principal=ME, grants=(owner_of_everything(ME),))))
+    return Plane(Local(Context(store=store, unrestricted=store, principal=ME, grants=(owner_of_everything(ME),))))
 
 
 def again(url: str) -> Plane:
     """The same log as another process would open it."""
-    return Plane(Local(Context(store=open_store(url), principal=ME, grants=(owner_of_everything(ME),))))
+    store = open_store(url)
+    return Plane(Local(Context(store=store, unrestricted=store, principal=ME, grants=(owner_of_everything(ME),))))
 
 
 def kinds(session: OpenSession) -> list[str]:

@@ -26,10 +26,10 @@ def in_one_commit(store: Store, calls: Sequence[Call]) -> list[Any]:
     with store.database.write():
         # The first caller leads a commit of its own and waits for the lock held here; the rest queue up behind it.
         first = Crowd([lambda: store.append(elsewhere, [say()])])
-        await_(lambda: store._group._led)
+        await_(lambda: store._appender._group._led)
         rest = Crowd(calls)
         # A call that is refused before it gets to the queue is finished already.
-        await_(lambda: len(store._group._waiting) + rest.finished() == len(calls))
+        await_(lambda: len(store._appender._group._waiting) + rest.finished() == len(calls))
     first.outcomes()
     return rest.outcomes()
 

@@ -9,4 +9,6 @@ ME = "person:ada"
 
 
 def plane_on(url: str) -> Plane:
-    return Plane(Local(Context(store=open_store(url), principal=ME, grants=(owner_of_everything(ME),), machine="here")))
+    store = open_store(url)
+    grants = (owner_of_everything(ME),)
+    return Plane(Local(Context(store=store, unrestricted=store, principal=ME, grants=grants, machine="here")))

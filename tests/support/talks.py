@@ -41,7 +41,7 @@ PATHS = ("src/app/billing.py", "/home/ada/shop/src/app/billing.py", "README.md",
 
 
 def on(store: Store, home: str = "") -> Context:
-    return Context(store=store, principal=ME, grants=(owner_of_everything(ME),), home=home)
+    return Context(store=store, unrestricted=store, principal=ME, grants=(owner_of_everything(ME),), home=home)
 
 
 def opened(context: Context, *drafts: Body | Opaque | Draft, actor: str = ME, **about: Any) -> Session:

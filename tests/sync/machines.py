@@ -12,7 +12,7 @@ from clew.model.events import Event, Removed
 from clew.remote import Remote
 from clew.service import Context
 from clew.store import Store
-from clew.store.log.receive import source_of, store_id
+from clew.store.log.receiving import source_of, store_id
 from clew.store.log.verify import verify_all
 from clew.sync import remotes
 from clew.sync.pull import Pulled, pull

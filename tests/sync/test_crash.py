@@ -26,7 +26,9 @@ KILLS = int(os.environ.get("CLEW_PUSH_KILLS", len(WHOM)))
 def key(store_url: str) -> str:
     """The key of somebody who may do everything."""
     with open_store(store_url) as store:
-        root = Context(store=store, principal="person:root", grants=(owner_of_everything("person:root"),))
+        root = Context(
+            store=store, unrestricted=store, principal="person:root", grants=(owner_of_everything("person:root"),)
+        )
         call(root, "principal_add", {"principal": "person:ada"})
         call(root, "access_grant", {"who": "person:ada", "role": "admin"})
         return str(call(root, "key_create", {"principal": "person:ada"}).key)

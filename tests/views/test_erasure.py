@@ -138,7 +138,8 @@ def canary() -> Canary:
 
 @contextmanager
 def context_on(url: str) -> Iterator[Context]:
-    context = Context(store=open_store(url), principal=ADA, grants=(owner_of_everything(ADA),))
+    store = open_store(url)
+    context = Context(store=store, unrestricted=store, principal=ADA, grants=(owner_of_everything(ADA),))
     try:
         yield context
     finally:

@@ -5,7 +5,7 @@ from typing import Any
 
 from clew.model.errors import InvalidInput
 from clew.store.database.contract import Blobs, Database
-from clew.store.log.log import Store
+from clew.store.store import Store
 
 __all__ = ["Store", "open_database", "open_store"]
 

@@ -13,7 +13,8 @@ from clew.model import merkle
 from clew.model.checkpoint import Checkpoint, CheckpointLeaf, HeadLeaf, leaf_from, statement
 from clew.model.errors import Conflict, Damaged, InvalidInput, NotFound
 from clew.store.database.contract import Row, Transaction
-from clew.store.log.log import EVERYTHING, PAGE, Store
+from clew.store.log.rows import EVERYTHING, PAGE
+from clew.store.store import Store
 
 
 class Signed(msgspec.Struct, frozen=True):

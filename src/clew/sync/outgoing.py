@@ -24,7 +24,7 @@ from clew.runtimes import runtime
 from clew.service.kernel.context import Context
 from clew.service.privacy.masking import mask_events, masker_of
 from clew.service.replication.exchange import Parcel, Sent, parcel, sent
-from clew.store.log import receive
+from clew.store.log import receiving
 from clew.store.native_files import native_files
 from clew.store.native_files.native_files import Original
 from clew.store.native_files.remote_copies import Copy, Standing, Stretch
@@ -41,7 +41,7 @@ class Outgoing:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._masker = masker_of(context)
-        self._own = receive.store_id(context.store)
+        self._own = receiving.store_id(context.unrestricted)
         self.masked = Counter[str]()
 
     def about(self, session: Session) -> Parcel:

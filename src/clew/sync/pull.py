@@ -17,8 +17,9 @@ from clew.model.session import Session, State
 from clew.remote import Remote
 from clew.service.kernel.context import Context
 from clew.service.replication.exchange import PAGE_BYTES, NativeFile, Parcel, Piece, Sent, received
-from clew.store.log import receive
-from clew.store.log.receive import Arrival
+from clew.store.log import receiving
+from clew.store.log.opening import Forking, Opening
+from clew.store.log.receiving import Arrival
 from clew.store.native_files import native_files, remote_copies
 from clew.store.native_files.remote_copies import Copy, Stretch
 from clew.store.objects.blobs import address
@@ -62,7 +63,7 @@ class _Pull:
         self._remote = remote
         self._setting = setting
         self._cursors = cursors
-        self._own = receive.store_id(context.store)
+        self._own = receiving.store_id(context.unrestricted)
         self._blobs = 0
         self._masked = 0
 
@@ -120,18 +121,20 @@ class _Pull:
                 _Pull(self._context, self._setting, self._remote, self._cursors).run(parcel.parent)
                 parent = self._store.session(parcel.parent)
                 source = parcel.parent_source
-                at = receive.find(self._store, parent, source, self._own) if source else 1
+                at = receiving.find(self._store, parent, source, self._own) if source else 1
                 if at is not None:
-                    return receive.fork(
-                        self._store, parent, id=parcel.id, at=at, actor=owner, title=parcel.title,
-                        metadata=parcel.metadata, private=parcel.private,
+                    child = Forking(
+                        parent=parent, id=parcel.id, at=at, title=parcel.title, metadata=parcel.metadata,
+                        private=parcel.private,
                     )  # fmt: skip
+                    return self._store.open(child, actor=owner)
             except (NotFound, Denied, Conflict):
                 pass  # Not to be read there, or not to be touched here: what is shared with it comes along.
-        return self._store.open_session(
-            id=parcel.id, project=parcel.project, actor=owner, agent=parcel.agent, title=parcel.title,
-            metadata=parcel.metadata, private=parcel.private,
-        ).session  # fmt: skip
+        opening = Opening(
+            id=parcel.id, project=parcel.project, agent=parcel.agent, title=parcel.title, metadata=parcel.metadata,
+            private=parcel.private,
+        )  # fmt: skip
+        return self._store.open(opening, actor=owner)
 
     def _events(self, session: Session, parcel: Parcel, *, flat: bool, is_new: bool) -> int:
         name = f"pull:{self._setting.server}:{session.id}"
@@ -146,7 +149,7 @@ class _Pull:
         while True:
             page: Parcel = self._remote.call("sync_send", session=session.id, after=after, flat=flat)
             came = [self._arrival(session, one) for one in page.events]
-            arrived = receive.receive(self._store, session, came, own=self._own, may_administer=True)
+            arrived = receiving.receive(self._store, session, came, own=self._own, may_administer=True)
             is_level = is_level and arrived.head == head + arrived.stored
             head, stored = arrived.head, stored + arrived.stored
             if is_level:

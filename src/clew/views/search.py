@@ -16,7 +16,8 @@ from clew.model.query import Query, Snippet, keeps_order, snippet
 from clew.model.session import Session
 from clew.model.words import words
 from clew.store.database.contract import Parameters, Row, Transaction
-from clew.store.log.log import EVERYTHING, NOWHERE_LEFT_OUT, Store
+from clew.store.log.rows import EVERYTHING
+from clew.store.store import EVERYWHERE, Store
 from clew.views.passages import CUT, ROOM, SECOND_US, SESSION, first_id, match, tag
 from clew.views.upkeep import Views
 
@@ -42,7 +43,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
     until: int | None = None
     state: str = ""
     sessions: frozenset[int] | None = None
-    reach: Parameters = NOWHERE_LEFT_OUT
+    reach: Parameters = EVERYWHERE
 
 
 class Hit(msgspec.Struct, frozen=True, kw_only=True):
@@ -256,7 +257,7 @@ class Search:
         session = self._sessions.get(key)
         if session is None:
             session = self._sessions[key] = self._store.session_by_key(key)
-        event = self._store.own_event(session, seq)
+        event = next(self._store.own_events(session, after=seq - 1, upto=seq), None)
         said = passage_of(event.body) if event is not None else None
         if event is None or said is None or not (self._query.is_exact or keeps_order(self._query, said.texts)):
             return None

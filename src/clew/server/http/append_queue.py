@@ -16,8 +16,8 @@ from clew.model.ids import LENGTH
 from clew.model.session import Session
 from clew.store import Store
 from clew.store.database.contract import Parameters
-from clew.store.log.log import NOWHERE_LEFT_OUT
 from clew.store.log.plan import Appended, Request
+from clew.store.store import EVERYWHERE
 
 T = TypeVar("T")
 Out = TypeVar("Out", covariant=True)
@@ -56,7 +56,7 @@ class LaneStore(Store):
             raise Planned(request)
         return super().append(session, ())
 
-    def session(self, prefix: str, reach: Parameters = NOWHERE_LEFT_OUT) -> Session:
+    def session(self, prefix: str, reach: Parameters = EVERYWHERE) -> Session:
         known = self._sessions.get(prefix)
         if known is None:
             known = super().session(prefix, reach)

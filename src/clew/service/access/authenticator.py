@@ -176,7 +176,8 @@ class Authenticator:
         if grants is None:
             grants = tuple(list_grants_for(self.store, principal))
         return Context(
-            store=self.store.behind(self._wall(principal, grants)), principal=principal, grants=grants,
+            store=self.store.restricted_to(self._wall(principal, grants)), unrestricted=self.store,
+            principal=principal, grants=grants,
             teams=frozenset(list_teams_of(self.store, principal)), scopes=scopes, bound=bound, machine=self._machine,
             home=self._home, outward=True, _views=self._shared(),
         )  # fmt: skip

@@ -21,7 +21,7 @@ from clew.service.sessions.lifecycle import SessionInfo, info
 from clew.store.access.api_keys import ApiKey, add_api_key
 from clew.store.access.grants import GrantRecord, add_grant, find_grant, list_grants, list_grants_for, remove_grant
 from clew.store.access.principals import list_teams_of
-from clew.store.log.log import LONGEST_AGENT
+from clew.store.log.opening import LONGEST_AGENT
 
 Rights = Annotated[list[Right], msgspec.Meta(description="The rights themselves.")]
 Role = Annotated[str, msgspec.Meta(description="Rights by name: viewer, writer, auditor, admin.")]
@@ -156,7 +156,7 @@ def privacy(
     if not private:
         # What it inherited from private ancestors is theirs to open.
         for part in context.store.lineage(session):
-            ancestor = context.store.whole.session_by_key(part.key)
+            ancestor = context.unrestricted.session_by_key(part.key)
             if ancestor.private and ancestor.key != session.key:
                 permit(context, Right.ADMINISTER, ancestor)
     if private != session.private:

@@ -23,7 +23,7 @@ from clew.store import Store
 from clew.store import audit_tree as checkpoints
 from clew.store.audit_tree import Signed
 from clew.store.database.contract import Row
-from clew.store.log.log import EVERYTHING, PAGE, session_from
+from clew.store.log.rows import EVERYTHING, PAGE, session_from
 from clew.store.log.verify import verify
 
 # What a row whose values were swapped for others of a wrong type can make of a check.

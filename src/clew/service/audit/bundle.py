@@ -26,7 +26,7 @@ from clew.service.audit.examination import Audited, Examination
 from clew.store import Store
 from clew.store.audit_tree import newest
 from clew.store.database.contract import Row, Transaction
-from clew.store.log.log import EVERYTHING, PAGE
+from clew.store.log.rows import EVERYTHING, PAGE
 
 FORMAT = 1
 # A portion ends with the page that takes it over this.

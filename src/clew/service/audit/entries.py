@@ -12,7 +12,8 @@ from clew.model.dates import Period
 from clew.model.events import OperationCalled
 from clew.model.plain import plain
 from clew.store import Store
-from clew.store.log.log import EVERYTHING
+from clew.store.log.decoding import decoder_of
+from clew.store.log.rows import EVERYTHING
 
 # How many are looked at for one page, however few of them are wanted.
 MOST_READ = 20_000
@@ -100,7 +101,7 @@ def _read(store: Store, wanted: Wanted, *, before: int, limit: int) -> list[Entr
             rows = tx.run(
                 "entries_before", project=project_key, session=key, before=before, limit=limit, **narrowed
             )  # fmt: skip
-            events = store.events_in(tx, project_key, key, id, rows)
+            events = decoder_of(store, project=project_key, key=key, session=id).events(rows)
             pages.append(
                 [
                     Entry(

@@ -11,8 +11,9 @@ from clew.model.session import Session, State
 from clew.service.kernel.call import permit
 from clew.service.kernel.context import Context
 from clew.store import Store
+from clew.store.log.opening import Forking
 from clew.store.native_files import native_files
-from clew.store.native_files.native_files import Forking, Known, Original, Take, place_of
+from clew.store.native_files.native_files import Known, Original, Take, place_of
 
 
 def original_in_use(store: Store, before: Original) -> tuple[Original, Session | None]:

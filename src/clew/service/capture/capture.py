@@ -52,8 +52,9 @@ from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
 from clew.service.privacy.mask_on_write import bytes_masked_if_required, keeps_no_secrets, masked_if_required
 from clew.store.access.agents import Agent, list_agents
+from clew.store.log.opening import Forking, Opening
 from clew.store.native_files import native_files
-from clew.store.native_files.native_files import Forking, Opening, Original, Take, edges_of, place_of
+from clew.store.native_files.native_files import Original, Take, edges_of, place_of
 from clew.store.native_files.segments import SEGMENT_BYTES
 
 # How much goes into one commit.

@@ -9,8 +9,8 @@ from clew.model.conversation import identity as identity_of
 from clew.model.events import Draft, Event, Rewound
 from clew.model.session import Session
 from clew.store import Store
+from clew.store.log.opening import Forking
 from clew.store.native_files import native_files
-from clew.store.native_files.native_files import Forking
 
 
 def reconcile(

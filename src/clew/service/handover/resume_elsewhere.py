@@ -38,8 +38,9 @@ from clew.service.capture.reconcile import forking
 from clew.service.handover import program_files
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
+from clew.store.log.opening import Forking
 from clew.store.native_files import native_files
-from clew.store.native_files.native_files import Forking, Original, Take, edges_of, place_of
+from clew.store.native_files.native_files import Original, Take, edges_of, place_of
 
 IMPORT_SECONDS = 120
 

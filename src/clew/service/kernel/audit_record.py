@@ -21,7 +21,7 @@ def record(
     context: Context, found: Operation, target: Target, ruling: Ruling, parsed: msgspec.Struct | None = None
 ) -> None:
     # Whoever asks need not be able to see the log that their asking is recorded in.
-    store = context.store.whole
+    store = context.unrestricted
     project = target.project or WHOLE
     if not ruling.allowed and project not in store.projects().values():
         # Whoever is refused makes no project by it.

@@ -16,6 +16,9 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     """On whose behalf, with which rights, on which log."""
 
     store: Store
+    """The caller's log: row-level security hides the projects that the caller has nothing to do with."""
+    unrestricted: Store
+    """The whole log, for what a caller need not be able to see: the audit record, ancestors, the store's own name."""
     principal: str
     grants: tuple[Grant, ...]
     teams: frozenset[str] = frozenset()

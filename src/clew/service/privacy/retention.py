@@ -67,7 +67,7 @@ def retention_apply(context: Context) -> list[Pruned]:
 def erase(context: Context, session: Session, *, with_forks: bool = False, reason: str = "") -> list[Erased]:
     """Erase a session's content for good; the record that it existed and was erased stays."""
     # A fork of somebody else's is theirs, and its id nobody's business who may not see it.
-    forks = descendants(context.store.whole, session)[1:]
+    forks = descendants(context.unrestricted, session)[1:]
     seen = [one.id for one in forks if context.caller.rule(Right.SEE, target_of(one)).allowed]
     if forks and not with_forks:
         raise HasForks(
@@ -81,7 +81,7 @@ def erase(context: Context, session: Session, *, with_forks: bool = False, reaso
     # To overwrite free space keeps everybody waiting: on a server that is for whoever runs it.
     scrub = not context.outward or context.caller.rule(Right.ADMINISTER, Target()).allowed
     erased = erase_session(
-        context.store.whole, session, actor=context.principal, with_forks=with_forks, reason=reason, scrub=scrub
+        context.unrestricted, session, actor=context.principal, with_forks=with_forks, reason=reason, scrub=scrub
     )
     forget_look(context.home)
     if not scrub:

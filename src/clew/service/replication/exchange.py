@@ -40,8 +40,9 @@ from clew.service.kernel.call import permit, target_of
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
 from clew.service.privacy.mask_on_write import masked_if_required, text_masked_if_required
-from clew.store.log import receive
-from clew.store.log.receive import Arrival, Arrived
+from clew.store.log import receiving
+from clew.store.log.opening import Forking, Opening
+from clew.store.log.receiving import Arrival, Arrived
 from clew.store.native_files import native_files as files
 from clew.store.native_files import remote_copies
 from clew.store.native_files.remote_copies import Copy, Stretch
@@ -168,7 +169,7 @@ def sync_standing(
         if session is not None:
             found[session.id] = context.store.head(session).head
     position = context.store.last_position()
-    return Standing(store=receive.store_id(context.store), position=position, sessions=found)
+    return Standing(store=receiving.store_id(context.unrestricted), position=position, sessions=found)
 
 
 @operation(right=Right.APPEND, route="PUT /sync/sessions/{session}", repeatable=True, hidden=True)
@@ -203,17 +204,21 @@ def _opened(context: Context, id: str, *, parent: str, parent_source: str, **abo
     store, me = context.store, context.principal
     try:
         if not parent:
-            return store.open_session(id=id, actor=me, **about).session
+            return store.open(Opening(id=id, **about), actor=me)
         found = store.session(parent, context.reach(Right.FORK))
         permit(context, Right.READ, found)
         # Without a source they share the opening of the session and no more.
-        at = receive.find(store, found, parent_source, receive.store_id(store)) if parent_source else 1
+        at = (
+            receiving.find(store, found, parent_source, receiving.store_id(context.unrestricted))
+            if parent_source
+            else 1
+        )
         if at is None or len(parent) != LENGTH or found.project != about["project"]:
             raise NotFound(f"no session {parent!r} with that event in this store", session=parent)
-        return receive.fork(
-            store, found, id=id, at=at, actor=me, title=about["title"], metadata=about["metadata"],
-            private=about["private"],
-        )  # fmt: skip
+        child = Forking(
+            parent=found, id=id, at=at, title=about["title"], metadata=about["metadata"], private=about["private"]
+        )
+        return store.open(child, actor=me)
     except Conflict:
         if (there := _there(context, id)) is not None:
             return there  # Somebody was quicker.
@@ -250,14 +255,14 @@ def sync_append(
     _save(context, drafts, given)
     store = context.store
     is_theirs = context.caller.rule(Right.ADMINISTER, target_of(session)).allowed
-    return receive.receive(
+    return receiving.receive(
         store,
         session,
         [
             Arrival(body=draft.body, source=one.source, actor=context.principal, said_at=one.said_at)
             for one, draft in zip(found, drafts, strict=True)
         ],
-        own=receive.store_id(store),
+        own=receiving.store_id(context.unrestricted),
         may_administer=is_theirs,
     )
 
@@ -359,7 +364,7 @@ def sync_send(
 ) -> Parcel:
     """Send a session to another store: who it is, and its events as every store knows them."""
     first = after if flat else max(after, session.upto)
-    own = receive.store_id(context.store)
+    own = receiving.store_id(context.unrestricted)
     head = context.store.head(session).head
     found: list[Sent] = []
     size, last = 0, first
@@ -397,7 +402,7 @@ def sent(event: Event, own: str) -> list[Sent]:
         is_mentioned = body.reserved and not isinstance(body, LIFE)
         kind, text = f"clew.{body.kind}" if is_mentioned else body.kind, codec.encode(body).decode()
     said_at = event.at if event.said_at is None else event.said_at
-    source = receive.source_of(event, own)
+    source = receiving.source_of(event, own)
     return [
         Sent(
             kind=kind, source=source, body=text, version=body.version, said_at=said_at, actor=event.actor,
@@ -418,7 +423,7 @@ def parcel(context: Context, session: Session) -> Parcel:
 
 def _shared(context: Context, session: Session) -> str:
     """What the last event goes by that a fork shares with its parent and that is sent at all."""
-    own = receive.store_id(context.store)
+    own = receiving.store_id(context.unrestricted)
     upto = session.upto
     while upto > 0:
         before = max(0, upto - WINDOW)

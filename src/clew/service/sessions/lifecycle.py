@@ -29,7 +29,7 @@ from clew.service.kernel.registry import operation
 from clew.service.privacy.mask_on_write import masked_if_required, text_masked_if_required
 from clew.service.sessions.subagents import caller, subagents
 from clew.store.access.agents import list_agents
-from clew.store.log.log import EVERYTHING
+from clew.store.log.rows import EVERYTHING
 from clew.views.contract import storable
 from clew.views.listing import Line, line_from
 

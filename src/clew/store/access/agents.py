@@ -3,7 +3,7 @@
 import msgspec
 
 from clew.store.database.contract import Row
-from clew.store.log.log import Store
+from clew.store.store import Store
 
 
 class AgentRule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

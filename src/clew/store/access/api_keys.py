@@ -5,7 +5,7 @@ import msgspec
 from clew.model.access import Right
 from clew.store.access.grants import parse_rights
 from clew.store.database.contract import Row
-from clew.store.log.log import Store
+from clew.store.store import Store
 
 
 class ApiKey(msgspec.Struct, frozen=True, kw_only=True):

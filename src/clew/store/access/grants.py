@@ -6,7 +6,8 @@ import msgspec
 
 from clew.model.access import Grant, Right
 from clew.store.database.contract import Row
-from clew.store.log.log import Store
+from clew.store.log.opening import project_in
+from clew.store.store import Store
 
 
 class GrantRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,7 +25,7 @@ def add_grant(store: Store, grant: Grant, *, given_by: str) -> Grant:
     """
     with store.database.write() as tx:
         if grant.project:
-            store.project_in(tx, grant.project)
+            project_in(tx, grant.project)
         [(id,)] = tx.run(
             "grant_set", who=grant.principal, rights=join_rights(grant.rights), project=grant.project,
             agent=grant.agent, session=grant.session, until=grant.until, given_by=given_by,

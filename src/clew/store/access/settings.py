@@ -1,6 +1,6 @@
 """Settings: values by project and name; the empty project is every project."""
 
-from clew.store.log.log import Store
+from clew.store.store import Store
 
 
 def set_setting(store: Store, project: str, name: str, value: str) -> None:

@@ -211,7 +211,7 @@ WHERE project = :project AND session = :session AND seq < :before AND source IS 
 -- name: events_of_kind
 SELECT seq, position, at, said_at, actor, source, digest, kind, version, body, blob, seal
 FROM event WHERE project = :project AND session = :session AND seq >= :first AND seq <= :last AND kind = :kind
-ORDER BY seq
+ORDER BY seq LIMIT :limit
 
 -- name: tail
 SELECT e.seq, e.position, e.at, e.said_at, e.actor, e.source, e.digest, e.kind, e.version, e.body, e.blob, e.seal,

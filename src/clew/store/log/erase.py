@@ -10,12 +10,14 @@ from clew.model.errors import HasForks, OnHold
 from clew.model.events import SessionErased
 from clew.model.session import Session, State
 from clew.store.database.contract import Transaction
-from clew.store.log.append import write
-from clew.store.log.log import Store, session_from
-from clew.store.log.plan import Plan
+from clew.store.log.opening import plan_in
 from clew.store.log.removal import remove_bodies, rows_of
 from clew.store.log.retention import policies_in, policy_for
+from clew.store.log.sessions import head_in, session_in
+from clew.store.log.writing import write
 from clew.store.native_files import native_files
+from clew.store.objects import objects
+from clew.store.store import Store
 
 # What is still recoverable when free space was not overwritten.
 NOT_OVERWRITTEN = (
@@ -67,7 +69,7 @@ def erase(
     ]
     beyond = [NOT_OVERWRITTEN]
     if scrub:
-        store.collect_blobs(grace_us=0)
+        objects.collect(store, grace_us=0)
         beyond = store.database.scrub()
     return [
         Erased(session=doomed_session.id, events=events, blobs=blobs, beyond_reach=beyond)
@@ -80,16 +82,15 @@ def _descendants(tx: Transaction, session: Session) -> list[Session]:
     sessions = [session]
     for parent in sessions:
         for key, _, _ in tx.run("children", key=parent.key):
-            child = session_from(tx.run("session_by_key", key=key)[0])
-            state = tx.run("head_read", project=child.project_key, session=child.key)[0][0]
-            if state != State.ERASED:
+            child = session_in(tx, key)
+            if head_in(tx, child).state != State.ERASED:
                 sessions.append(child)
     return sessions
 
 
 def _erase(store: Store, session: Session, *, actor: str, reason: str) -> tuple[int, int]:
     with store.database.write() as tx:
-        plan: Plan = store.plan(tx, session)
+        plan = plan_in(tx, session)
         # Once more, now that nobody can fork it or put it on hold before this is done. Its forks went first.
         _refuse_if_held(tx, session)
         if len(_descendants(tx, session)) > 1:

@@ -1,7 +1,7 @@
 """Leases: the exclusive right to append, until a time of the database's clock, with an epoch that only ever grows.
 
 Whoever holds the current epoch writes; a holder that slept past its time finds the epoch moved on and is refused by the
-write itself (append.py). No client's clock has a say.
+write itself (writing.py). No client's clock has a say.
 """
 
 import msgspec
@@ -11,9 +11,10 @@ from clew.model.events import LeaseLost, LeaseReleased, LeaseTaken
 from clew.model.ids import check_name
 from clew.model.session import Session
 from clew.store.database.contract import Transaction
-from clew.store.log.append import write
-from clew.store.log.log import Store
+from clew.store.log.opening import plan_in
 from clew.store.log.plan import Plan, check_lease, held_by_another
+from clew.store.log.writing import write
+from clew.store.store import Store
 
 LONGEST_US = 24 * 60 * 60 * 1_000_000
 
@@ -35,7 +36,7 @@ def acquire(store: Store, session: Session, *, holder: str, ttl_us: int, actor: 
     if not holder:
         raise InvalidInput("a lease needs a holder: a name that tells this writer from all others")
     with store.database.write() as tx:
-        plan = store.plan(tx, session)
+        plan = plan_in(tx, session)
         head = plan.head
         if head.holder is not None and head.holder != holder and head.lease_until > plan.now:
             raise held_by_another(head, plan.now, session.id)
@@ -51,7 +52,7 @@ def renew(store: Store, session: Session, *, epoch: int, ttl_us: int) -> Lease:
     if not 0 < ttl_us <= LONGEST_US:
         raise InvalidInput(f"a lease lasts between 1 microsecond and 24 hours, not {ttl_us} microseconds")
     with store.database.write() as tx:
-        plan = store.plan(tx, session)
+        plan = plan_in(tx, session)
         check_lease(plan.head, plan.now, epoch, session.id)
         return _set(tx, plan, holder=plan.head.holder or "", epoch=epoch, until=plan.now + ttl_us)
 
@@ -59,7 +60,7 @@ def renew(store: Store, session: Session, *, epoch: int, ttl_us: int) -> Lease:
 def release(store: Store, session: Session, *, epoch: int, actor: str) -> None:
     """Give the lease back; the next holder need not wait for its time to end."""
     with store.database.write() as tx:
-        plan = store.plan(tx, session)
+        plan = plan_in(tx, session)
         check_lease(plan.head, plan.now, epoch, session.id)
         plan.note(LeaseReleased(holder=plan.head.holder or "", epoch=epoch), actor)
         write(tx, [plan], store.blobs)

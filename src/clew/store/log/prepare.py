@@ -4,11 +4,12 @@ import msgspec
 
 from clew.model import chain, codec
 from clew.model.depth import DEEPEST_BODY, refuse_depth
-from clew.model.errors import InvalidInput, NotFound, TooLarge
+from clew.model.errors import InvalidInput, TooLarge
 from clew.model.events import Body, Draft, Opaque, blobs_of
 from clew.model.ids import check_name
 from clew.store.database.contract import Blobs
 from clew.store.objects import blobs as blob
+from clew.store.objects.objects import digest_of
 
 # A body up to here lies in its row; a larger one is a blob.
 INLINE_BYTES = 32 * 1024
@@ -73,14 +74,3 @@ def prepare(draft: Draft, blobs: Blobs) -> Prepared:
     return Prepared(
         draft.body, None, hash, draft.source, draft.said_at, blob=digest, packed=packed, size=len(encoded), names=names
     )
-
-
-def digest_of(name: str) -> bytes:
-    """The digest a blob is called by, as bytes."""
-    try:
-        digest = bytes.fromhex(name)
-    except ValueError:
-        digest = b""
-    if len(digest) != 32:
-        raise NotFound(f"{name[:80]!r} is not a blob digest of 64 hexadecimal digits")
-    return digest

@@ -7,29 +7,33 @@ from clew.model import chain
 from clew.model.errors import Damaged, NotFound
 from clew.model.events import blobs_of
 from clew.model.session import Session
-from clew.store.database.contract import Row, Transaction
-from clew.store.log.log import EVERYTHING, Store
+from clew.store.database.contract import Transaction
+from clew.store.log.decoding import decoder_of
+from clew.store.log.rows import EVERYTHING, EventRow
+from clew.store.objects import objects
+from clew.store.store import Store
 
 
-def rows_of(tx: Transaction, session: Session) -> list[Row]:
+def rows_of(tx: Transaction, session: Session) -> list[EventRow]:
     """Every event that a session itself wrote."""
-    return tx.run(
+    rows = tx.run(
         "events", project=session.project_key, session=session.key, first=1, last=EVERYTHING, limit=EVERYTHING
     )
+    return [EventRow(*row) for row in rows]
 
 
-def remove_bodies(store: Store, tx: Transaction, session: Session, rows: list[Row], statement: str) -> int:
+def remove_bodies(store: Store, tx: Transaction, session: Session, rows: list[EventRow], statement: str) -> int:
     """Replace the bodies by seals and drop the references to their blobs; returns how many blobs were named."""
     references: dict[bytes, int] = {}
     statements = []
     for row in rows:
-        seal = row[11]
+        seal = row.seal
         if seal is None:
             seal = _seal(store, tx, session, row)
-            for digest in _blobs(store, tx, session, row):
+            for digest in _blobs(store, session, row):
                 references[digest] = references.get(digest, 0) + 1
         statements.append(
-            (statement, {"project": session.project_key, "session": session.key, "seq": row[0], "seal": bytes(seal)})
+            (statement, {"project": session.project_key, "session": session.key, "seq": row.seq, "seal": bytes(seal)})
         )
     tx.batch(statements)
     for digest in sorted(references):
@@ -37,20 +41,20 @@ def remove_bodies(store: Store, tx: Transaction, session: Session, rows: list[Ro
     return len(references)
 
 
-def _seal(store: Store, tx: Transaction, session: Session, row: Row) -> bytes:
-    seq, _, at, said_at, actor, source, _, kind, version, body, digest, _ = row
+def _seal(store: Store, tx: Transaction, session: Session, row: EventRow) -> bytes:
     try:
-        text = body.encode() if body is not None else store.blob_in(tx, bytes(digest))
-        hashed = chain.body_hash(text)
+        inline = row.body.encode() if row.body is not None else None
+        hashed = chain.body_hash(inline or objects.load_in(tx, store.blobs, bytes(row.blob or b"")))
     except (NotFound, Damaged):
         hashed = bytes(32)  # The bytes are lost already; that must not keep the rest from being forgotten.
-    return chain.header_hash(session.id, seq, kind, version, at, said_at, actor, source) + hashed
+    header = chain.header_hash(session.id, row.seq, row.kind, row.version, row.at, row.said_at, row.actor, row.source)
+    return header + hashed
 
 
-def _blobs(store: Store, tx: Transaction, session: Session, row: Row) -> list[bytes]:
-    own = [bytes(row[10])] if row[10] is not None else []
+def _blobs(store: Store, session: Session, row: EventRow) -> list[bytes]:
+    own = [bytes(row.blob)] if row.blob is not None else []
     try:
-        [event] = store.events_in(tx, session.project_key, session.key, session.id, [row])
+        event = decoder_of(store, project=session.project_key, key=session.key, session=session.id).event(row)
     except Damaged:
         return own
     return own + [bytes.fromhex(name) for name in blobs_of(event.body)]

@@ -9,11 +9,14 @@ import msgspec
 from clew.model.events import KINDS, BodiesPruned
 from clew.model.retention import DAY_US, Policy, ranges
 from clew.model.session import Session, State
-from clew.store.database.contract import Row, Transaction
-from clew.store.log.append import write
-from clew.store.log.log import Store, session_from
+from clew.store.database.contract import Transaction
+from clew.store.log.opening import plan_in
 from clew.store.log.removal import remove_bodies, rows_of
+from clew.store.log.rows import EventRow
+from clew.store.log.sessions import head_in, session_in
+from clew.store.log.writing import write
 from clew.store.native_files import native_files
+from clew.store.store import Store
 
 
 class Pruned(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,8 +49,10 @@ def list_policies(store: Store) -> list[Policy]:
 
 
 def policies_in(tx: Transaction) -> list[Policy]:
-    rows = tx.run("policy_list")
-    return [Policy(project=row[0], agent=row[1], keep_days=row[2], hold=bool(row[3])) for row in rows]
+    return [
+        Policy(project=project, agent=agent, keep_days=keep_days, hold=bool(hold))
+        for project, agent, keep_days, hold in tx.run("policy_list")
+    ]
 
 
 def policy_for(policies: list[Policy], session: Session) -> Policy | None:
@@ -71,8 +76,8 @@ def apply_policies(store: Store, *, actor: str, now: int | None = None) -> list[
         now = now or int(tx.run("now")[0][0])
         keys: list[int] = []
         for project in sorted({policy.project for policy in policies}):
-            keys += [row[0] for row in tx.run("expired_sessions", project=project, agent=None, before=now)]
-        sessions = [session_from(tx.run("session_by_key", key=key)[0]) for key in keys]
+            keys += [key for (key,) in tx.run("expired_sessions", project=project, agent=None, before=now)]
+        sessions = [session_in(tx, key) for key in keys]
     done = []
     for session in sessions:
         policy = policy_for(policies, session)
@@ -85,21 +90,21 @@ def apply_policies(store: Store, *, actor: str, now: int | None = None) -> list[
 
 def _prune(store: Store, session: Session, policy: Policy, *, actor: str, now: int) -> Pruned:
     with store.database.write() as tx:
-        plan = store.plan(tx, session)
-        rows: list[Row] = []
+        plan = plan_in(tx, session)
+        rows: list[EventRow] = []
         kept = 0
         # As the policies are now: a hold may have come since the work began.
         policies = policies_in(tx)
         current = policy_for(policies, session)
         if current == policy and _expired(policy, plan.head.at, now) and plan.head.state != State.ERASED:
-            needed = _needed_upto(store, tx, session, policies, now)
+            needed = _needed_upto(tx, session, policies, now)
             conversation = [row for row in rows_of(tx, session) if _is_conversation(row)]
-            rows = [row for row in conversation if row[0] > needed]
+            rows = [row for row in conversation if row.seq > needed]
             kept = len(conversation) - len(rows)
         if rows:
             remove_bodies(store, tx, session, rows, "event_remove")
             native_files.forget(tx, store, session, erase=False)
-            plan.note(BodiesPruned(ranges=ranges([row[0] for row in rows]), policy=str(policy)), actor)
+            plan.note(BodiesPruned(ranges=ranges([row.seq for row in rows]), policy=str(policy)), actor)
             # The note is no activity of the session: its age still counts from its last real event.
             plan.active_at = plan.start.at
             write(tx, [plan], store.blobs)
@@ -110,25 +115,23 @@ def _expired(policy: Policy | None, last_at: int, now: int) -> bool:
     return policy is not None and policy.keep_days is not None and last_at < now - policy.keep_days * DAY_US
 
 
-def _needed_upto(store: Store, tx: Transaction, session: Session, policies: list[Policy], now: int) -> int:
+def _needed_upto(tx: Transaction, session: Session, policies: list[Policy], now: int) -> int:
     """The last seq of this session that a fork which is still kept reads; 0 when there is none."""
     needed = 0
     for key, _, upto in tx.run("children", key=session.key):
-        child = session_from(tx.run("session_by_key", key=key)[0])
-        if upto > needed and _is_kept(store, tx, child, policies, now):
+        if upto > needed and _is_kept(tx, session_in(tx, key), policies, now):
             needed = upto
     return needed
 
 
-def _is_kept(store: Store, tx: Transaction, session: Session, policies: list[Policy], now: int) -> bool:
+def _is_kept(tx: Transaction, session: Session, policies: list[Policy], now: int) -> bool:
     policy = policy_for(policies, session)
-    head = store.head_in(tx, session)
+    head = head_in(tx, session)
     gone = head.state == State.ERASED or (not (policy and policy.hold) and _expired(policy, head.at, now))
-    return not gone or _needed_upto(store, tx, session, policies, now) > 0
+    return not gone or _needed_upto(tx, session, policies, now) > 0
 
 
-def _is_conversation(row: Row) -> bool:
+def _is_conversation(row: EventRow) -> bool:
     """Whether a stored event still has a body that belongs to the conversation. Unknown kinds do."""
-    kind, body, digest = row[7], row[9], row[10]
-    known = KINDS.get(kind)
-    return (body is not None or digest is not None) and not (known is not None and known.durable)
+    kind = KINDS.get(row.kind)
+    return (row.body is not None or row.blob is not None) and not (kind is not None and kind.durable)

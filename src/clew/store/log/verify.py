@@ -27,8 +27,9 @@ from clew.model.events import (
 )
 from clew.model.session import SPENDING, Head, Session, State, apply
 from clew.store.database.contract import Row, Transaction
-from clew.store.log.log import EVERYTHING, PAGE, Store, session_from
+from clew.store.log.rows import EVERYTHING, PAGE, session_from
 from clew.store.objects import blobs as blob
+from clew.store.store import Store
 
 WHAT_HELPS = (
     "keep a copy of the database as it is (of SQLite the file and the -wal beside it), restore a backup elsewhere, and "

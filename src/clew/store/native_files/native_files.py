@@ -25,16 +25,17 @@ from clew.model.errors import (
     Unavailable,
     WrongState,
 )
-from clew.model.events import Draft, Opaque, SessionForked, SessionOpened, SessionResumed, SessionTitled
-from clew.model.ids import new_id
+from clew.model.events import Draft, Opaque, SessionResumed, SessionTitled
 from clew.model.session import Session, State
 from clew.store.database.contract import Row, Transaction
-from clew.store.log.append import write
-from clew.store.log.log import Store, session_from
+from clew.store.log.opening import Forking, Opening, open_in
 from clew.store.log.plan import Plan, Request, plan_from
 from clew.store.log.prepare import LARGEST_INTEGER, Prepared, check_source, prepare
+from clew.store.log.rows import session_from
+from clew.store.log.writing import write
 from clew.store.native_files import segments
 from clew.store.native_files.segments import Segment
+from clew.store.store import Store
 
 # How much of each end of what was kept is hashed, to see that a file has only grown.
 EDGE_BYTES = 4096
@@ -74,22 +75,6 @@ class Original(msgspec.Struct, frozen=True):
     @property
     def erased(self) -> bool:
         return not self.path
-
-
-class Opening(msgspec.Struct, frozen=True, kw_only=True):
-    """The session a new file opens."""
-
-    project: str
-    agent: str
-    metadata: str = "{}"
-
-
-class Forking(msgspec.Struct, frozen=True, kw_only=True):
-    """The session a new file opens when it goes on from the event `at`, which `parent` itself wrote."""
-
-    parent: Session
-    at: int
-    metadata: str = "{}"
 
 
 class Take(msgspec.Struct, frozen=True, kw_only=True):
@@ -148,7 +133,7 @@ def known(store: Store, machine: str) -> dict[bytes, Known]:
 
 def original(store: Store, place: bytes) -> Original | None:
     with store.database.read() as tx:
-        return _at(tx, place)
+        return original_in(tx, place)
 
 
 def originals(store: Store, session: Session) -> list[Original]:
@@ -279,7 +264,7 @@ def _commit(store: Store, batch: dict[int, "_Ready"], actor: str) -> dict[int, S
         for i in sorted(batch, key=lambda i: _age(batch[i][0])):
             take, drafts, pieces = batch[i]
             try:
-                plan = _plan(store, tx, take, drafts, actor)
+                plan = _plan(tx, take, drafts, actor)
             except ClewError as error:
                 if isinstance(error, StoreError) or not isinstance(take.into, Session):
                     raise  # What was written for it, a session perhaps, has to be undone.
@@ -317,7 +302,7 @@ def _age(take: Take) -> tuple[int, int, str]:
 
 
 def _refuse_if_moved(tx: Transaction, take: Take) -> None:
-    there = _at(tx, take.place)
+    there = original_in(tx, take.place)
     if (there and there.key, there and (there.generation, there.kept, there.taken)) != (
         take.before and take.before.key,
         take.before and (take.before.generation, take.before.kept, take.before.taken),
@@ -325,7 +310,7 @@ def _refuse_if_moved(tx: Transaction, take: Take) -> None:
         raise Conflict(f"{take.path} was captured by another process just now; nothing of it is missing")
 
 
-def _plan(store: Store, tx: Transaction, take: Take, drafts: list[Prepared], actor: str) -> Plan:
+def _plan(tx: Transaction, take: Take, drafts: list[Prepared], actor: str) -> Plan:
     known: dict[tuple[int, str], Row] = {}
     if isinstance(take.into, Session):
         session = take.into
@@ -336,8 +321,7 @@ def _plan(store: Store, tx: Transaction, take: Take, drafts: list[Prepared], act
         plan = plan_from(session, rows, known)
     else:
         _refuse_if_moved(tx, take)
-        opened = _open if isinstance(take.into, Opening) else _fork
-        plan = opened(store, tx, take.into, actor)  # type: ignore[arg-type]  # chosen by its type a line above
+        plan = open_in(tx, take.into, actor)
     if plan.head.state == State.ERASED:
         raise WrongState(f"session {plan.session.id} was erased and takes no files", state="erased")
     drafts = _revised(drafts, {source: row for (_, source), row in known.items()})
@@ -388,38 +372,6 @@ def _known(tx: Transaction, session: Session, drafts: Iterable[Prepared]) -> dic
         sources=msgspec.json.encode(sources).decode(),
     )  # fmt: skip
     return {(session.key, source): tuple(there) for source, *there in rows}
-
-
-def _open(store: Store, tx: Transaction, opening: Opening, actor: str) -> Plan:
-    session = store.add_session(
-        tx,
-        Session(
-            id=new_id(), key=0, project=opening.project, project_key=store.project_in(tx, opening.project),
-            agent=opening.agent, metadata=opening.metadata, opened_at=tx.run("now")[0][0], owner=actor,
-        ),
-    )  # fmt: skip
-    plan = store.plan(tx, session)
-    raw = msgspec.Raw(opening.metadata.encode())
-    plan.note(SessionOpened(agent=opening.agent, project=opening.project, metadata=raw), actor)
-    return plan
-
-
-def _fork(store: Store, tx: Transaction, forking: Forking, actor: str) -> Plan:
-    parent = forking.parent
-    head = store.plan(tx, parent).head
-    if head.state == State.ERASED or not 1 <= forking.at <= head.head:
-        raise WrongState(f"session {parent.id} was erased while a fork of it was being captured", state=head.state)
-    [(digest,)] = tx.run("event_digest", project=parent.project_key, session=parent.key, seq=forking.at)
-    child = Session(
-        id=new_id(), key=0, project=parent.project, project_key=parent.project_key, agent=parent.agent,
-        title=parent.title, metadata=forking.metadata, parent=parent.id, upto=forking.at,
-        opened_at=tx.run("now")[0][0], owner=actor, private=parent.private,
-    )  # fmt: skip
-    child = store.add_session(tx, child, parent=parent.key, head=forking.at, digest=bytes(digest), budget=head.budget)
-    plan = store.plan(tx, child)
-    opened = SessionForked(parent=parent.id, upto=forking.at, title=child.title, private=child.private)
-    plan.note(opened, actor)
-    return plan
 
 
 def _prepared(draft: Draft, store: Store) -> Prepared:
@@ -489,7 +441,7 @@ def _record(tx: Transaction, take: Take, session: Session, rows: list[dict[str, 
             tx.run("blob_ref", digest=digest, refs=-1)
 
 
-def _at(tx: Transaction, place: bytes) -> Original | None:
+def original_in(tx: Transaction, place: bytes) -> Original | None:
     rows = tx.run("original_at", place=place)
     return _from(rows[0]) if rows else None
 

@@ -14,10 +14,11 @@ import msgspec
 from clew.model.errors import Conflict, WrongState
 from clew.model.session import Session, State
 from clew.store.database.contract import Transaction
-from clew.store.log.append import keep_blobs
-from clew.store.log.log import Store
+from clew.store.log.opening import plan_in
+from clew.store.log.writing import keep_blobs
 from clew.store.native_files import segments
-from clew.store.native_files.native_files import Original, original, place_of
+from clew.store.native_files.native_files import Original, original_in, place_of
+from clew.store.store import Store
 
 # What is said of a copy where an original has the time of its file: it is never looked for.
 STAMP = "copy"
@@ -82,10 +83,10 @@ def keep(store: Store, session: Session, copy: Copy, stretches: Sequence[Stretch
     ready = [segments.as_blob(one.data, store) if one.data else None for one in stretches]
     place = place_of_copy(session, copy)
     with store.database.write() as tx:
-        if store.plan(tx, session).head.state == State.ERASED:
+        if plan_in(tx, session).head.state == State.ERASED:
             raise WrongState(f"session {session.id} was erased and takes no files", state="erased")
         # Whoever would change it waits for the lock on the head.
-        before = original(store.whole, place)
+        before = original_in(tx, place)
         known = standing(before) if before else Standing()
         if after and (known.generation, known.settled) != (copy.generation, after):
             raise Conflict(f"of {copy.path} other bytes are here than thought; ask again", settled=known.settled)

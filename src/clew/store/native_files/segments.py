@@ -19,8 +19,8 @@ from clew.store.log.prepare import Prepared
 from clew.store.objects import blobs as blob
 
 if TYPE_CHECKING:
-    from clew.store.log.log import Store
     from clew.store.native_files.native_files import Original
+    from clew.store.store import Store
 
 # A segment's bytes before packing: small enough to unpack without a thought.
 SEGMENT_BYTES = 4 * 1024 * 1024

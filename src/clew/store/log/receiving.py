@@ -9,17 +9,18 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from clew.model.errors import BudgetExceeded, WrongState
-from clew.model.events import Body, BudgetSet, Draft, Event, Opaque, PrivacySet, SessionForked, SessionResumed
+from clew.model.errors import BudgetExceeded
+from clew.model.events import Body, BudgetSet, Draft, Event, Opaque, PrivacySet, SessionResumed
 from clew.model.ids import check_name, new_id
 from clew.model.lineage import Segment
 from clew.model.session import LIFECYCLE, Session, State, apply
 from clew.store.access.settings import list_settings
 from clew.store.database.contract import Transaction
-from clew.store.log.append import write
-from clew.store.log.log import Store, check_metadata
+from clew.store.log.opening import plan_in
 from clew.store.log.plan import Plan, Request
 from clew.store.log.prepare import Prepared, prepare
+from clew.store.log.writing import write
+from clew.store.store import Store
 
 STORE_ID = "store_id"
 MARK = "clew"
@@ -46,17 +47,15 @@ class Arrived(msgspec.Struct, frozen=True, kw_only=True):
 
 def store_id(store: Store) -> str:
     """The random name of this store, given when it is first asked for."""
-    whole = store.whole
-    known = list_settings(whole).get(("", STORE_ID))
-    return known or _named(whole)
+    return list_settings(store).get(("", STORE_ID)) or _name(store)
 
 
-def _named(store: Store) -> str:
+def _name(store: Store) -> str:
     """Name the store, once: whoever comes at the same time waits, on PostgreSQL for the lock of a control log."""
     log = store.control_session(MARK, MARK) if store.database.remote else None
     with store.database.write() as tx:
         if log is not None:
-            store.plan(tx, log)
+            plan_in(tx, log)
         for project, name, value in tx.run("settings"):
             if (project, name) == ("", STORE_ID):
                 return str(value)
@@ -68,34 +67,6 @@ def _named(store: Store) -> str:
 def source_of(event: Event, own: str) -> str:
     """What an event goes by in every store."""
     return event.source or f"{MARK}:{own}:{event.seq}:{event.digest.hex()[:TAG]}"
-
-
-def fork(
-    store: Store, parent: Session, *, id: str, at: int, actor: str, title: str, metadata: str, private: bool
-) -> Session:
-    """Open a child under its own id; like `Store.fork`, it hangs on whichever ancestor wrote the event."""
-    check_name(title, "the title")
-    check_metadata(metadata)
-    owner = next(part for part in store.lineage(parent) if part.first <= at <= part.last)
-    with store.database.write() as tx:
-        for key in sorted({owner.key, parent.key}):
-            rows = tx.run("head_lock", project=parent.project_key, session=key)
-            if not rows or rows[0][0] == State.ERASED:
-                raise WrongState(
-                    f"session {parent.id}, or what it reads, was erased and cannot be forked", state="erased"
-                )
-        [(digest,)] = tx.run("event_digest", project=parent.project_key, session=owner.key, seq=at)
-        child = Session(
-            id=id, key=0, project=parent.project, project_key=parent.project_key, agent=parent.agent, title=title,
-            metadata=metadata, parent=owner.id, upto=at, opened_at=tx.run("now")[0][0], owner=actor,
-            private=private or parent.private,
-        )  # fmt: skip
-        budget = store.head_in(tx, parent).budget
-        child = store.add_session(tx, child, parent=owner.key, head=at, digest=bytes(digest), budget=budget)
-        plan = store.plan(tx, child)
-        plan.note(SessionForked(parent=parent.id, upto=at, title=title, private=child.private), actor)
-        write(tx, [plan], store.blobs)
-    return child
 
 
 def find(store: Store, session: Session, source: str, own: str) -> int | None:
@@ -118,7 +89,7 @@ def receive(store: Store, session: Session, arrivals: Sequence[Arrival], *, own:
     ]  # fmt: skip
     line = store.lineage(session)
     with store.database.write() as tx:
-        plan = store.plan(tx, session)
+        plan = plan_in(tx, session)
         known = _known(tx, session, line, [one.source for one in arrivals], own)
         start = plan.seq
         fresh = {one.source: (one, draft) for one, draft in zip(arrivals, drafts, strict=True)}

@@ -10,39 +10,11 @@ from collections.abc import Sequence
 import msgspec
 
 from clew.model.errors import ClewError, Damaged, NotFound
-from clew.model.session import Head, Session
+from clew.model.session import Session
 from clew.store.database.contract import Blobs, Database, Statement, Transaction
+from clew.store.log.heads import Heads
 from clew.store.log.plan import Plan, Request, lease_lost, plan_from
 from clew.store.log.prepare import Prepared
-
-
-class Heads:
-    """The heads this store left behind, by session key: what the next append can be planned against without reading.
-
-    A head is remembered once it was found unchanged since this store's own last write, so that a session which several
-    processes write is read anew each time. A wrong memory costs a second try and nothing else: the write itself checks.
-    """
-
-    MOST = 10_000
-
-    def __init__(self) -> None:
-        self._heads: dict[int, tuple[Head, bool]] = {}
-
-    def recall(self, key: int) -> Head | None:
-        found = self._heads.get(key)
-        return found[0] if found is not None and found[1] else None
-
-    def keep(self, plan: "Plan") -> None:
-        key = plan.session.key
-        last = self._heads.get(key)
-        if last is None and len(self._heads) >= self.MOST:
-            self._heads.clear()
-        self._heads[key] = (plan.reached(), last is None or last[0].head == plan.start.head)
-
-    def forget(self, key: int) -> None:
-        found = self._heads.get(key)
-        if found is not None:
-            self._heads[key] = (found[0], False)
 
 
 def append_from_memory(database: Database, requests: Sequence[Request], heads: Heads) -> list[Request]:
