@@ -1,11 +1,12 @@
-"""From a request to an operation's arguments: the path, then the query or a JSON body, and nothing that is not known.
+"""From a request to an operation's arguments: the path, then the query or a JSON body. Unknown names are refused.
 
-Values of a query are text and become what the parameter is; a body says what it means and is taken literally. Drafts
-stay the bytes they came as, so that nothing is encoded twice.
+Values in a query are text, so they are converted to the type of the parameter. Values in a body have a type already and
+are not converted. Drafts stay the bytes that came, so that nothing is encoded twice.
 """
 
 import types
 import typing
+from collections.abc import Container
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -19,30 +20,35 @@ JSON, LINES = "application/json", "application/x-ndjson"
 LARGEST = 2**63 - 1
 
 
-_object = msgspec.json.Decoder(dict[str, Any])
+_decode_object = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+def from_path(operation: Operation, values: dict[str, str]) -> dict[str, Any]:
+    """The arguments in the path."""
+    return {
+        parameter.name: _from_text(operation, parameter, values[parameter.name])
+        for parameter in operation.parameters
+        if parameter.name in values
+    }
 
 
 def from_query(operation: Operation, query: bytes, *, beside: tuple[str, ...] = ()) -> dict[str, Any]:
-    """The arguments in a query; those in the path (`beside`) are not repeated."""
+    """The arguments in a query; `beside` are the names that the path or the body gives."""
     if not query:
         return {}
-    known = {one.name: one for one in operation.parameters if one.name not in beside}
-    found: dict[str, Any] = {}
+    parameters = _parameters(operation, but=beside)
+    arguments: dict[str, Any] = {}
     for name, text in pairs(query):
-        if name not in known:
-            raise InvalidInput(_unknown(operation, {name}, set(known)))
-        if kind_of(known[name]) is list:
-            found.setdefault(name, []).append(_checked(operation, known[name], text))
-        elif name in found:
+        if name not in parameters:
+            raise _unknown(operation, {name}, parameters)
+        parameter = parameters[name]
+        if kind_of(parameter) is list:
+            arguments.setdefault(name, []).append(_checked(operation, parameter, text))
+        elif name in arguments:
             raise InvalidInput(f"{operation.name}: {name} is given twice; it takes one value")
         else:
-            found[name] = _value(operation, known[name], text)
-    return found
-
-
-def from_path(operation: Operation, texts: dict[str, str]) -> dict[str, Any]:
-    """The arguments in the path."""
-    return {one.name: _value(operation, one, texts[one.name]) for one in operation.parameters if one.name in texts}
+            arguments[name] = _from_text(operation, parameter, text)
+    return arguments
 
 
 def pairs(query: bytes) -> list[tuple[str, str]]:
@@ -56,71 +62,81 @@ def pairs(query: bytes) -> list[tuple[str, str]]:
 
 
 def from_body(operation: Operation, body: bytes, media_type: str, *, beside: tuple[str, ...] = ()) -> dict[str, Any]:
-    """The arguments in a body."""
+    """The arguments in a body; `beside` are the names that the path gives."""
     if not body:
         return {}
     if media_type == LINES and operation.drafts:
         return {operation.drafts: [line for line in body.split(b"\n") if line.strip()]}
     if media_type != JSON:
         raise Refused(415, "invalid_input", f"a body has to be {JSON}, not {media_type[:100] or 'of no type'}")
-    if not body.isascii():
-        try:
-            body.decode()
-        except UnicodeDecodeError as error:
-            raise InvalidInput(f"the body is not UTF-8: {error.reason} at byte {error.start}") from None
-    if operation.drafts:
-        return _with_drafts(operation, body, beside)
+    _check_utf8(body)
+    return _with_drafts(operation, body, beside) if operation.drafts else _from_object(operation, body, beside)
+
+
+def _check_utf8(body: bytes) -> None:
+    if body.isascii():
+        return
     try:
-        found = _object.decode(body)
+        body.decode()
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"the body is not UTF-8: {error.reason} at byte {error.start}") from None
+
+
+def _from_object(operation: Operation, body: bytes, beside: tuple[str, ...]) -> dict[str, Any]:
+    try:
+        values = _decode_object(body)
     except (msgspec.DecodeError, RecursionError) as error:
         raise InvalidInput(f"{operation.name}: the body has to be one JSON object: {error}") from None
-    unknown = found.keys() - {one.name for one in operation.parameters if one.name not in beside}
-    if unknown:
-        raise InvalidInput(_unknown(operation, unknown, {one.name for one in operation.parameters} - {*beside}))
-    known = {one.name: one for one in operation.parameters}
-    return {name: _checked(operation, known[name], value) for name, value in found.items()}
+    parameters = _parameters(operation, but=beside)
+    if unknown := values.keys() - parameters.keys():
+        raise _unknown(operation, unknown, parameters)
+    return {name: _checked(operation, parameters[name], value) for name, value in values.items()}
 
 
 def _with_drafts(operation: Operation, body: bytes, beside: tuple[str, ...]) -> dict[str, Any]:
-    """The arguments in a body whose drafts stay the bytes they came as."""
+    """The arguments in a body whose drafts stay the bytes that came."""
     try:
-        fields = msgspec.structs.asdict(_decoder(operation, beside).decode(body))
+        fields = msgspec.structs.asdict(_draft_decoder(operation, beside).decode(body))
     except (msgspec.DecodeError, RecursionError) as error:
         raise InvalidInput(f"{operation.name}: {error}; expected an object with a list of drafts") from None
-    parameters = {parameter.name: parameter for parameter in operation.parameters}
+    parameters = _parameters(operation, but=())
     drafts = [bytes(draft) for draft in fields.pop(operation.drafts)]
-    given = {name: value for name, value in fields.items() if value is not None}
-    return {operation.drafts: drafts, **{name: _checked(operation, parameters[name], given[name]) for name in given}}
+    checked = {name: _checked(operation, parameters[name], fields[name]) for name in fields if fields[name] is not None}
+    return {operation.drafts: drafts, **checked}
 
 
-_decoders: dict[str, msgspec.json.Decoder[Any]] = {}
+_draft_decoders: dict[str, msgspec.json.Decoder[Any]] = {}
 
 
-def _decoder(operation: Operation, beside: tuple[str, ...]) -> msgspec.json.Decoder[Any]:
+def _draft_decoder(operation: Operation, beside: tuple[str, ...]) -> msgspec.json.Decoder[Any]:
     """The decoder of a body with drafts; numbers are checked later, because 3.0 is an integer in JSON Schema."""
-    if operation.name not in _decoders:
+    if operation.name not in _draft_decoders:
         fields: list[Any] = [(operation.drafts, list[msgspec.Raw])]
-        for parameter in operation.parameters:
-            if parameter.name not in (operation.drafts, *beside):
-                kind = int | float | None if kind_of(parameter) is int else Any
-                fields.append((parameter.name, kind, None))
+        for name, parameter in _parameters(operation, but=(operation.drafts, *beside)).items():
+            fields.append((name, int | float | None if kind_of(parameter) is int else Any, None))
         shape = msgspec.defstruct(operation.name, fields, kw_only=True, forbid_unknown_fields=True)
-        _decoders[operation.name] = msgspec.json.Decoder(shape)
-    return _decoders[operation.name]
+        _draft_decoders[operation.name] = msgspec.json.Decoder(shape)
+    return _draft_decoders[operation.name]
 
 
-def _unknown(operation: Operation, names: set[str], known: set[str]) -> str:
-    said = ", ".join(sorted(repr(name[:40]) for name in names)[:5])
-    return f"{operation.name} has no parameter {said}; it has {', '.join(sorted(known)) or 'none here'}"
+def _parameters(operation: Operation, *, but: Container[str]) -> dict[str, Parameter]:
+    return {parameter.name: parameter for parameter in operation.parameters if parameter.name not in but}
 
 
-def _value(operation: Operation, parameter: Parameter, text: str) -> Any:
+def _unknown(operation: Operation, names: set[str], parameters: dict[str, Parameter]) -> InvalidInput:
+    unknown = ", ".join(sorted(repr(name[:40]) for name in names)[:5])
+    known = ", ".join(sorted(parameters)) or "none here"
+    return InvalidInput(f"{operation.name} has no parameter {unknown}; it has {known}")
+
+
+def _from_text(operation: Operation, parameter: Parameter, text: str) -> Any:
+    """The value of a parameter from the text in a path or a query."""
     if parameter.is_session:
         return text
     kind = kind_of(parameter)
     if kind is dict:
         try:
-            return _object.decode(text)
+            return _decode_object(text)
         except msgspec.DecodeError as error:
             raise InvalidInput(f"{operation.name}: {parameter.name} has to be a JSON object: {error}") from None
     value: Any = text
@@ -133,12 +149,12 @@ def _value(operation: Operation, parameter: Parameter, text: str) -> Any:
 
 
 def _checked(operation: Operation, parameter: Parameter, value: Any) -> Any:
-    """A value that every database can hold; 3.0 is the integer 3, as JSON Schema has it."""
+    """A value that every database can hold. The number 3.0 is the integer 3, as in JSON Schema."""
     if isinstance(value, list):
-        return [_checked(operation, parameter, one) for one in value]
+        return [_checked(operation, parameter, item) for item in value]
     if isinstance(value, dict) and _is_struct(item_of(parameter)):
-        return {name: int(one) if _is_whole(one) else one for name, one in value.items()}
-    if isinstance(value, float) and value.is_integer() and item_of(parameter) is int:
+        return {name: int(field) if _is_integral(field) else field for name, field in value.items()}
+    if _is_integral(value) and item_of(parameter) is int:
         value = int(value)
     if isinstance(value, int | float) and not -LARGEST <= value <= LARGEST:
         raise InvalidInput(f"{operation.name}: {parameter.name} has to fit 64 bits")
@@ -151,22 +167,22 @@ def _is_struct(kind: Any) -> bool:
     return typing.get_origin(kind) is None and issubclass(kind, msgspec.Struct)
 
 
-def _is_whole(value: Any) -> bool:
+def _is_integral(value: Any) -> bool:
     return isinstance(value, float) and value.is_integer()
 
 
 def kind_of(parameter: Parameter) -> type:
     """The plain type behind annotations and `| None`."""
     bare = _bare(parameter.type)
-    found: type = typing.get_origin(bare) or bare
-    return found
+    kind: type = typing.get_origin(bare) or bare
+    return kind
 
 
 def item_of(parameter: Parameter) -> type:
-    """The plain type of a value, or of each when there are several."""
+    """The plain type of a value; of each item, for a list."""
     bare = _bare(parameter.type)
-    found: type = _bare(typing.get_args(bare)[0]) if typing.get_origin(bare) is list else bare
-    return found
+    kind: type = _bare(typing.get_args(bare)[0]) if typing.get_origin(bare) is list else bare
+    return kind
 
 
 def _bare(kind: Any) -> Any:
@@ -174,5 +190,5 @@ def _bare(kind: Any) -> Any:
     if origin is typing.Annotated:
         return _bare(typing.get_args(kind)[0])
     if origin in (typing.Union, types.UnionType):
-        return _bare(next(one for one in typing.get_args(kind) if one is not type(None)))
+        return _bare(next(option for option in typing.get_args(kind) if option is not type(None)))
     return kind

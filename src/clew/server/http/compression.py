@@ -1,4 +1,7 @@
-"""Answers packed with zstd or gzip, when that is worth it and the client can unpack it."""
+"""Responses compressed with zstd or gzip, when that saves something and the client accepts it.
+
+Starlette's middleware knows gzip alone.
+"""
 
 import gzip
 
@@ -6,17 +9,17 @@ import zstandard
 
 from clew.server.http.problems import Headers
 
-WORTH_BYTES = 1024
+SMALLEST_BYTES = 1024
 
 
-def packed(body: bytes, accepted: bytes) -> tuple[bytes, Headers]:
-    """The body as it goes out, with the headers that say how."""
-    if len(body) < WORTH_BYTES:
+def compressed(body: bytes, accepted: bytes) -> tuple[bytes, Headers]:
+    """The body, compressed if the client accepts it, and the headers that say how."""
+    if len(body) < SMALLEST_BYTES:
         return body, []
-    wanted = _wanted(accepted)
-    if "zstd" in wanted:
+    encodings = _encodings(accepted)
+    if "zstd" in encodings:
         return zstandard.ZstdCompressor(level=3).compress(body), _headers(b"zstd")
-    if "gzip" in wanted or "*" in wanted:
+    if "gzip" in encodings or "*" in encodings:
         return gzip.compress(body, compresslevel=5, mtime=0), _headers(b"gzip")
     return body, [(b"vary", b"accept-encoding")]
 
@@ -25,11 +28,11 @@ def _headers(name: bytes) -> Headers:
     return [(b"content-encoding", name), (b"vary", b"accept-encoding")]
 
 
-def _wanted(accepted: bytes) -> set[str]:
-    """The names that are not ruled out by a weight of zero."""
-    found = set()
-    for one in accepted.decode("latin-1").lower().split(","):
-        name, _, weight = one.partition(";")
+def _encodings(accepted: bytes) -> set[str]:
+    """The encodings in an `Accept-Encoding` header whose weight is not zero."""
+    encodings = set()
+    for item in accepted.decode("latin-1").lower().split(","):
+        name, _, weight = item.partition(";")
         if weight.replace(" ", "").removeprefix("q=").strip("0.") or "q=" not in weight:
-            found.add(name.strip())
-    return found
+            encodings.add(name.strip())
+    return encodings

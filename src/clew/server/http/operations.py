@@ -19,7 +19,7 @@ from clew.model.errors import ClewError, InvalidInput, StaleHead
 from clew.server.http import idempotency, request_body
 from clew.server.http.append_queue import Lane, LaneStore
 from clew.server.http.arguments import from_body, from_path, from_query
-from clew.server.http.compression import packed
+from clew.server.http.compression import compressed
 from clew.server.http.exchange import Answer, Exchange
 from clew.server.http.paging import cursor, link
 from clew.server.http.problems import CONTENT_TYPE, Headers, Refused, problem
@@ -279,7 +279,7 @@ class _Work:
                 headers.append((b"etag", tag))
                 if _is_known(tag, exchange.headers.get(b"if-none-match", b"")):
                     return Answer(304, b"", headers[1:])
-            body, more = packed(body, exchange.headers.get(b"accept-encoding", b""))
+            body, more = compressed(body, exchange.headers.get(b"accept-encoding", b""))
             headers += more
         return Answer(200, body, headers)
 

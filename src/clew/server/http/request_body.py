@@ -1,4 +1,4 @@
-"""Bodies of requests: read whole, within a size and a time, packed or not."""
+"""The body of a request: read whole and decompressed, within limits of size and time."""
 
 import asyncio
 import zlib
@@ -11,21 +11,22 @@ from clew.model.errors import InvalidInput, TooLarge
 from clew.server.http.problems import Refused
 
 CLOSE = [(b"connection", b"close")]
-# What a packed body may make the unpacker hold in memory.
+# The memory that decompressing a body may take.
 LARGEST_WINDOW = 2**27
 
 
 class Gone(Exception):
-    """The client went away while it was talking."""
+    """The client disconnected before it had sent the whole body."""
 
 
 async def read(receive: Receive, headers: Mapping[bytes, bytes], *, most: int, seconds: float) -> bytes:
-    """The body as it was before it was packed."""
+    """The body, decompressed."""
     length = headers.get(b"content-length", b"")
     if length.isdigit() and int(length[:20]) > most:
         raise _too_large(most)
     try:
-        body, is_all = await _chunk(receive)  # Mostly all of it; a connection that sends none is closed elsewhere.
+        # Mostly the first chunk is all of it. The server closes a connection that sends no body at all.
+        body, is_all = await _chunk(receive)
         if not is_all:
             async with asyncio.timeout(seconds):
                 body = await _received(receive, body, most)
@@ -33,8 +34,8 @@ async def read(receive: Receive, headers: Mapping[bytes, bytes], *, most: int, s
         raise Refused(408, "invalid_input", f"the body did not arrive within {seconds:g} s", CLOSE) from None
     if len(body) > most:
         raise _too_large(most)
-    packing = headers.get(b"content-encoding", b"").strip().lower()
-    return unpacked(body, packing, most=most) if packing not in (b"", b"identity") else body
+    encoding = headers.get(b"content-encoding", b"").strip().lower()
+    return decompressed(body, encoding, most=most) if encoding not in (b"", b"identity") else body
 
 
 async def _chunk(receive: Receive) -> tuple[bytes, bool]:
@@ -57,25 +58,25 @@ async def _received(receive: Receive, first: bytes, most: int) -> bytes:
     return b"".join(chunks)
 
 
-def unpacked(body: bytes, packing: bytes, *, most: int) -> bytes:
-    """What was packed, never more than the limit of it."""
+def decompressed(body: bytes, encoding: bytes, *, most: int) -> bytes:
+    """The body that was compressed; decompressing stops where it grows beyond `most` bytes."""
     try:
-        if packing == b"gzip":
-            unpacker = zlib.decompressobj(wbits=31)
-            found = unpacker.decompress(body, most + 1)
-            if len(found) <= most and not unpacker.eof:
-                raise InvalidInput("the body ends in the middle of what was packed with gzip")
-        elif packing == b"zstd":
+        if encoding == b"gzip":
+            decompressor = zlib.decompressobj(wbits=31)
+            content = decompressor.decompress(body, most + 1)
+            if len(content) <= most and not decompressor.eof:
+                raise InvalidInput("the body ends before its gzip stream does")
+        elif encoding == b"zstd":
             with zstandard.ZstdDecompressor(max_window_size=LARGEST_WINDOW).stream_reader(body) as reader:
-                found = reader.read(most + 1)
+                content = reader.read(most + 1)
         else:
-            name = packing[:40].decode("latin-1")
-            raise Refused(415, "invalid_input", f"a body may be packed with gzip or zstd, not {name!r}")
+            name = encoding[:40].decode("latin-1")
+            raise Refused(415, "invalid_input", f"a body may be compressed with gzip or zstd, not {name!r}")
     except (zlib.error, zstandard.ZstdError):
-        raise InvalidInput(f"the body cannot be unpacked; it is not {packing.decode()}") from None
-    if len(found) > most:
+        raise InvalidInput(f"the body cannot be decompressed; it is not {encoding.decode()}") from None
+    if len(content) > most:
         raise _too_large(most)
-    return found
+    return content
 
 
 def _too_large(most: int) -> TooLarge:

@@ -1,4 +1,4 @@
-"""What is not an operation: pages for people, the way in, the description of the API, health and counts."""
+"""Routes that are not operations: pages for people, the login, the description of the API, health and metrics."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from importlib.resources import files
@@ -12,7 +12,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from clew.model.access import Right, Target
 from clew.model.errors import ClewError, Denied, InvalidInput, Unauthenticated
 from clew.server.http import request_body
-from clew.server.http.compression import packed
+from clew.server.http.compression import compressed
 from clew.server.http.exchange import Exchange
 from clew.server.http.lazy_mount import LazyMount
 from clew.server.http.metrics import Metrics
@@ -22,6 +22,8 @@ from clew.server.http.problems import STATUS
 from clew.server.login.identity import Identity
 from clew.server.options import LOOPBACK_NAMES
 from clew.server.web import pages
+from clew.server.web.page_request import PageRequest
+from clew.server.web.transcript import transcript
 from clew.service.kernel.call import call
 from clew.service.kernel.context import Context
 
@@ -52,7 +54,7 @@ class Web:
         self._description = b""
 
     def routes(self, mcp: LazyMount | None) -> list[BaseRoute]:
-        found: list[BaseRoute] = [
+        routes: list[BaseRoute] = [
             self._route("/", self._list),
             self._route("/sessions/{session}", self._transcript),
             self._route("/login", self._login),
@@ -64,11 +66,11 @@ class Web:
             self._route("/assets/{name}", self._asset),
             self._route("/healthz", self._healthy),
             self._route("/readyz", self._ready),
-            self._route("/metrics", self._counts),
+            self._route("/metrics", self._metrics_text),
         ]
         if mcp is not None:
-            found += [Route("/mcp", mcp), Mount("/mcp", app=mcp)]  # A mount alone is what is below it.
-        return found
+            routes += [Route("/mcp", mcp), Mount("/mcp", app=mcp)]  # A mount takes only what is below its path.
+        return routes
 
     def _route(self, path: str, endpoint: Endpoint, method: str = "GET") -> Route:
         async def serve(request: Request) -> Response:
@@ -83,43 +85,43 @@ class Web:
         return await self._page(request, pages.sessions)
 
     async def _transcript(self, request: Request) -> Response:
-        return await self._page(request, pages.transcript)
+        return await self._page(request, transcript)
 
-    async def _page(self, request: Request, render: Callable[[pages.PageRequest], str]) -> Response:
-        """A page for whoever may see it; others are shown the way in."""
+    async def _page(self, request: Request, render: Callable[[PageRequest], str]) -> Response:
+        """A page for callers who may see it; others are sent to the login."""
         exchange = _exchange(request)
         try:
             credential = self._operations.credential(exchange)
-            text, status = await self._operations.in_thread(self._rendered, exchange, credential, request, render)
+            text, status = await self._operations.in_thread(self._render, exchange, credential, request, render)
         except Unauthenticated:
             return RedirectResponse("/login", 303)
         return _html(request, text, status)
 
-    def _rendered(
-        self, exchange: Exchange, credential: Any, request: Request, render: Callable[[pages.PageRequest], str]
+    def _render(
+        self, exchange: Exchange, credential: Any, request: Request, render: Callable[[PageRequest], str]
     ) -> tuple[str, int]:
         context = self._operations.admit(exchange, credential)
-        asked = pages.PageRequest(
-            call=lambda name, **arguments: _safe(context, name, arguments), path=dict(request.path_params),
+        page_request = PageRequest(
+            call=lambda name, **arguments: _masked_result(context, name, arguments), path=dict(request.path_params),
             query=dict(request.query_params), has_login=credential.how == "cookie",
         )  # fmt: skip
         try:
-            return render(asked), 200
+            return render(page_request), 200
         except Unauthenticated:
             raise
         except ClewError as error:
             if STATUS.get(error.code, 500) >= 500:
                 raise
-            told = masked(context, str(error).encode()).decode()
-            return pages.refusal(told, has_login=asked.has_login), STATUS[error.code]
+            text = masked(context, str(error).encode()).decode()
+            return pages.refusal(text, has_login=page_request.has_login), STATUS[error.code]
 
-    # The way in -------------------------------------------------------------------------------------------------------
+    # Login ------------------------------------------------------------------------------------------------------------
 
     async def _login(self, request: Request) -> Response:
         return _html(request, pages.login(), 200)
 
     async def _redeem(self, request: Request) -> Response:
-        """A link that is good for one login, or a key, becomes the cookie of this browser."""
+        """Set the cookie of this browser, for the secret of a login link or for an API key."""
         exchange = _exchange(request)
         self._identity.check_origin(exchange.headers)
         if exchange.headers.get(b"content-type", b"").split(b";")[0] != b"application/json":
@@ -155,7 +157,7 @@ class Web:
             self._description = msgspec.json.encode(
                 openapi(self._operations.endpoints, url=self._identity.options.public_url)
             )
-        return _packed(request, self._description, "application/json")
+        return _compressed(request, self._description, "application/json")
 
     async def _error(self, request: Request) -> Response:
         code = request.path_params["code"]
@@ -168,9 +170,9 @@ class Web:
         if name not in ASSETS:
             raise no_route(set())
         data = (files("clew.server.web") / "assets" / name).read_bytes()
-        return _packed(request, data, ASSETS[name], {"cache-control": "no-cache"})
+        return _compressed(request, data, ASSETS[name], {"cache-control": "no-cache"})
 
-    # Health and counts ------------------------------------------------------------------------------------------------
+    # Health and metrics -----------------------------------------------------------------------------------------------
 
     async def _healthy(self, request: Request) -> Response:
         return Response(b'{"healthy":true}', media_type="application/json")
@@ -179,9 +181,9 @@ class Web:
         await self._operations.in_thread(self._operations.store.last_position)
         return Response(b'{"ready":true}', media_type="application/json")
 
-    async def _counts(self, request: Request) -> Response:
+    async def _metrics_text(self, request: Request) -> Response:
         exchange = _exchange(request)
-        if not _is_from_here(request, exchange):
+        if not _is_local(request, exchange):
             credential = self._operations.credential(exchange)
             context = await self._operations.in_thread(self._operations.admit, exchange, credential)
             ruling = context.caller.rule(Right.AUDIT, Target())
@@ -192,31 +194,31 @@ class Web:
 
 
 def _exchange(request: Request) -> Exchange:
-    found: Exchange = request.scope["clew.exchange"]
-    return found
+    exchange: Exchange = request.scope["clew.exchange"]
+    return exchange
 
 
-def _is_from_here(request: Request, exchange: Exchange) -> bool:
-    """Whether a program on this machine asks, and not a proxy on it for somebody else."""
-    name = exchange.headers.get(b"host", b"").decode("latin-1").rpartition(":")[0]
-    is_near = request.client is not None and request.client.host in ("127.0.0.1", "::1")
-    return is_near and name in LOOPBACK_NAMES and not any(header in exchange.headers for header in FORWARDED)
+def _is_local(request: Request, exchange: Exchange) -> bool:
+    """Whether a program on this machine asks for itself, and not as a proxy for somebody else."""
+    host = exchange.headers.get(b"host", b"").decode("latin-1").rpartition(":")[0]
+    is_loopback = request.client is not None and request.client.host in ("127.0.0.1", "::1")
+    return is_loopback and host in LOOPBACK_NAMES and not any(header in exchange.headers for header in FORWARDED)
 
 
-def _safe(context: Context, name: str, arguments: Mapping[str, Any]) -> Any:
-    """The result of an operation as plain values, masked: pages are made from nothing else."""
+def _masked_result(context: Context, name: str, arguments: Mapping[str, Any]) -> Any:
+    """The result of an operation as plain values, with secrets masked: pages are made from nothing else."""
     from clew.service.kernel.results import to_json
 
     return msgspec.json.decode(masked(context, to_json(call(context, name, arguments))))
 
 
 def _html(request: Request, text: str, status: int) -> Response:
-    response = _packed(request, text.encode("utf-8", "replace"), "text/html; charset=utf-8", PAGE_HEADERS)
+    response = _compressed(request, text.encode("utf-8", "replace"), "text/html; charset=utf-8", PAGE_HEADERS)
     response.status_code = status
     return response
 
 
-def _packed(request: Request, body: bytes, kind: str, headers: Mapping[str, str] | None = None) -> Response:
-    body, more = packed(body, _exchange(request).headers.get(b"accept-encoding", b""))
-    told = {name.decode(): value.decode() for name, value in more}
-    return Response(body, media_type=kind, headers={**(headers or {}), **told})
+def _compressed(request: Request, body: bytes, media_type: str, headers: Mapping[str, str] | None = None) -> Response:
+    body, more = compressed(body, _exchange(request).headers.get(b"accept-encoding", b""))
+    encoding = {name.decode(): value.decode() for name, value in more}
+    return Response(body, media_type=media_type, headers={**(headers or {}), **encoding})
