@@ -1,10 +1,11 @@
-"""The last look: what the last `clew capture` saw, so that the next can tell in a moment that nothing has changed.
+"""The cached report of `clew capture`: if nothing has changed since, the next capture prints it again at once.
 
-A capture that found nothing new leaves word of everything its answer depended on: each session file, each folder that
-was searched, each that was not there, the store's own files and the variables that say where to look. If all of that is
-as it was, the answer is, too, and is given again without opening the store. All else is left to the capture itself.
+A capture that finds nothing new caches its report together with the fingerprint of everything that the report depends
+on: each session file, each folder that was searched, each path that did not exist, the store's own files, and the
+environment variables that say where to look. The report is valid while every fingerprint is unchanged; then it is
+printed without opening the store. In every other case the capture runs.
 
-Only the standard library is imported here: loading the rest is what takes the time.
+This module imports only the standard library: loading the rest of clew is what takes the time.
 """
 
 import json
@@ -13,76 +14,78 @@ import stat
 import sys
 import time
 
-TYPE_CHECKING = False  # Importing typing takes longer than looking at a hundred files.
+TYPE_CHECKING = False  # Importing typing takes longer than computing a hundred fingerprints.
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 NAME = "last-look.json"
-# What was touched more recently may be touched again without a sign: the clocks of some file systems tick that slowly.
-SETTLED_NS = 2_000_000_000
-# What the answer depends on beside files; a program's own variables come to them.
+# Some file systems have clocks that tick this slowly: a file changed more recently may change again unnoticed.
+CLOCK_TICK_NS = 2_000_000_000
+# The environment variables that the report depends on, besides those of the agent programs.
 VARIABLES = ("HOME", "CLEW_HOME", "CLEW_STORE", "CLEW_PRINCIPAL", "CLEW_MACHINE", "LOGNAME", "USER", "PYTHONPATH")
 
 
-def look(path: str) -> "str | None":
-    """What tells whether a file or a folder has changed; None for what is not there."""
+def fingerprint(path: str) -> "str | None":
+    """The fingerprint of a file or a folder: it changes whenever that does. None if nothing is there."""
     try:
-        seen = os.stat(path)
+        status = os.stat(path)
     except (OSError, ValueError):
         return None
-    if stat.S_ISDIR(seen.st_mode):
-        # Rights count as well: what could not be searched may be searched now.
-        return f"{seen.st_ctime_ns}:{seen.st_ino}"
-    return stamp_of(seen)
+    if stat.S_ISDIR(status.st_mode):
+        # The ctime also changes with the permissions: a folder that could not be searched may be searchable now.
+        return f"{status.st_ctime_ns}:{status.st_ino}"
+    return file_fingerprint(status)
 
 
-def stamp_of(seen: os.stat_result) -> str:
-    """What tells whether a file has changed; kept in the store, too."""
-    return f"{seen.st_size}:{seen.st_mtime_ns}:{seen.st_ino}"
+def file_fingerprint(status: os.stat_result) -> str:
+    """The fingerprint of a file; the store keeps it, too."""
+    return f"{status.st_size}:{status.st_mtime_ns}:{status.st_ino}"
 
 
-def remember(
-    home: str, seen: "dict[str, str | None]", variables: "Iterable[str]", rows: "Sequence[Sequence[str]]"
+def save_report(
+    home: str, fingerprints: "dict[str, str | None]", variables: "Iterable[str]", rows: "Sequence[Sequence[str]]"
 ) -> None:
-    """Leave word that nothing was new, for as long as all that was `seen` stays as it is."""
-    settled = time.time_ns() - SETTLED_NS
-    # What was not there is no question of time.
-    if any(_changed_ns(path) > settled for path, stamp in seen.items() if stamp is not None):
+    """Cache the report; it is valid while every fingerprint is unchanged."""
+    latest_change_ns = time.time_ns() - CLOCK_TICK_NS
+    # A path that did not exist has no time at which it changed.
+    if any(_changed_ns(path) > latest_change_ns for path, found in fingerprints.items() if found is not None):
         return
-    about = {name: os.environ.get(name) for name in (*VARIABLES, *variables)}
-    text = json.dumps({"who": _who(), "variables": about, "seen": seen, "rows": rows})
-    place = os.path.join(home, NAME)
-    new = f"{place}.{os.getpid()}"
+    environment = {name: os.environ.get(name) for name in (*VARIABLES, *variables)}
+    cache = {"caller": _caller(), "variables": environment, "fingerprints": fingerprints, "rows": rows}
+    path = os.path.join(home, NAME)
+    new_path = f"{path}.{os.getpid()}"
     try:
-        with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-            file.write(text)
-        os.replace(new, place)
+        with open(os.open(new_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+            file.write(json.dumps(cache))
+        os.replace(new_path, path)
     except OSError:
-        # A home that is not there, is full or cannot be written: the next capture looks for itself.
-        _remove(new)
+        # The home does not exist, is full or is read-only. Without a cached report the next capture runs.
+        _remove(new_path)
 
 
-def forget(home: str) -> None:
-    """Take the word back: it names files of sessions that are no more."""
-    # Where the home cannot be written, the word stays, and is worth nothing: the store has changed.
+def discard_report(home: str) -> None:
+    """Remove the cached report: it names files of sessions that were erased."""
+    # A report that cannot be removed from a read-only home is not valid any more: the store's files have changed.
     if home:
         _remove(os.path.join(home, NAME))
 
 
-def last_answer() -> "list[list[str]] | None":
-    """What the last capture said, if this one would say the same; else None."""
+def cached_report() -> "list[list[str]] | None":
+    """The rows of the cached report if it is valid, else None."""
     home = os.path.abspath(os.path.expanduser(os.environ.get("CLEW_HOME") or "~/.clew"))
     try:
         with open(os.path.join(home, NAME), encoding="utf-8") as file:
-            last = json.load(file)
-        if last["who"] != _who() or any(os.environ.get(name) != value for name, value in last["variables"].items()):
+            cache = json.load(file)
+        if cache["caller"] != _caller():
             return None
-        if any(look(path) != stamp for path, stamp in last["seen"].items()):
+        if any(os.environ.get(name) != value for name, value in cache["variables"].items()):
             return None
-        rows: list[list[str]] = last["rows"]
+        if any(fingerprint(path) != expected for path, expected in cache["fingerprints"].items()):
+            return None
+        rows: list[list[str]] = cache["rows"]
         return rows
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return None  # None was left, or it is damaged: the capture finds out by itself.
+        return None  # There is no cached report, or it is damaged.
 
 
 def _remove(path: str) -> None:
@@ -92,8 +95,8 @@ def _remove(path: str) -> None:
         os.unlink(path)
 
 
-def _who() -> list[object]:
-    """Which program asks, for whom and where."""
+def _caller() -> list[object]:
+    """Which clew runs, as which user, on which machine."""
     from clew import __version__
 
     return [__version__, sys.executable, os.getuid(), os.uname().nodename]

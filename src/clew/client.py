@@ -26,7 +26,8 @@ from clew.service import Context, call
 if TYPE_CHECKING:
     from clew.model.knowledge import Knowledge
     from clew.model.working_set import Touched
-    from clew.service.capture.capture import Captured, Finds
+    from clew.service.capture.capture import FoundFiles
+    from clew.service.capture.report import Captured
     from clew.service.find.files import Touching
     from clew.service.find.search import Found
     from clew.service.find.usage import UsageReport
@@ -135,11 +136,11 @@ class Plane:
 
     def capture(self, paths: list[str] | None = None, *, runtime: str = "", home: str = "") -> Iterator[Captured]:
         """Capture the sessions of agent programs on this machine; tells what became of each file, as it is done."""
-        from clew.service.capture.capture import chunks
+        from clew.service.capture.capture import split_into_portions
 
-        finds: Finds = self.client.call("capture_find", runtime=runtime, home=home, paths=paths)
-        yield from finds.same
-        for portion in chunks(finds.changed):
+        found: FoundFiles = self.client.call("capture_find", runtime=runtime, home=home, paths=paths)
+        yield from found.unchanged
+        for portion in split_into_portions(found.changed):
             yield from self.client.call("capture", files=portion)
 
     def resume_in(

@@ -21,12 +21,12 @@ from support.planes import plane_on
 # A capture in a process of its own, with commits as small as can be; it ends itself as told.
 CHILD = """
 import os, signal, sys
-from clew.service.capture import capture, chunked_lines
+from clew.service.capture import chunked_lines, commit_batch
 from clew.store.native_files import native_files as originals
 from support.planes import plane_on
 
 url, home, when, count = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
-chunked_lines.WINDOW_BYTES = capture.BATCH_BYTES = 3000
+chunked_lines.CHUNK_BYTES = commit_batch.BATCH_BYTES = 3000
 
 def ending(function, after):
     def call(*given, **named):

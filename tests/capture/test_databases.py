@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from clew.client import Plane
-from clew.service.capture.capture import Captured
+from clew.service.capture.report import Captured
 from support.captures import capture, events, native, said
 from support.planes import plane_on
 

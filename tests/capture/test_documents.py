@@ -201,9 +201,9 @@ def test_two_documents_that_begin_alike_are_two_sessions(plane: Plane, person: P
 def test_a_document_beyond_all_measure_is_refused(
     plane: Plane, person: Path, document: Document, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from clew.service.capture import capture as engine
+    from clew.service.capture import capture_document
 
-    monkeypatch.setattr(engine, "DOCUMENT_BYTES", 100)
+    monkeypatch.setattr(capture_document, "LARGEST_DOCUMENT_BYTES", 100)
     path = put(person, document, ["x" * 200])
     [report] = capture_paths(plane, path)
     assert (report.status, report.records) == ("failed", 0)

@@ -72,7 +72,7 @@ def test_a_fork_that_is_captured_first_is_linked_too(plane: Plane, person: Path)
 def test_a_fork_longer_than_a_window_repeats_nothing(
     plane: Plane, person: Path, monkeypatch: pytest.MonkeyPatch, window: int
 ) -> None:
-    monkeypatch.setattr(chunked_lines, "WINDOW_BYTES", window)
+    monkeypatch.setattr(chunked_lines, "CHUNK_BYTES", window)
     names = [f"n{i}" for i in range(20)]
     put(person, 1, talk(*names))
     put(person, 2, talk(*names[:15], "own", "more"))

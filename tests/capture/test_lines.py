@@ -13,7 +13,7 @@ from clew.model import codec
 from clew.model.conversation import conversation
 from clew.model.events import CallReturned, Event, MessageAdded, Opaque
 from clew.runtimes.rounds import rounds, text_of
-from clew.service.capture.capture import Captured
+from clew.service.capture.report import Captured
 from clew.store import Store, open_store
 from support import claude
 

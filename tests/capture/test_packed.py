@@ -68,7 +68,7 @@ def test_a_rollout_stays_one_session_when_it_is_packed_and_unpacked(
     before = events(plane, session)
     packed.write_bytes(pack(data))
     both = {one.path: one for one in capture(plane, person, "codex")}
-    assert both[str(packed)].note == "it is there unpacked, too, and is read there"
+    assert both[str(packed)].note == "the unpacked file is there as well, and is captured instead"
     plain.unlink()
     for status in ("same", "same"):
         report = only(plane, person, "codex")

@@ -15,7 +15,7 @@ from clew.model.conversation import conversation
 from clew.model.errors import InvalidInput, Lossy, StoreError
 from clew.model.events import CallMade, Event, MessageAdded, SessionClosed
 from clew.runtimes.rounds import Answer, Prompt, Results, output_text, rounds, text_of
-from clew.service.capture.capture import Captured
+from clew.service.capture.report import Captured
 from clew.service.handover.resume_elsewhere import Materialised
 from support import claude
 from support.children import environment

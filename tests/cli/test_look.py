@@ -27,7 +27,7 @@ def person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.delenv(name)
     for name, value in {"HOME": home, "CLEW_HOME": home / ".clew", "CLEW_PRINCIPAL": "person:ada"}.items():
         monkeypatch.setenv(name, str(value))
-    monkeypatch.setattr(capture_cache, "SETTLED_NS", -(10**12))
+    monkeypatch.setattr(capture_cache, "CLOCK_TICK_NS", -(10**12))
     return home
 
 
@@ -48,7 +48,7 @@ def settled(person: Path, capture: Capture) -> str:
     """What a capture says that found nothing new, and left word of it."""
     capture()
     said = capture()
-    assert capture_cache.last_answer() is not None
+    assert capture_cache.cached_report() is not None
     return said
 
 
@@ -86,7 +86,7 @@ def test_word_is_left_only_of_a_capture_with_nothing_new(person: Path, capture: 
 def test_what_was_touched_a_moment_ago_is_not_relied_on(
     person: Path, capture: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(capture_cache, "SETTLED_NS", 3_600_000_000_000)
+    monkeypatch.setattr(capture_cache, "CLOCK_TICK_NS", 3_600_000_000_000)
     capture()
     capture()
     assert not (person / ".clew" / capture_cache.NAME).exists()
@@ -138,7 +138,7 @@ def another_home_of_a_program(person: Path) -> None:
 
 
 def a_failure_in_the_background(person: Path) -> None:
-    background.remember(person / ".clew", "codex", [background.Failure("codex", 0, "", "it broke", 1)])
+    background.save_failures(person / ".clew", "codex", [background.Failure("codex", 0, "", "it broke", 1)])
 
 
 def rights_changed(person: Path) -> None:
@@ -164,9 +164,9 @@ def test_whatever_the_answer_depends_on_is_looked_at(
         put_back.setenv("CODEX_HOME", "")
         put_back.delenv("CODEX_HOME")
         put_back.setenv("CLEW_PRINCIPAL", "person:ada")
-        assert capture_cache.last_answer() is not None
+        assert capture_cache.cached_report() is not None
         happens(person)
-        assert capture_cache.last_answer() is None
+        assert capture_cache.cached_report() is None
 
 
 def test_what_is_new_is_captured_after_nothing_was(person: Path, settled: str, capture: Capture) -> None:
@@ -201,9 +201,9 @@ def test_a_store_below_the_home_directory_is_looked_at(
     (person / ".clew").mkdir()
     capture()
     capture()
-    assert capture_cache.last_answer() is not None
+    assert capture_cache.cached_report() is not None
     (person / "mine.db").unlink()
-    assert capture_cache.last_answer() is None
+    assert capture_cache.cached_report() is None
 
 
 @pytest.mark.parametrize("how", ["missing", "in the way"])
@@ -215,7 +215,7 @@ def test_a_home_that_takes_no_word_is_no_reason_to_fail(
         (person / ".clew" / capture_cache.NAME).mkdir(parents=True)
     capture()
     assert "claude-code   1       0     0       0" in capture()
-    capture_cache.forget(str(person / ".clew"))
+    capture_cache.discard_report(str(person / ".clew"))
     assert sorted(path.name for path in person.glob(".clew/*")) == ([capture_cache.NAME] if how == "in the way" else [])
 
 

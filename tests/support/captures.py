@@ -9,7 +9,7 @@ from clew.model import codec
 from clew.model.conversation import conversation
 from clew.model.events import Event, MessageAdded
 from clew.runtimes.rounds import text_of
-from clew.service.capture.capture import Captured
+from clew.service.capture.report import Captured
 
 
 def capture(plane: Plane, home: Path, runtime: str = "") -> list[Captured]:

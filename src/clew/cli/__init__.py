@@ -11,10 +11,10 @@ def main() -> None:
         print(f"clew {__version__}")
         return
     if sys.argv[1:] == ["capture"]:
-        from clew.capture_cache import last_answer
+        from clew.capture_cache import cached_report
 
-        last = last_answer()
-        if last is not None and _say(last):
+        report = cached_report()
+        if report is not None and _say(report):
             return
     from clew.cli.run import run
 

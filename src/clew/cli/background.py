@@ -1,7 +1,7 @@
-"""Captures in the background, where nobody sees an error: word of what failed is left in a file for `clew doctor`.
+"""Captures in the background, where nobody sees an error: their failures are kept in a file for `clew doctor`.
 
-The file holds one failure for each program, the last; a capture of that program in which nothing fails takes it out
-again. What went wrong is kept with its secrets crossed out.
+The file holds the last failure of each program. A capture of that program in which nothing fails removes its entry.
+Paths and errors are masked before they are written.
 """
 
 import time
@@ -21,7 +21,7 @@ LONGEST = 1000
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """When the last capture of a program (or of all) in the background failed, in which file first, and why."""
+    """When the last background capture of a program (or of all) failed, its first failed file, and why."""
 
     runtime: str
     at: int
@@ -30,82 +30,84 @@ class Failure(msgspec.Struct, frozen=True):
     files: int
 
 
-def capture(plane: Any, runtime: str, each: Callable[[list[Any]], None]) -> list[Failure]:
-    """Capture what is new of a program, or of all, and leave word of what failed; `each` gets reports as they come."""
-    from clew.service.capture.capture import chunks
+def capture(plane: Any, runtime: str, on_reports: Callable[[list[Any]], None]) -> list[Failure]:
+    """Capture what is new of a program, or of all, and save the failures; `on_reports` gets reports as they come."""
+    from clew.service.capture.capture import split_into_portions
 
     failed: dict[str, list[tuple[str, str]]] = {}
     try:
-        for portion in chunks(plane.call("capture_find", runtime=runtime).changed):
+        for portion in split_into_portions(plane.call("capture_find", runtime=runtime).changed):
             reports = plane.call("capture", files=portion)
-            for one in reports:
-                if one.error:
-                    failed.setdefault(one.runtime, []).append((one.path, one.error))
-            each(reports)
+            for report in reports:
+                if report.error:
+                    failed.setdefault(report.runtime, []).append((report.path, report.error))
+            on_reports(reports)
     except Exception as error:  # noqa: BLE001  # Nobody would see it; the next capture tries again.
         name = "" if isinstance(error, ClewError) else f"{type(error).__name__}: "
         failed.setdefault(runtime, []).append(("", f"{name}{error}"))
     home, now = plane.settings.home, time.time_ns() // 1000
-    failures = [_crossed_out(home, Failure(name, now, *files[0], len(files))) for name, files in failed.items()]
-    remember(home, runtime, failures)
+    failures = [_masked(home, Failure(name, now, *files[0], len(files))) for name, files in failed.items()]
+    save_failures(home, runtime, failures)
     return failures
 
 
-def remember(home: Path, runtime: str, failures: list[Failure]) -> None:
-    """Put the failures of a capture of this program, or of all, in the place of those before."""
-    before = failures_of(home)
-    # That all failed, as when the store is out of reach, is over as soon as one program is captured.
-    others = [one for one in before if runtime and one.runtime not in (runtime, "")]
+def save_failures(home: Path, runtime: str, failures: list[Failure]) -> None:
+    """Replace the saved failures of this program, or of all programs, by these."""
+    before = load_failures(home)
+    # A failure of all programs, such as a store out of reach, is over as soon as one program is captured.
+    others = [failure for failure in before if runtime and failure.runtime not in (runtime, "")]
     if not failures and len(others) == len(before):
         return
-    # A disk that is full has a finding of its own.
+    # `clew doctor` reports a full disk by itself.
     with suppress(ClewError, OSError):
         if failures or others:
             from clew.service.handover.program_files import replace
 
-            replace(place(home), msgspec.json.encode([*others, *failures]))
+            replace(failures_path(home), msgspec.json.encode([*others, *failures]))
         else:
-            place(home).unlink(missing_ok=True)
+            failures_path(home).unlink(missing_ok=True)
 
 
-def failures_of(home: Path) -> list[Failure]:
-    """What failed last, by program."""
+def load_failures(home: Path) -> list[Failure]:
+    """The last failure of each program."""
     try:
-        return msgspec.json.decode(place(home).read_bytes(), type=list[Failure])
+        return msgspec.json.decode(failures_path(home).read_bytes(), type=list[Failure])
     except (OSError, msgspec.DecodeError):
         return []
 
 
 def findings(home: Path) -> list[Finding]:
-    """What `clew doctor` says about captures in the background."""
-    failures = failures_of(home)
+    """What `clew doctor` reports about captures in the background."""
+    failures = load_failures(home)
     if not failures:
         return [Finding(what="capture", ok=True, found="nothing failed in the background")]
-    return [_finding(one) for one in failures]
+    return [_finding(failure) for failure in failures]
 
 
-def told(one: Failure) -> str:
-    """Which file, and what is wrong with it."""
-    more = f" (and {one.files - 1} more)" if one.files > 1 else ""
-    return f"{one.path}{more}: {one.error}" if one.path else one.error
+def describe(failure: Failure) -> str:
+    """Which file failed, and why."""
+    more = f" (and {failure.files - 1} more)" if failure.files > 1 else ""
+    return f"{failure.path}{more}: {failure.error}" if failure.path else failure.error
 
 
-def _finding(one: Failure) -> Finding:
-    program = f" of {one.runtime}" if one.runtime else ""
-    command = f"clew capture --runtime {one.runtime}" if one.runtime else "clew capture"
+def failures_path(home: Path) -> Path:
+    """The file with the failures."""
+    return home / "capture-failed.json"
+
+
+def _finding(failure: Failure) -> Finding:
+    program = f" of {failure.runtime}" if failure.runtime else ""
+    command = f"clew capture --runtime {failure.runtime}" if failure.runtime else "clew capture"
     return Finding(
         what="capture",
         ok=False,
-        found=f"a capture{program} in the background failed at {moment(one.at)}: {told(one)}",
+        found=f"a capture{program} in the background failed at {moment(failure.at)}: {describe(failure)}",
         advice=f"run `{command}`: it tries again and says what is wrong with each file",
     )
 
 
-def place(home: Path) -> Path:
-    return home / "capture-failed.json"
-
-
-def _crossed_out(home: Path, one: Failure) -> Failure:
+def _masked(home: Path, failure: Failure) -> Failure:
+    """The failure without secrets."""
     from clew.secrets.masking import Masker
     from clew.secrets.rules import bundled, with_own
     from clew.secrets.scanner import Scanner
@@ -114,6 +116,9 @@ def _crossed_out(home: Path, one: Failure) -> Failure:
         rules = with_own(home)
     except ClewError:
         rules = bundled()
-    clean = Masker(Scanner(rules), b"").blanked
-    path, error = (clean(text.encode("utf-8", "replace")).decode("utf-8", "replace") for text in (one.path, one.error))
-    return msgspec.structs.replace(one, path=path, error=error[:LONGEST])
+    masker = Masker(Scanner(rules), b"")
+    path, error = (
+        masker.blanked(text.encode("utf-8", "replace")).decode("utf-8", "replace")
+        for text in (failure.path, failure.error)
+    )
+    return msgspec.structs.replace(failure, path=path, error=error[:LONGEST])

@@ -197,7 +197,7 @@ def _complete_runtime(context: click.Context, parameter: click.Parameter, incomp
 
 def _capture(plane: Any, paths: list[str], runtime: str, home: str, *, as_json: bool, quiet: bool = False) -> None:
     # Before it is opened, and so before anything is asked of it.
-    store = _looks_of_store(plane.settings)
+    store = _fingerprints_of_store(plane.settings)
     finds = plane.call("capture_find", runtime=runtime, home=home, paths=paths or None)
     reports = []
     for report in _captured(plane, finds, progress=not as_json and not quiet):
@@ -207,34 +207,36 @@ def _capture(plane: Any, paths: list[str], runtime: str, home: str, *, as_json: 
     if not paths and not home and not any(one.error for one in reports):
         from clew.cli import background
 
-        background.remember(plane.settings.home, runtime, [])
+        background.save_failures(plane.settings.home, runtime, [])
     if as_json and not quiet:
         print_json(totals(reports))
     elif not as_json:
         _summary(reports, quiet=quiet)
     if store is not None and reports and not (paths or home or runtime or finds.changed):
-        from clew.capture_cache import remember
+        from clew.capture_cache import save_report
         from clew.runtimes import variables
 
-        remember(str(plane.settings.home), {**finds.seen, **store}, variables(), _rows(reports))
+        fingerprints = {**finds.fingerprints, **store}
+        save_report(str(plane.settings.home), fingerprints, variables(), _rows(reports))
 
 
-def _looks_of_store(settings: Any) -> dict[str, str | None] | None:
-    """How the files of the store look, and that no capture has failed; None where nobody could know of it later."""
+def _fingerprints_of_store(settings: Any) -> dict[str, str | None] | None:
+    """The fingerprints of the store's files and of the list of failures; None if no later capture could check them."""
     from clew import app
-    from clew.capture_cache import look
+    from clew.capture_cache import fingerprint
     from clew.cli import background
 
     path = os.path.expanduser(settings.store.removeprefix("sqlite:///"))
     # Another store than a plain `clew capture` would ask, here or in another folder.
     if settings != app.settings() or not settings.store.startswith("sqlite:///") or not os.path.isabs(path):
         return None
-    return {path: look(path), f"{path}-wal": look(f"{path}-wal"), str(background.place(settings.home)): None}
+    paths = (path, f"{path}-wal")
+    return {**{name: fingerprint(name) for name in paths}, str(background.failures_path(settings.home)): None}
 
 
 def _captured(plane: Any, finds: Any, *, progress: bool) -> Iterator[Any]:
     """The report of each file, with a bar on a terminal."""
-    yield from finds.same
+    yield from finds.unchanged
     total = sum(one.size for one in finds.changed)
     if is_worth_it(total):
         with following(plane):
@@ -245,10 +247,10 @@ def _captured(plane: Any, finds: Any, *, progress: bool) -> Iterator[Any]:
 
 
 def _with_bar(plane: Any, files: list[Any], total: int, *, progress: bool) -> Iterator[Any]:
-    from clew.service.capture.capture import chunks
+    from clew.service.capture.capture import split_into_portions
 
     if not progress or not sys.stderr.isatty():
-        for portion in chunks(files):
+        for portion in split_into_portions(files):
             yield from plane.call("capture", files=portion)
         return
     from rich.console import Console
@@ -257,7 +259,7 @@ def _with_bar(plane: Any, files: list[Any], total: int, *, progress: bool) -> It
     columns = (TextColumn("capturing"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("capture", total=total)
-        for portion in chunks(files, most_bytes=4 * 1024 * 1024):
+        for portion in split_into_portions(files, most_bytes=4 * 1024 * 1024):
             yield from plane.call("capture", files=portion)
             bar.advance(task, sum(one.size for one in portion))
 

@@ -155,7 +155,7 @@ def _capture(plane: Any, known_failures: list[str]) -> list[str]:
         while plane.call("views_step").left:
             pass
 
-    failures = [background.told(failure) for failure in background.capture(plane, "", update_views)]
+    failures = [background.describe(failure) for failure in background.capture(plane, "", update_views)]
     for text in failures:
         if text not in known_failures:
             click.echo(f"capture: {plain(text)}", err=True)

@@ -24,7 +24,7 @@ from clew.model.errors import (
 )
 from clew.model.session import Session, State
 from clew.remote import Remote
-from clew.service.capture.packed_files import exported
+from clew.service.capture.packed_files import files_to_export
 from clew.service.kernel.context import Context
 from clew.service.replication.exchange import Sent, SentStretch
 from clew.store.native_files import native_files, remote_copies
@@ -183,7 +183,7 @@ class Push:
         except NotFound:
             # Opened before, and not there any more: all of it once again.
             self._send(session, self._open(session))
-        for one in exported(native_files.originals(self._store, session), exact=False):
+        for one in files_to_export(native_files.originals(self._store, session), exact=False):
             if not one.erased and not remote_copies.is_copy(one):
                 self._file(session, one)
         self.done.sessions += self._sent(session.id) > before

@@ -1,4 +1,4 @@
-"""A file of lines in windows: as much at a time as memory allows, cut where a line ends."""
+"""Read a file of lines in chunks, cut where a line ends, and translate them: memory holds one chunk at a time."""
 
 from collections.abc import Iterator
 from typing import Any, BinaryIO
@@ -11,63 +11,77 @@ from clew.runtimes.records import Translated, quarantine, read_lines
 from clew.store.log.prepare import LARGEST_BYTES
 from clew.store.native_files.native_files import EDGE_BYTES, Original, edges_of
 
-WINDOW_BYTES = 8 * 1024 * 1024
+CHUNK_BYTES = 8 * 1024 * 1024
 
 
-def reading_of(runtime: str, format: Format, before: Original | None, *, fresh: bool) -> Reading[Any]:
-    if before is None or fresh:
-        return Reading(runtime, before.native if before else "", format.state())
-    return Reading(runtime, before.native, msgspec.json.decode(before.state, type=format.state))
+class Chunk(msgspec.Struct, frozen=True):
+    """Some whole lines of a file, which begin at `start`; the last chunk may end inside a line."""
+
+    start: int
+    data: bytes
+    is_last: bool
 
 
-def read_window(
-    format: Format, reading: Reading[Any], data: bytes, at: int, generation: int, there: frozenset[bytes], last: bool
-) -> Translated:
-    done = read_lines(format, reading, data, at, generation=generation, there=there)
-    if not last and done.end == at:
-        # One line longer than anything the log takes: it is in the original, and an event says where.
-        done.drafts.append(quarantine(data, at, f"a line of more than {LARGEST_BYTES:,} bytes"))
-        done.quarantined, done.end = done.quarantined + 1, at + len(data)
-    return done
-
-
-def read_again(format: Format, native: str, data: bytes, generation: int) -> list[Draft]:
-    """Every draft of a file that was rewritten, those that are in the log already among them."""
-    return read_lines(format, Reading("", native, format.state()), data, generation=generation).drafts
-
-
-def all_drafts(format: Format, native: str, runtime: str, file: BinaryIO, size: int) -> Iterator[Draft]:
-    """Every draft of a file, a window at a time."""
-    reading, at, last = Reading(runtime, native, format.state()), 0, False
-    while not last:
-        data, last = window(file, at, size)
-        done = read_window(format, reading, data, at, 0, frozenset(), last)
-        at = done.end
-        yield from done.drafts
-
-
-def window(file: BinaryIO, at: int, size: int) -> tuple[bytes, bool]:
-    """The next bytes up to a line's end, and whether they are the last; longer only when one line is."""
-    wanted = WINDOW_BYTES
+def read_chunk(file: BinaryIO, start: int, size: int) -> Chunk:
+    """Read the next chunk. It is longer than CHUNK_BYTES only if its first line is."""
+    wanted = CHUNK_BYTES
     while True:
-        file.seek(at)
-        data = file.read(min(wanted, size - at))
-        if at + len(data) >= size or len(data) < min(wanted, size - at):
-            return data, True
-        if (end := data.rfind(b"\n")) >= 0:
-            return data[: end + 1], False
+        file.seek(start)
+        data = file.read(min(wanted, size - start))
+        if start + len(data) >= size or len(data) < min(wanted, size - start):
+            return Chunk(start, data, True)
+        if (line_end := data.rfind(b"\n")) >= 0:
+            return Chunk(start, data[: line_end + 1], False)
         if wanted > LARGEST_BYTES:
-            return data, False
+            return Chunk(start, data, False)
         wanted *= 2
 
 
-def edges_at(file: BinaryIO, kept: int, data: bytes = b"") -> bytes:
-    """What the two ends of the first bytes of a file look like; the last of them are `data`, if that is long enough."""
-    if len(data) >= kept:
-        return edges_of(data[:EDGE_BYTES], data[-EDGE_BYTES:])
+def resume_reading(runtime: str, format: Format, stored: Original) -> Reading[Any]:
+    """Go on with the reader's state as it was at the end of what is stored."""
+    return Reading(runtime, stored.native, msgspec.json.decode(stored.state, type=format.state))
+
+
+def translate_chunk(
+    format: Format,
+    reading: Reading[Any],
+    chunk: Chunk,
+    *,
+    generation: int = 0,
+    stored_lines: frozenset[bytes] = frozenset(),
+) -> Translated:
+    """Translate the records of a chunk into drafts, without those of lines that are stored already."""
+    translated = read_lines(format, reading, chunk.data, chunk.start, generation=generation, there=stored_lines)
+    if not chunk.is_last and translated.end == chunk.start:
+        # A single line is longer than the log accepts. The stored file keeps it, and an event says where it is.
+        why = f"a line of more than {LARGEST_BYTES:,} bytes"
+        translated.drafts.append(quarantine(chunk.data, chunk.start, why))
+        translated.quarantined, translated.end = translated.quarantined + 1, chunk.start + len(chunk.data)
+    return translated
+
+
+def translate_rewritten(format: Format, native: str, data: bytes, generation: int) -> list[Draft]:
+    """Every draft of a rewritten file, also those that are in the log already."""
+    return read_lines(format, Reading("", native, format.state()), data, generation=generation).drafts
+
+
+def translate_all(format: Format, runtime: str, native: str, file: BinaryIO, size: int) -> Iterator[Draft]:
+    """Every draft of a file, read chunk by chunk."""
+    reading, start, is_last = Reading(runtime, native, format.state()), 0, False
+    while not is_last:
+        chunk = read_chunk(file, start, size)
+        translated = translate_chunk(format, reading, chunk)
+        start, is_last = translated.end, chunk.is_last
+        yield from translated.drafts
+
+
+def hash_ends(file: BinaryIO, length: int, tail: bytes = b"") -> bytes:
+    """The hash of both ends of the first `length` bytes. `tail` is the last of them that memory still holds."""
+    if len(tail) >= length:
+        return edges_of(tail[:EDGE_BYTES], tail[-EDGE_BYTES:])
     file.seek(0)
-    first = file.read(min(EDGE_BYTES, kept))
-    if len(data) >= EDGE_BYTES:
-        return edges_of(first, data[-EDGE_BYTES:])
-    file.seek(max(0, kept - EDGE_BYTES))
-    return edges_of(first, file.read(min(EDGE_BYTES, kept)))
+    head = file.read(min(EDGE_BYTES, length))
+    if len(tail) >= EDGE_BYTES:
+        return edges_of(head, tail[-EDGE_BYTES:])
+    file.seek(max(0, length - EDGE_BYTES))
+    return edges_of(head, file.read(min(EDGE_BYTES, length)))

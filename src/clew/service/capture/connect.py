@@ -13,7 +13,7 @@ from clew.model.errors import InvalidInput
 from clew.model.plain import plain
 from clew.runtimes import broken, runtime, runtimes
 from clew.runtimes.contract import Connecting, Edit, Runtime
-from clew.service.capture.discovery import find, home_of
+from clew.service.capture.discovery import discover, home_of
 from clew.service.handover import program_files
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
@@ -61,8 +61,8 @@ def list_runtimes(context: Context) -> list[Known]:
     import shutil
 
     counts: dict[str, int] = {}
-    for one in find():
-        counts[one.runtime] = counts.get(one.runtime, 0) + 1
+    for session_file in discover().session_files:
+        counts[session_file.runtime] = counts.get(session_file.runtime, 0) + 1
     return [
         Known(
             name=one.name,

@@ -1,4 +1,4 @@
-"""Where agent programs keep sessions on this machine, and which program a file belongs to."""
+"""Discover the session files of agent programs on this machine, and recognise which program wrote a file."""
 
 import os
 import re
@@ -11,8 +11,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from clew.capture_cache import look as look_at
-from clew.capture_cache import stamp_of
+from clew.capture_cache import file_fingerprint, fingerprint
 from clew.model.errors import InvalidInput, NotFound
 from clew.runtimes import absent, names, present, runtime, runtimes, sources
 from clew.runtimes.contract import Format, Runtime
@@ -20,9 +19,8 @@ from clew.runtimes.contract import Format, Runtime
 HEAD_BYTES = 64 * 1024
 SQLITE = b"SQLite format 3\0"
 
-
-Seen = dict[str, str | None]
-"""What was looked at, and how each looked (capture_cache.py)."""
+Fingerprints = dict[str, str | None]
+"""The fingerprint of every path that was looked at, as capture_cache.py computes it."""
 
 
 class SessionFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,147 +33,156 @@ class SessionFile(msgspec.Struct, frozen=True, kw_only=True):
     stamp: str
 
 
-def home_of(one: Runtime, home: str = "") -> Path:
-    """The folder of a runtime: below `home` if one is named, else where the environment says."""
-    if home:
-        return Path(home) / one.home
-    variable = os.environ.get(one.home_variable, "") if one.home_variable else ""
-    if variable:
-        return Path(variable) / one.home_below
-    return Path.home() / one.home
+class Discovery(msgspec.Struct, frozen=True, kw_only=True):
+    """The session files that were found. The answer is valid while every fingerprint is unchanged."""
+
+    session_files: list[SessionFile]
+    fingerprints: Fingerprints = {}
 
 
-def find(*, runtime_name: str = "", home: str = "", seen: Seen | None = None) -> list[SessionFile]:
-    """Every session file below the runtimes' own folders; one that lies there under two names only once.
-
-    All that the answer depends on is noted in `seen`: whoever finds that as it was need not look again.
-    """
-    noted = seen if seen is not None else {}
+def discover(*, runtime_name: str = "", home: str = "") -> Discovery:
+    """Find every session file below the runtimes' own folders. A file with two names there counts once."""
     base = Path(home) if home else Path.home()
     wanted = [runtime(runtime_name)] if runtime_name else list(present(base, variables=not home))
-    noted |= dict.fromkeys(absent(base)) | {place: look_at(place) for place in sources()}
-    found: dict[str, SessionFile] = {}
-    for one in wanted:
-        root = str(home_of(one, home))
+    fingerprints: Fingerprints = dict.fromkeys(absent(base))
+    fingerprints |= {path: fingerprint(path) for path in sources()}
+    by_path: dict[str, SessionFile] = {}
+    for program in wanted:
+        root = str(home_of(program, home))
         files: set[tuple[int, int]] = set()
-        for format in one.formats:
-            paths = (path for pattern in format.patterns for path in _matches(root, pattern.split("/"), noted))
-            for path in sorted(paths):
-                if path in found or not (file := _seen(path)):
-                    noted.setdefault(path, look_at(path))
+        for format in program.formats:
+            patterns = (pattern.split("/") for pattern in format.patterns)
+            for path in sorted(path for pattern in patterns for path in _matches(root, pattern, fingerprints)):
+                if path in by_path or not (status := _status_of_file(path)):
+                    fingerprints.setdefault(path, fingerprint(path))
                     continue
-                if (file.st_dev, file.st_ino) not in files:
-                    files.add((file.st_dev, file.st_ino))
-                    found[path] = _found(path, one.name, format.name, file)
-                noted[path] = stamp_of(file)
-    return sorted(found.values(), key=lambda one: (one.runtime, one.path))
+                if (status.st_dev, status.st_ino) not in files:
+                    files.add((status.st_dev, status.st_ino))
+                    by_path[path] = _session_file(path, program.name, format.name, status)
+                fingerprints[path] = file_fingerprint(status)
+    session_files = sorted(by_path.values(), key=lambda session_file: (session_file.runtime, session_file.path))
+    return Discovery(session_files=session_files, fingerprints=fingerprints)
 
 
-def at(paths: Iterable[str], *, runtime_name: str = "") -> list[SessionFile]:
-    """Files named by a person, or all below a folder; the program is told by what is in them."""
-    found: dict[str, SessionFile] = {}
-    for path in paths:
-        if not os.path.lexists(path):
-            raise NotFound(f"no file {shown(path)}; check the path", path=shown(path))
-        for file in _below(path) if os.path.isdir(path) else [path]:
-            named = file == path
-            name, format = recognise(file, runtime_name, named=named)
-            if name and (seen := look(os.path.abspath(file), name, format)):
-                found[seen.path] = seen
-            elif named:
+def recognise_files(paths: Iterable[str], runtime_name: str = "") -> Discovery:
+    """Find the session files among these files and below these folders, by their content."""
+    by_path: dict[str, SessionFile] = {}
+    for named_path in paths:
+        if not os.path.lexists(named_path):
+            raise NotFound(f"no file {printable_path(named_path)}; check the path", path=printable_path(named_path))
+        for path in _files_below(named_path) if os.path.isdir(named_path) else [named_path]:
+            is_named = path == named_path
+            name, format = recognise(path, runtime_name, is_named=is_named)
+            if name and (session_file := look_at_file(os.path.abspath(path), name, format)):
+                by_path[session_file.path] = session_file
+            elif is_named:
+                printable = printable_path(path)
                 raise InvalidInput(
-                    f"{shown(path)} looks like no session of {', '.join(names())}; name the runtime with --runtime",
-                    path=shown(path),
+                    f"{printable} is not a session file of {', '.join(names())}; name the runtime that wrote it",
+                    path=printable,
                 )
-    return list(found.values())
+    return Discovery(session_files=list(by_path.values()))
 
 
-def recognise(path: str, runtime_name: str = "", *, named: bool = True) -> tuple[str, str]:
-    """The runtime and the format of a file, by its beginning; empty when nobody knows it.
+def recognise(path: str, runtime_name: str = "", *, is_named: bool = True) -> tuple[str, str]:
+    """The runtime and the format of a file, by its beginning; empty if no runtime recognises it.
 
-    A file that was `named` together with its runtime is taken for the runtime's first format, whatever it looks like.
+    A file that a person named together with its runtime has that runtime's first format, if no other fits.
     """
     wanted = [runtime(runtime_name)] if runtime_name else list(runtimes())
     try:
         with open_file(path) as file:
             head = file.read(HEAD_BYTES)
     except (OSError, InvalidInput) as error:
-        if named:
-            raise InvalidInput(f"{shown(path)} cannot be read: {getattr(error, 'strerror', error)}") from error
+        if is_named:
+            reason = getattr(error, "strerror", error)
+            raise InvalidInput(f"{printable_path(path)} cannot be read: {reason}") from error
         return "", ""
-    for one in wanted:
-        for format in one.formats:
+    for program in wanted:
+        for format in program.formats:
             if head.startswith(SQLITE) == (format.rows is not None) and format.recognises(PurePath(path), head):
-                return one.name, format.name
-    if runtime_name and named and wanted[0].formats:
+                return program.name, format.name
+    if runtime_name and is_named and wanted[0].formats:
         return runtime_name, wanted[0].formats[0].name
     return "", ""
 
 
-def look(path: str, runtime_name: str, format_name: str) -> SessionFile | None:
-    """A file as it is now; None when it is gone, or is no file."""
-    seen = _seen(path)
-    return _found(path, runtime_name, format_name, seen) if seen else None
+def home_of(program: Runtime, home: str = "") -> Path:
+    """The folder of a runtime: below `home` if that is given, else where the environment says."""
+    if home:
+        return Path(home) / program.home
+    variable = os.environ.get(program.home_variable, "") if program.home_variable else ""
+    if variable:
+        return Path(variable) / program.home_below
+    return Path.home() / program.home
+
+
+def look_at_file(path: str, runtime_name: str, format_name: str) -> SessionFile | None:
+    """A session file as it is now; None if it is gone or is not a regular file."""
+    status = _status_of_file(path)
+    return _session_file(path, runtime_name, format_name, status) if status else None
+
+
+def format_of(session_file: SessionFile) -> Format:
+    """The format of a session file."""
+    return next(format for format in runtime(session_file.runtime).formats if format.name == session_file.format)
 
 
 def open_file(path: str) -> BinaryIO:
-    """A file for reading; refused if it is anything else, because a pipe would keep us waiting for ever."""
-    number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    if not stat.S_ISREG(os.fstat(number).st_mode):
-        os.close(number)
-        raise InvalidInput(f"{shown(path)} is not a file")
-    return open(number, "rb")
+    """Open a regular file for reading; refuse anything else, because reading a pipe could block for ever."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise InvalidInput(f"{printable_path(path)} is not a file")
+    return open(descriptor, "rb")
 
 
-def shown(path: str) -> str:
-    """A path as text that every database and terminal takes: bytes that are not UTF-8 are spelled out."""
+def printable_path(path: str) -> str:
+    """A path as text that every database and terminal accepts: bytes that are not UTF-8 are spelled out."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
-def _seen(path: str) -> os.stat_result | None:
+def _status_of_file(path: str) -> os.stat_result | None:
+    """The status of a regular file; None for anything else."""
     try:
-        seen = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return None
-    return seen if stat.S_ISREG(seen.st_mode) else None
+    return status if stat.S_ISREG(status.st_mode) else None
 
 
-def _found(path: str, runtime_name: str, format_name: str, seen: os.stat_result) -> SessionFile:
-    return SessionFile(runtime=runtime_name, format=format_name, path=path, size=seen.st_size, stamp=stamp_of(seen))
+def _session_file(path: str, runtime_name: str, format_name: str, status: os.stat_result) -> SessionFile:
+    stamp = file_fingerprint(status)
+    return SessionFile(runtime=runtime_name, format=format_name, path=path, size=status.st_size, stamp=stamp)
 
 
-def format_of(found: SessionFile) -> Format:
-    """The format a file was found by."""
-    return next(one for one in runtime(found.runtime).formats if one.name == found.format)
-
-
-def _matches(folder: str, pattern: list[str], noted: Seen) -> Iterator[str]:
-    """What matches a pattern below a folder; `**` is any number of folders, and no link: it could lead back."""
+def _matches(folder: str, pattern: list[str], fingerprints: Fingerprints) -> Iterator[str]:
+    """The paths below a folder that match a pattern. `**` is any number of folders; links could form a circle."""
     first, *rest = pattern
     if first == "**":
-        yield from _matches(folder, rest, noted)
-        for entry in _entries(folder, noted):
+        yield from _matches(folder, rest, fingerprints)
+        for entry in _entries(folder, fingerprints):
             if entry.is_dir(follow_symlinks=False):
-                yield from _matches(entry.path, pattern, noted)
-    elif not _WILD.search(first):
+                yield from _matches(entry.path, pattern, fingerprints)
+    elif not _WILDCARD.search(first):
         path = os.path.join(folder, first)
         if rest:
-            yield from _matches(path, rest, noted)
+            yield from _matches(path, rest, fingerprints)
         elif os.path.lexists(path):
             yield path
         else:
-            noted[path] = None
+            fingerprints[path] = None
     else:
         matches = _matcher(first)
-        for entry in _entries(folder, noted):
+        for entry in _entries(folder, fingerprints):
             if matches(entry.name):
                 if not rest:
                     yield entry.path
                 elif not entry.is_file(follow_symlinks=False):
-                    yield from _matches(entry.path, rest, noted)
+                    yield from _matches(entry.path, rest, fingerprints)
 
 
-_WILD = re.compile(r"[*?\[]")
+_WILDCARD = re.compile(r"[*?\[]")
 
 
 @cache
@@ -183,9 +190,9 @@ def _matcher(pattern: str) -> Callable[[str], object]:
     return re.compile(translate(pattern)).match
 
 
-def _entries(folder: str, noted: Seen) -> list[os.DirEntry[str]]:
-    # Before it is read: what comes meanwhile makes the note wrong, and not the answer.
-    noted.setdefault(folder, look_at(folder))
+def _entries(folder: str, fingerprints: Fingerprints) -> list[os.DirEntry[str]]:
+    # The fingerprint comes first: a file that appears meanwhile then makes the fingerprint stale, not the answer.
+    fingerprints.setdefault(folder, fingerprint(folder))
     try:
         with os.scandir(folder) as entries:
             return list(entries)
@@ -193,5 +200,5 @@ def _entries(folder: str, noted: Seen) -> list[os.DirEntry[str]]:
         return []
 
 
-def _below(folder: str) -> list[str]:
-    return sorted(os.path.join(place, name) for place, _, files in os.walk(folder) for name in files)
+def _files_below(folder: str) -> list[str]:
+    return sorted(os.path.join(parent, name) for parent, _, files in os.walk(folder) for name in files)

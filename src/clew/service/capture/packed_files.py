@@ -1,8 +1,8 @@
-"""Files of lines that a program packs with zstd once they are old, and unpacks to go on: one session all the while.
+"""Files of lines that a program packs with zstd when they are old, and unpacks to continue: always the same session.
 
-What is in such a file is kept under the name that it has unpacked, so that it is one original before, meanwhile and
-after. The packed bytes are kept beside it, for they are what the program has; they are given out only where secrets are
-asked for, because none can be masked in them.
+The content of a packed file is stored under the name of the unpacked file, so that one stored file covers it before,
+while and after it is packed. The packed bytes are stored beside it, because they are what the program has. They are
+exported only with secrets, because nothing in them can be masked.
 """
 
 from tempfile import TemporaryFile
@@ -15,49 +15,50 @@ from clew.model.errors import InvalidInput, TooLarge
 from clew.store.native_files.native_files import Original
 
 SUFFIX = ".zst"
-# A few bytes can be packed that fill a disk.
+# A few packed bytes can unpack to more than the disk holds.
 UNPACKED_BYTES = 4 * 1024**3
 PIECE_BYTES = 1024
 
 
-class Holding(msgspec.Struct):
-    """What is remembered of a packed file: how many bytes it holds."""
+class PackedState(msgspec.Struct):
+    """What the store knows of a packed file: how many bytes its content has."""
 
     unpacked: int
 
 
-def holds(one: Original) -> int | None:
-    """How many bytes an original holds that was packed; None of any other."""
-    if not one.path.endswith(SUFFIX):
+def unpacked_size(stored: Original) -> int | None:
+    """How many bytes a stored packed file has unpacked; None if it is not a packed file."""
+    if not stored.path.endswith(SUFFIX):
         return None
     try:
-        return msgspec.json.decode(one.state, type=Holding).unpacked
+        return msgspec.json.decode(stored.state, type=PackedState).unpacked
     except msgspec.DecodeError:
         return None
 
 
-def exported(files: list[Original], *, exact: bool) -> list[Original]:
-    """The originals; of a packed one and what it holds, the packed one if `exact` bytes are wanted and it holds all."""
-    packed = {one.path.removesuffix(SUFFIX): one for one in files if holds(one) is not None}
-    found = []
-    for one in files:
-        if holds(one) is None:
-            other = packed.get(one.path)
-            found.append(other if exact and other and other.kept and holds(other) == one.kept else one)
-    return found
+def files_to_export(stored_files: list[Original], *, exact: bool) -> list[Original]:
+    """Leave out packed files; with `exact` a packed file replaces its content if it holds all of that."""
+    packed = {file.path.removesuffix(SUFFIX): file for file in stored_files if unpacked_size(file) is not None}
+    chosen = []
+    for file in stored_files:
+        if unpacked_size(file) is None:
+            packed_file = packed.get(file.path)
+            is_complete = packed_file and packed_file.kept and unpacked_size(packed_file) == file.kept
+            chosen.append(packed_file if exact and packed_file and is_complete else file)
+    return chosen
 
 
-def unpacked(data: bytes) -> tuple[BinaryIO, bool]:
-    """A file with what is in packed bytes as far as they can be unpacked, and whether that is all."""
-    file = TemporaryFile()  # noqa: SIM115  # handed on to who reads it
+def unpack(data: bytes) -> tuple[BinaryIO, bool]:
+    """Unpack into a temporary file as far as possible; returns the file, and whether all was unpacked."""
+    file = TemporaryFile()  # noqa: SIM115  # the caller closes it
     try:
-        at, whole = 0, True
-        while at < len(data) and whole:
-            at, whole = _unpack_frame(data, at, file)
+        at, is_whole = 0, True
+        while at < len(data) and is_whole:
+            at, is_whole = _unpack_frame(data, at, file)
         if not file.tell():
             raise InvalidInput("it was not packed with zstd, or is damaged from its beginning")
         file.flush()
-        return file, whole
+        return file, is_whole
     except BaseException:
         file.close()
         raise

@@ -1,4 +1,4 @@
-"""Drafts against what is in the log already: what is new in them, what is shared, and where the conversation now is."""
+"""Reconcile the drafts of a file with the log: drop what it has, revise what changed, rewind where the file did."""
 
 from collections.abc import Container, Iterable
 
@@ -14,110 +14,119 @@ from clew.store.native_files import native_files
 
 
 def reconcile(
-    store: Store, session: Session, drafts: list[Draft], generation: int, now: list[Draft] | None = None
+    store: Store, session: Session, drafts: list[Draft], generation: int, all_drafts: list[Draft] | None = None
 ) -> list[Draft]:
-    """Drafts after which the conversation in the log is the one in the file, which was read `now` as a whole.
+    """Return drafts after which the conversation in the log is the one in the file.
 
-    A record that says again what an earlier revision said is another revision. Where the file has lost its last
-    records, or has got them back, the conversation is taken to its end.
+    `all_drafts` are those of the whole file, `drafts` the ones to append. A record that has the content of an earlier
+    revision again becomes another revision. Where the file has lost its last records, or has them again, the
+    conversation is rewound to the file's end.
     """
-    now = drafts if now is None else now
+    all_drafts = drafts if all_drafts is None else all_drafts
     if len(native_files.originals(store, session)) > 1:
         return drafts
     events = store.read(session)
     own = [event for event in events if event.session == session.id and event.source]
-    newest = {identity_of(event.source): event.source or "" for event in own}
+    newest_sources = {identity_of(event.source): event.source or "" for event in own}
     sources = {event.source for event in own}
-    drafts = [_returning(draft, newest, sources, generation) for draft in drafts]
-    spoken = conversation(events)
-    if not spoken or not spoken[-1].source or any("@" in (one.source or "") for one in now if is_spoken(one)):
+    drafts = [_as_new_revision(draft, newest_sources, sources, generation) for draft in drafts]
+    if not _can_be_rewound(conversation(events), all_drafts):
         return drafts
-    at, upto = _first_said(drafts, newest), _first_said(now, newest)
-    # What is in the log already adds nothing to it.
-    log = [*events, *_events(drafts[:at], session.id, without=sources)]
-    back = _taken_to(now[:upto], log, session, f"{generation}@/rewound")
-    log += _events([*back, *drafts[at:]], session.id, without=sources)
-    return [*drafts[:at], *back, *drafts[at:], *_taken_to(now, log, session, f"{generation}@/end")]
+    first_new = _index_of_first_new_message(drafts, newest_sources)
+    upto_first_new = all_drafts[: _index_of_first_new_message(all_drafts, newest_sources)]
+    # A draft whose source the log has adds nothing to it.
+    log = [*events, *_as_events(drafts[:first_new], session.id, without=sources)]
+    rewind = _rewind_to_end_of(upto_first_new, log, session, f"{generation}@/rewound")
+    log += _as_events([*rewind, *drafts[first_new:]], session.id, without=sources)
+    rewind_at_end = _rewind_to_end_of(all_drafts, log, session, f"{generation}@/end")
+    return [*drafts[:first_new], *rewind, *drafts[first_new:], *rewind_at_end]
 
 
 def root_of(drafts: list[Draft]) -> str:
     """The identity of the first record that has one."""
-    return next((identity_of(one.source) for one in drafts if one.source and "@" not in one.source), "")
+    return next((identity_of(draft.source) for draft in drafts if draft.source and "@" not in draft.source), "")
 
 
 def is_spoken(draft: Draft) -> bool:
+    """Whether a draft is part of the conversation."""
     return isinstance(draft.body, SPOKEN)
 
 
-def _events(drafts: list[Draft], session: str = "", *, without: Container[str | None] = ()) -> list[Event]:
-    """Drafts as the events they would be in a session that has these sources already."""
-    new = [one for one in drafts if one.source not in without]
-    return [Event(session, i, i, 0, one.said_at, "", one.source, b"", one.body) for i, one in enumerate(new)]
+def _as_events(drafts: list[Draft], session: str = "", *, without: Container[str | None] = ()) -> list[Event]:
+    """Drafts as the events they would become in a session that has these sources already."""
+    new = [draft for draft in drafts if draft.source not in without]
+    return [Event(session, i, i, 0, draft.said_at, "", draft.source, b"", draft.body) for i, draft in enumerate(new)]
 
 
-def _first_said(drafts: list[Draft], known: dict[str, str]) -> int:
-    """Where something is said for the first time."""
-    new = (i for i, one in enumerate(drafts) if is_spoken(one) and identity_of(one.source) not in known)
+def _can_be_rewound(messages: list[Event], all_drafts: list[Draft]) -> bool:
+    """Whether a rewind can name its target: a message that is known only by its place in the file has no name."""
+    if not messages or not messages[-1].source:
+        return False
+    return not any("@" in (draft.source or "") for draft in all_drafts if is_spoken(draft))
+
+
+def _index_of_first_new_message(drafts: list[Draft], newest_sources: dict[str, str]) -> int:
+    new = (i for i, draft in enumerate(drafts) if is_spoken(draft) and identity_of(draft.source) not in newest_sources)
     return next(new, len(drafts))
 
 
-def _taken_to(drafts: list[Draft], log: list[Event], session: Session, source: str) -> list[Draft]:
-    """What takes the conversation of a log to where these drafts end, if it is elsewhere."""
-    end, is_now = _end(_events(drafts)), _end(log)
-    if end == is_now or (not end and session.parent):
+def _rewind_to_end_of(drafts: list[Draft], log: list[Event], session: Session, source: str) -> list[Draft]:
+    """The draft that rewinds the log's conversation to where these drafts end; none if it is there already."""
+    wanted, current = _last_message(_as_events(drafts)), _last_message(log)
+    if wanted == current or (not wanted and session.parent):
         return []
-    return [Draft(body=Rewound(to=end), source=source)]
+    return [Draft(body=Rewound(to=wanted), source=source)]
 
 
-def _end(events: list[Event]) -> str:
-    """The identity of what was said last."""
-    spoken = conversation(events)
-    return identity_of(spoken[-1].source) if spoken else ""
+def _last_message(events: list[Event]) -> str:
+    """The identity of the last message of the conversation."""
+    messages = conversation(events)
+    return identity_of(messages[-1].source) if messages else ""
 
 
-def _returning(draft: Draft, newest: dict[str, str], sources: set[str | None], generation: int) -> Draft:
-    """A draft whose content is in the log but was corrected since: one more revision of it."""
-    last = newest.get(identity_of(draft.source))
-    if draft.source not in sources or last == draft.source or last is None:
+def _as_new_revision(draft: Draft, newest_sources: dict[str, str], sources: set[str | None], generation: int) -> Draft:
+    """The draft; as one more revision if the log has its content, and has a newer revision since."""
+    newest = newest_sources.get(identity_of(draft.source))
+    if draft.source not in sources or newest == draft.source or newest is None:
         return draft
-    if last.rpartition(".")[0] == draft.source:
-        return msgspec.structs.replace(draft, source=last)
+    if newest.rpartition(".")[0] == draft.source:
+        return msgspec.structs.replace(draft, source=newest)
     mark = "." if REVISION in (draft.source or "") else f"{REVISION}."
     return msgspec.structs.replace(draft, source=f"{draft.source}{mark}{generation}")
 
 
-def unwritten(drafts: list[Draft], written: str) -> list[Draft]:
-    """The drafts that did not come from what clew itself wrote into the file."""
+def without_written_by_clew(drafts: list[Draft], written: str) -> list[Draft]:
+    """The drafts, without those of records that clew itself wrote into the file (`written` lists their sources)."""
     if not written:
         return drafts
-    ours = set(msgspec.json.decode(written, type=list[str]))
-    return [draft for draft in drafts if identity_of(draft.source) not in ours]
+    sources = set(msgspec.json.decode(written, type=list[str]))
+    return [draft for draft in drafts if identity_of(draft.source) not in sources]
 
 
-def unsaid(store: Store, session: Session, drafts: list[Draft]) -> list[Draft]:
-    """The drafts that a session does not say already, as itself or by what it inherits."""
+def without_known_content(store: Store, session: Session, drafts: list[Draft]) -> list[Draft]:
+    """The drafts, without those whose content the session or its ancestors have already."""
     newest = {identity_of(event.source): event.body for event in store.read(session) if event.source}
-    return [one for one in drafts if not one.source or newest.get(identity_of(one.source)) != one.body]
+    return [draft for draft in drafts if not draft.source or newest.get(identity_of(draft.source)) != draft.body]
 
 
-class Shared(msgspec.Struct, frozen=True):
-    """Up to which event of a parent a file only repeats it, and the sources of what it repeats."""
+class SharedBeginning(msgspec.Struct, frozen=True):
+    """What the beginning of a file repeats of its parent: up to the event `at`, and the sources of what it repeats."""
 
     at: int
     sources: set[str]
 
 
-def sources_of(events: list[Event]) -> set[str]:
-    """The sources of events, but for those that are only places in a file."""
+def sources_of(events: Iterable[Event]) -> set[str]:
+    """The sources of events, without those that are only places in a file."""
     return {event.source for event in events if event.source and "@" not in event.source}
 
 
-def shared_with(events: list[Event], drafts: Iterable[Draft]) -> Shared | None:
-    """What a file shares with a parent before it says something of its own."""
+def shared_beginning(events: Iterable[Event], drafts: Iterable[Draft]) -> SharedBeginning | None:
+    """What a file repeats of a parent before its first message of its own."""
     seqs = {event.source: event.seq for event in events if event.source and "@" not in event.source}
     last = 0
     sources: set[str] = set()
-    # What lies between two shared records and says nothing, or only where it is, was copied with them.
+    # A record between two shared ones was copied with them, if it says nothing new or is known only by its place.
     between: set[str] = set()
     for draft in drafts:
         source = draft.source or ""
@@ -129,11 +138,11 @@ def shared_with(events: list[Event], drafts: Iterable[Draft]) -> Shared | None:
             between.add(source)
         elif is_spoken(draft):
             break
-    return Shared(last, sources) if last else None
+    return SharedBeginning(last, sources) if last else None
 
 
-def forking(store: Store, session: Session, at: int, metadata: str) -> Forking:
-    """A fork of whichever ancestor wrote the event."""
+def fork_at(store: Store, session: Session, at: int, metadata: str) -> Forking:
+    """A fork at an event, of the session or of the ancestor that wrote the event."""
     owner = next(part for part in store.lineage(session) if part.first <= at <= part.last)
     parent = session if owner.id == session.id else store.session(owner.id)
     return Forking(parent=parent, at=at, metadata=metadata)

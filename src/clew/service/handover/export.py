@@ -18,7 +18,7 @@ from clew.model.session import Session
 from clew.runtimes import runtime
 from clew.runtimes.fit import Fidelity
 from clew.runtimes.rounds import Answer, rounds
-from clew.service.capture.packed_files import exported
+from clew.service.capture.packed_files import files_to_export
 from clew.service.kernel.call import permit
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
@@ -191,7 +191,7 @@ def _is_binary(data: bytes) -> bool:
 
 
 def _native(context: Context, session: Session, *, exact: bool) -> list[File]:
-    files = exported(native_files.originals(context.store, session), exact=exact)
+    files = files_to_export(native_files.originals(context.store, session), exact=exact)
     kept = [one for one in files if not one.erased]
     if not kept:
         raise NotFound(

@@ -32,9 +32,9 @@ from clew.runtimes.contract import Format, Native, Reading, Runtime, Target, Wri
 from clew.runtimes.fit import Fidelity, Fitted, fit
 from clew.runtimes.records import read_lines, read_records
 from clew.runtimes.rehome import Rehoming
-from clew.service.capture.discovery import home_of, look
-from clew.service.capture.packed_files import SUFFIX, exported
-from clew.service.capture.reconcile import forking
+from clew.service.capture.discovery import home_of, look_at_file
+from clew.service.capture.packed_files import SUFFIX, files_to_export
+from clew.service.capture.reconcile import fork_at
 from clew.service.handover import program_files
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
@@ -94,7 +94,7 @@ def materialise(
     native = writer.write(fitted.rounds, wanted)
     paths = _places(target, native)
     with _beside(paths[1:], native):
-        fork = forking(context.store, session, at or events[-1].seq, _about(context, session, target, native))
+        fork = fork_at(context.store, session, at or events[-1].seq, _about(context, session, target, native))
         child = _register(context, fork, target, native, paths, place)
         _write(context, child, target, native, paths[0])
     notes = [*native.notes, *_import(native, target, paths[0], place)]
@@ -154,7 +154,7 @@ def _native(
     if was.runtime != target.name or (was.cwd and os.path.abspath(was.cwd) != place):
         return None
     root = os.path.realpath(home_of(target))
-    for one in reversed(exported(native_files.originals(context.store, session), exact=False)):
+    for one in reversed(files_to_export(native_files.originals(context.store, session), exact=False)):
         file = one.path.partition("#")[0]
         if not os.path.exists(file) and os.path.exists(f"{file}{SUFFIX}"):
             file = f"{file}{SUFFIX}"  # The program has packed it, and knows where to look.
@@ -183,7 +183,7 @@ def _format(target: Runtime, one: Original) -> Format:
 
 
 def _restamp(context: Context, one: Original) -> None:
-    seen = look(one.path, one.runtime, one.format)
+    seen = look_at_file(one.path, one.runtime, one.format)
     if seen is not None:
         native_files.restamp(context.store, one, seen.stamp)
 

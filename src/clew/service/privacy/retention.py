@@ -4,7 +4,7 @@ from typing import Annotated
 
 import msgspec
 
-from clew.capture_cache import forget as forget_look
+from clew.capture_cache import discard_report
 from clew.model.access import Right, Target
 from clew.model.errors import HasForks, NotFound
 from clew.model.retention import Policy
@@ -83,7 +83,7 @@ def erase(context: Context, session: Session, *, with_forks: bool = False, reaso
     erased = erase_session(
         context.unrestricted, session, actor=context.principal, with_forks=with_forks, reason=reason, scrub=scrub
     )
-    forget_look(context.home)
+    discard_report(context.home)
     if not scrub:
         context.views.catch_up()
         return erased

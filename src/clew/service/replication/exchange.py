@@ -35,7 +35,7 @@ from clew.model.events import (
 )
 from clew.model.ids import LENGTH, check_name, check_prefix
 from clew.model.session import Session
-from clew.service.capture.packed_files import exported
+from clew.service.capture.packed_files import files_to_export
 from clew.service.kernel.call import permit, target_of
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
@@ -445,7 +445,7 @@ def originals(context: Context, session: Session) -> list[NativeFile]:
             segments=[digest.hex() for _, _, digest in files.digests(context.store, one)],
             standing=remote_copies.standing(one),
         )
-        for one in exported(files.originals(context.store, session), exact=False)
+        for one in files_to_export(files.originals(context.store, session), exact=False)
         if not one.erased
     ]  # fmt: skip
 
@@ -479,7 +479,7 @@ def _names(context: Context, session: Session, at: int) -> set[str]:
     if at:
         return {name for event in store.read(session, after=at - 1, upto=at) for name in blobs_of(event.body)}
     named = {name for event in store.read_kinds(session, NAMING) for name in blobs_of(event.body)}
-    there = exported(files.originals(store, session), exact=False)
+    there = files_to_export(files.originals(store, session), exact=False)
     masked_if_required = (digest for one in there for _, _, digest in files.digests(store, one))
     return named | {digest.hex() for digest in masked_if_required}
 

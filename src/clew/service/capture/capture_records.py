@@ -1,0 +1,101 @@
+"""Capture records that are read as a whole each time, from a document or a database; the log gets what is new."""
+
+import msgspec
+
+from clew.model.access import Right
+from clew.model.events import Draft
+from clew.runtimes.contract import Identity, Reading, Record
+from clew.runtimes.records import Translated, quarantine, read_records
+from clew.service.capture.archived import copy_in_use, fork_archived, save_stamp
+from clew.service.capture.choose_session import Choice, NewFile, choose_session
+from clew.service.capture.compare import equals_stored, find_moved
+from clew.service.capture.prepare import Part, prepare_take
+from clew.service.capture.reconcile import (
+    reconcile,
+    root_of,
+    without_known_content,
+    without_written_by_clew,
+)
+from clew.service.capture.report import Captured, Counts, report_unchanged
+from clew.service.capture.run import CaptureRun, Source
+from clew.service.kernel.call import permit
+from clew.service.privacy.mask_on_write import masked_if_required
+from clew.store.native_files import native_files
+from clew.store.native_files.native_files import Original, edges_of
+
+
+class Records(msgspec.Struct, frozen=True, kw_only=True):
+    """All records of one session, and the bytes that are stored for them; `records` is None if those are unreadable."""
+
+    identity: Identity
+    records: list[Record] | None
+    data: bytes
+
+
+def capture_records(run: CaptureRun, source: Source, content: Records, report: Captured) -> None:
+    """Translate the records, compare them with what is stored, find their session, and queue what is new."""
+    reading = Reading(source.runtime, content.identity.native, source.format.state())
+    translated = _translate(source, reading, content)
+    root = root_of(translated.drafts)
+    stored = native_files.original(run.store, source.place)
+    if stored is None and source.format.rows is None and root:
+        stored = find_moved(run, source, content.identity.native, lambda moved: moved.root == root)
+    stored, archived = copy_in_use(run.store, stored) if stored else (None, None)
+    if stored is not None and stored.erased:
+        report.status, report.session = "erased", stored.session
+        return
+    if stored is not None and equals_stored(run, content.data, stored):
+        save_stamp(run.store, stored, source.stamp, place=source.place)
+        report_unchanged(report, stored)
+        return
+    if stored is not None and archived is not None:
+        stored = fork_archived(run.context, stored, archived)
+    report.status = "grown" if stored else "new"
+    if stored is not None:
+        choice, drafts = _add_to_stored(run, source, stored, translated.drafts)
+    else:
+        choice, drafts = _add_to_chosen_session(run, source, content, translated.drafts)
+    part = Part(
+        data=content.data,
+        start=0,
+        generation=stored.generation + 1 if stored else 0,
+        read_bytes=len(content.data),
+        ends=edges_of(content.data, content.data),
+        counts=Counts(translated.told, translated.opaque, translated.quarantined),
+        stamp=source.stamp,
+        root=root,
+        only_latest=content.records is not None,
+    )
+    run.batch.add(report, prepare_take(run, source, reading, stored, choice, drafts, part))
+
+
+def _translate(source: Source, reading: Reading[msgspec.Struct], content: Records) -> Translated:
+    """The drafts of the records; of unreadable content, one that quarantines all of it."""
+    if content.records is None:
+        damaged = quarantine(content.data, 0, "not a document of this kind", "whole@")
+        return Translated(drafts=[damaged], quarantined=1)
+    return read_records(source.format, reading, content.records)
+
+
+def _add_to_stored(
+    run: CaptureRun, source: Source, stored: Original, drafts: list[Draft]
+) -> tuple[Choice, list[Draft]]:
+    """The session of a stored file, and the drafts after which its conversation is the one in the file."""
+    session = native_files.session_of(run.store, stored)
+    permit(run.context, Right.APPEND, session)
+    # Masked before they are compared: the log has the masked ones.
+    all_drafts = masked_if_required(run.context, session.project, without_written_by_clew(drafts, stored.written))
+    is_fork_copy = stored.place != source.place
+    new = without_known_content(run.store, session, all_drafts) if is_fork_copy else all_drafts
+    return Choice(into=session), reconcile(run.store, session, new, stored.generation + 1, all_drafts)
+
+
+def _add_to_chosen_session(
+    run: CaptureRun, source: Source, content: Records, drafts: list[Draft]
+) -> tuple[Choice, list[Draft]]:
+    """The session that is chosen for a new file, and the drafts that are new in it."""
+    new = NewFile(
+        source=source, identity=content.identity, root=root_of(drafts), drafts=drafts, all_drafts=lambda: drafts
+    )
+    choice = choose_session(run, new)
+    return choice, without_written_by_clew(drafts, choice.written)

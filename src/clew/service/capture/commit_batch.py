@@ -1,0 +1,65 @@
+"""The last steps of a capture: queue what was read from many files, commit it at once, and complete the reports."""
+
+from collections.abc import Iterable
+
+from clew.model.errors import Conflict
+from clew.model.session import Session
+from clew.service.capture.report import RACED, Captured, report_counts, report_error, report_unchanged
+from clew.service.kernel.context import Context
+from clew.store.native_files import native_files
+from clew.store.native_files.native_files import Take
+
+# A batch of this many bytes is committed.
+BATCH_BYTES = 8 * 1024 * 1024
+
+
+class CommitBatch:
+    """What was read and waits for the next commit, and the native ids of the sessions that it will open."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._queue: list[tuple[Captured, Take]] = []
+        self._bytes = 0
+        # The log cannot find these sessions by name before the commit.
+        self._waiting_names: set[str] = set()
+
+    def add(self, report: Captured, take: Take) -> None:
+        """Queue a part of a file; a batch that is large enough is committed."""
+        self._queue.append((report, take))
+        self._bytes += len(take.data)
+        if self._bytes >= BATCH_BYTES:
+            self.commit()
+
+    def announce(self, names: Iterable[str]) -> None:
+        """Note the names of a session that is about to be queued."""
+        self._waiting_names |= {name for name in names if name}
+
+    def is_waiting(self, name: str) -> bool:
+        """Whether a session of this name waits for the commit."""
+        return name in self._waiting_names
+
+    def commit_if_waiting(self, names: Iterable[str]) -> None:
+        """Commit first if a session of one of these names waits, so that it can be looked up."""
+        if not self._waiting_names.isdisjoint(names):
+            self.commit()
+
+    def commit(self) -> None:
+        """Commit what is queued, and complete its reports."""
+        if not self._queue:
+            return
+        queue, self._queue, self._bytes, self._waiting_names = self._queue, [], 0, set()
+        outcomes = native_files.keep(self._context.store, [take for _, take in queue], actor=self._context.principal)
+        for (report, take), outcome in zip(queue, outcomes, strict=True):
+            if isinstance(outcome, Session):
+                report.session = outcome.id
+                report_counts(report, take)
+            elif type(outcome) is Conflict:
+                self.report_race(report, take.place)
+            else:
+                report_error(report, outcome)
+
+    def report_race(self, report: Captured, place: bytes) -> None:
+        """Report what another process, which was quicker, stored of the file."""
+        report.status, report.note = "same", RACED
+        if stored := native_files.original(self._context.store, place):
+            report_unchanged(report, stored)

@@ -1,0 +1,68 @@
+"""Prepare what was read for the commit: save its blobs, and mask its secrets if the project keeps none."""
+
+from typing import Any
+
+import msgspec
+
+from clew.model.events import Draft
+from clew.model.session import Session
+from clew.runtimes.contract import Reading
+from clew.service.capture.choose_session import Choice
+from clew.service.capture.discovery import printable_path
+from clew.service.capture.report import Counts
+from clew.service.capture.run import CaptureRun, Source
+from clew.service.privacy.mask_on_write import bytes_masked_if_required, keeps_no_secrets, masked_if_required
+from clew.store.log.opening import Forking, Opening
+from clew.store.native_files.native_files import Original, Take
+from clew.store.native_files.segments import SEGMENT_BYTES
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True):
+    """The bytes of a file to store, where they begin, and how far the file is read after them.
+
+    `ends` is the hash of both ends of all that is stored then. `counts` are those of the whole file.
+    """
+
+    data: bytes
+    start: int
+    generation: int
+    read_bytes: int
+    ends: bytes
+    counts: Counts
+    stamp: str
+    root: str
+    only_latest: bool = False
+
+
+def prepare_take(
+    run: CaptureRun, source: Source, reading: Reading[Any], stored: Original | None, choice: Choice,
+    drafts: list[Draft], part: Part,
+) -> Take:  # fmt: skip
+    """Prepare a part of a file, and the drafts that were read from it, for the commit."""
+    for blob in reading.blobs.values():
+        run.store.save_blob(blob)
+    reading.blobs.clear()
+    project = _project_of(choice.into)
+    return Take(
+        place=stored.place if stored else source.place, machine=run.context.machine, runtime=source.runtime,
+        format=source.format.name, path=printable_path(source.path), native=reading.native, stamp=part.stamp,
+        before=stored, into=choice.into, drafts=masked_if_required(run.context, project, drafts),
+        data=_masked_segments(run, project, part.data), start=part.start, generation=part.generation,
+        taken=part.read_bytes, edges=part.ends, state=msgspec.json.encode(reading.state).decode(),
+        told=part.counts.told, opaque=part.counts.opaque, quarantined=part.counts.quarantined, root=part.root,
+        written=choice.written, only_latest=part.only_latest,
+    )  # fmt: skip
+
+
+def _project_of(into: Session | Opening | Forking) -> str:
+    return into.parent.project if isinstance(into, Forking) else into.project
+
+
+def _masked_segments(run: CaptureRun, project: str, data: bytes) -> bytes:
+    """The bytes as the project keeps them, masked segment by segment: later captures compare the file by segments."""
+    if not keeps_no_secrets(run.context, project):
+        return data
+    starts = range(0, len(data), SEGMENT_BYTES)
+    return b"".join(
+        bytes_masked_if_required(run.context, project, data[start : start + SEGMENT_BYTES]) for start in starts
+    )

@@ -1,0 +1,75 @@
+"""The report about one file: what became of it, and how many of its records became events."""
+
+from typing import Protocol
+
+import msgspec
+
+from clew.model.errors import ClewError
+from clew.store.native_files.native_files import Known, Original
+
+TORN = "the last record is only half written yet"
+RACED = "another process captured it just now"
+IS_UNPACKED_TOO = "the unpacked file is there as well, and is captured instead"
+PARTLY_UNPACKED = "the packed file is damaged: only its undamaged beginning was captured"
+WAITS_FOR_PARENT = "it forks from a session that is being captured just now; the next capture includes it"
+
+
+class Captured(msgspec.Struct, kw_only=True):
+    """The report about one file. `events` of its records gave events; the others are opaque or quarantined."""
+
+    runtime: str
+    path: str
+    session: str = ""
+    records: int = 0
+    events: int = 0
+    opaque: int = 0
+    quarantined: int = 0
+    error: str | None = None
+    status: str = "same"
+    note: str = ""
+
+
+class Counts(msgspec.Struct, frozen=True):
+    """How many records of a file gave events, were kept as opaque, and were quarantined."""
+
+    told: int = 0
+    opaque: int = 0
+    quarantined: int = 0
+
+
+class _Counted(Protocol):
+    """Anything that has the three counts of a file."""
+
+    @property
+    def told(self) -> int: ...
+    @property
+    def opaque(self) -> int: ...
+    @property
+    def quarantined(self) -> int: ...
+
+
+def add_counts(left: _Counted, right: _Counted) -> Counts:
+    return Counts(left.told + right.told, left.opaque + right.opaque, left.quarantined + right.quarantined)
+
+
+def report_counts(report: Captured, counts: _Counted) -> None:
+    """Write the counts of a file into its report."""
+    report.events, report.opaque, report.quarantined = counts.told, counts.opaque, counts.quarantined
+    report.records = report.events + report.opaque + report.quarantined
+
+
+def report_unchanged(report: Captured, stored: Known | Original) -> None:
+    """Report a file whose content is already stored."""
+    report.status, report.session = "same", stored.session
+    report_counts(report, stored)
+
+
+def report_error(report: Captured, error: Exception) -> None:
+    """Report that a file failed, and why."""
+    report.status, report.error = "failed", _error_text(error)
+
+
+def _error_text(error: Exception) -> str:
+    if isinstance(error, ClewError):
+        return str(error)
+    return getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"

@@ -1,0 +1,67 @@
+"""What the steps of one capture share: the context, the batch, and what was looked up once for all files."""
+
+import msgspec
+
+from clew.runtimes.contract import Format
+from clew.service.capture.commit_batch import CommitBatch
+from clew.service.capture.discovery import SessionFile
+from clew.service.capture.identity import project_name
+from clew.service.capture.report import Captured
+from clew.service.kernel.context import Context
+from clew.store.access.agents import Agent, list_agents
+from clew.store.native_files.native_files import place_of
+
+
+class ParentNotCaptured(Exception):
+    """A file forks from a session that has to be captured first."""
+
+
+class CaptureRun:
+    """One call of `capture`, over some files."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.store = context.store
+        self.batch = CommitBatch(context)
+        self.reports: list[Captured] = []
+        # Files whose parent may be among the files still to come. They are captured in a second, last pass.
+        self.postponed: list[SessionFile] = []
+        self.is_last_pass = False
+        self._project_names: dict[str, str] = {}
+        self._agents: list[Agent] | None = None
+
+    def agents(self) -> list[Agent]:
+        """The registered agents."""
+        if self._agents is None:
+            self._agents = list_agents(self.store)
+        return self._agents
+
+    def project_behind(self, folder: str) -> str:
+        """The project behind the name of a folder."""
+        if folder not in self._project_names:
+            self._project_names[folder] = project_name(folder)
+        return self._project_names[folder]
+
+
+class Source(msgspec.Struct, frozen=True, kw_only=True):
+    """Where one session is read from: a file, or the rows of one session in a database.
+
+    `place` is the store's key for it. `stamp` is how it looked before it was read.
+    """
+
+    session_file: SessionFile
+    format: Format
+    path: str
+    place: bytes
+    stamp: str
+
+    @property
+    def runtime(self) -> str:
+        return self.session_file.runtime
+
+
+def source_of(run: CaptureRun, session_file: SessionFile, format: Format, stamp: str, *, row: str = "") -> Source:
+    """A session file as a source, or the session `row` of a database."""
+    path = f"{session_file.path}#{row}" if row else session_file.path
+    place = place_of(run.context.machine, session_file.runtime, path)
+    return Source(session_file=session_file, format=format, path=path, place=place, stamp=stamp)
