@@ -194,7 +194,7 @@ def test_the_first_and_the_last_year() -> None:
 )
 def test_anything_else_is_refused_with_examples(text: str) -> None:
     for read in (period, since, until):
-        with pytest.raises(InvalidInput, match=r"is no date; write one like: .*yesterday.*2026-10-05"):
+        with pytest.raises(InvalidInput, match=r"is not a valid date; write one like: .*yesterday.*2026-10-05"):
             read(text, NOW)
 
 

@@ -118,7 +118,7 @@ def test_a_key_is_good_for_its_scopes_and_its_project_only(owner: Context, authe
     narrow = call(owner, "key_create", {"principal": "ann", "scopes": ["see", "read"], "project": "shop"})
     ann = authenticator.authenticate(narrow.key)
     assert call(ann, "show", {"session": shop})
-    with pytest.raises(Denied, match="not good for the right to append"):
+    with pytest.raises(Denied, match="does not carry the right to append"):
         call(ann, "append", {"session": shop, "drafts": []})
     with pytest.raises(NotFound):
         call(ann, "show", {"session": bank})

@@ -151,7 +151,7 @@ def test_what_cannot_be_meant_is_refused(context: Context) -> None:
     opened(context)
     for filters, message in (
         ({"limit": 0}, "Expected `int` >= 1"), ({"limit": 10_001}, "Expected `int` <= 10000"),
-        ({"state": "done"}, "Invalid enum value 'done'"), ({"when": "someday"}, "'someday' is no date"),
+        ({"state": "done"}, "Invalid enum value 'done'"), ({"when": "someday"}, "'someday' is not a valid date"),
         ({"since": "2021", "until": "2020"}, "ends before it begins"), ({"before": "?"}, "is not a session id"),
     ):  # fmt: skip
         with pytest.raises(InvalidInput, match=message):

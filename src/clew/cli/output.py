@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from clew.cli import piped
+from clew.cli.hints import hint_for
 from clew.model import codec
 from clew.model.errors import ClewError
 from clew.model.plain import plain
@@ -31,6 +32,9 @@ def print_error(error: ClewError, *, as_json: bool) -> None:
         return
     click.secho("error: ", fg="red", bold=True, nl=False, err=True)
     click.echo(plain(str(error)), err=True)
+    if hint := hint_for(error):
+        click.secho("hint: ", fg="yellow", nl=False, err=True)
+        click.echo(plain(hint), err=True)
 
 
 NUMBERS = {

@@ -23,20 +23,20 @@ class Right(enum.StrEnum):
     AUDIT = "audit"
 
 
-# Sets of rights that have a name.
+# Named sets of rights.
 ROLES = {
     "viewer": frozenset({Right.SEE, Right.READ}),
     "writer": frozenset({Right.SEE, Right.READ, Right.APPEND, Right.FORK, Right.HAND_OFF, Right.EXPORT}),
     "auditor": frozenset({Right.SEE, Right.AUDIT}),
     "admin": frozenset(Right),
 }
-# What whoever opened a session may do with it.
+# The rights of the principal who opened a session, on that session.
 OWN = ROLES["writer"] | {Right.ADMINISTER}
 FOR_EVER = 2**62
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """What an operation is about. Empty fields mean the whole store."""
+    """What a caller asks a right on. Empty fields mean the whole store."""
 
     project: str = ""
     agent: str = ""
@@ -48,7 +48,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 class Grant(msgspec.Struct, frozen=True, kw_only=True):
     """Rights given to a principal or a team on a project, an agent or one session; an empty field does not narrow.
 
-    A session belongs to one project and one agent, so a grant on it needs to name nothing else.
+    A session belongs to one project and one agent, so a grant on a session names nothing else.
     """
 
     principal: str
@@ -86,13 +86,13 @@ class Ruling(msgspec.Struct, frozen=True):
     allowed: bool
     because: str
     until: int = 0
-    """When what allows it ends; 0 is never."""
+    """When the grant that allows it ends; 0 is never."""
 
 
 class Caller:
     """On whose behalf something is asked, and the grants that may count for it.
 
-    Grants are kept by what they are on, so that a ruling looks at a few of them however many there are.
+    Grants are indexed by what they are on, so that a ruling reads only a few of them, however many there are.
     """
 
     __slots__ = ("_by_place", "bound", "grants", "principal", "scopes")
@@ -107,7 +107,7 @@ class Caller:
         bound: str = "",
         now: int = 0,
     ) -> None:
-        """`scopes` are the rights an API key is good for, `bound` the only project it is good for."""
+        """`scopes` are the rights that an API key carries, `bound` the only project it is valid for."""
         names = {principal, *teams}
         self.principal = principal
         self.scopes = scopes
@@ -140,9 +140,9 @@ class Caller:
     def _refused_by_key(self, right: Right, target: Target) -> str:
         """Why the caller's API key rules a right out, whatever the grants say; empty when it does not."""
         if self.scopes is not None and right not in self.scopes:
-            return f"the key of {self.principal} is not good for the right to {right}"
+            return f"the key of {self.principal} does not carry the right to {right}"
         if self.bound and target.project != self.bound:
-            return f"the key of {self.principal} is only good for one project"
+            return f"the key of {self.principal} is valid for one project only"
         return ""
 
     def reach(self, right: Right | None) -> "Reach | None":
@@ -191,13 +191,13 @@ def _place(grant: Grant) -> tuple[str, str, str]:
 
 
 def _places(target: Target) -> set[tuple[str, str, str]]:
-    """What a grant that covers the target can be on."""
-    found = {(project, agent, "") for project in ("", target.project) for agent in ("", target.agent)}
-    return found | {("", "", target.session)}
+    """Everything that a grant which covers the target can be on."""
+    places = {(project, agent, "") for project in ("", target.project) for agent in ("", target.agent)}
+    return places | {("", "", target.session)}
 
 
 class Reach(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a caller has a right, for a query to be narrowed by: the same verdict as `Caller.rule` on each session."""
+    """Where a caller has a right, as a filter for queries: the same verdict as `Caller.rule` on each session."""
 
     me: str = ""
     bound: str = ""
@@ -209,7 +209,7 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
     def parameters(self, projects: Mapping[str, int], sessions: Mapping[str, int]) -> dict[str, Any]:
         """The reach as parameters of a statement, given the keys of projects by name and of sessions by id."""
 
-        def text(values: Iterable[Any]) -> str:
+        def as_json(values: Iterable[Any]) -> str:
             return msgspec.json.encode(sorted(values)).decode()
 
         # A project that is not there has no sessions, and no key that any could have.
@@ -218,9 +218,9 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
             "me": self.me,
             "reach_bound": projects.get(self.bound, -1) if self.bound else 0,
             "reach_everything": int(self.everything),
-            "reach_projects": text(projects[one] for one in self.projects if one in projects),
-            "reach_agents": text(agents),
-            "reach_sessions": text(sessions[one] for one in self.sessions if one in sessions),
+            "reach_projects": as_json(projects[name] for name in self.projects if name in projects),
+            "reach_agents": as_json(agents),
+            "reach_sessions": as_json(sessions[name] for name in self.sessions if name in sessions),
         }
 
 

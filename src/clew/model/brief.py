@@ -1,4 +1,4 @@
-"""A brief: what the next worker needs to go on, in a page of text. Made from the durable tier, never by a model."""
+"""A brief: what the next worker needs to continue, on one page. It is made from the durable tier, not by an llm."""
 
 from collections.abc import Iterable
 
@@ -9,19 +9,20 @@ MOST_CHARACTERS = 4000
 
 
 def brief(
-    title: str, known: Knowledge, touched: Iterable[Touched], *, last: str = "", most: int = MOST_CHARACTERS
+    title: str, knowledge: Knowledge, touched: Iterable[Touched], *, last: str = "", most: int = MOST_CHARACTERS
 ) -> str:
     """The brief of a session: its goal, what was decided and learned, what is done, what is next, the last word."""
     lines = [f"Session: {title}"] if title else []
-    if known.progress is not None:
-        lines += [f"Done: {known.progress.done}"] if known.progress.done else []
-        lines += [f"Next: {known.progress.next}"] if known.progress.next else []
-        lines += [f"Open question: {one}" for one in known.progress.open]
+    if knowledge.progress is not None:
+        lines += [f"Done: {knowledge.progress.done}"] if knowledge.progress.done else []
+        lines += [f"Next: {knowledge.progress.next}"] if knowledge.progress.next else []
+        lines += [f"Open question: {question}" for question in knowledge.progress.open]
     lines += [
-        f"Decided: {one.choice}" + (f" (because {one.why})" if one.why else "") for one in known.decisions.values()
+        f"Decided: {decision.choice}" + (f" (because {decision.why})" if decision.why else "")
+        for decision in knowledge.decisions.values()
     ]
-    lines += [f"Fact: {one.text}" for one in known.facts.values()]
-    files = [one.what for one in touched if one.type == "file"][:20]
+    lines += [f"Fact: {fact.text}" for fact in knowledge.facts.values()]
+    files = [touch.what for touch in touched if touch.type == "file"][:20]
     lines += [f"Files: {', '.join(files)}"] if files else []
     lines += [f"Last answer: {' '.join(last.split())[:600]}"] if last else []
     text = "\n".join(lines)

@@ -11,7 +11,7 @@ the tree. The text of a checkpoint is a signed note (c2sp.org/signed-note) whose
 
     — clew/7b6ehrc1vd0z9k2m4x8q Az3grl...
 
-Signing and its check need a library and live in service/signing.py.
+Signing and verifying need a library and live in service/audit/signing.py.
 """
 
 from base64 import b64decode, b64encode
@@ -32,7 +32,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class HeadLeaf(msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag="head", forbid_unknown_fields=True):
-    """A session stood at this seq with this digest. What never changes about a session is stated with it."""
+    """A session's head had this seq and this digest. The leaf also states what never changes about a session."""
 
     session: str
     project: str
@@ -65,14 +65,14 @@ def leaf_from(text: str) -> Leaf:
     try:
         return _leaf.decode(text)
     except msgspec.DecodeError as error:
-        raise InvalidInput(f"this is no leaf of an audit tree: {error}") from error
+        raise InvalidInput(f"this is not a valid leaf of an audit tree: {error}") from error
 
 
 # Notes ----------------------------------------------------------------------------------------------------------------
 
 
 class Signature(msgspec.Struct, frozen=True):
-    """By whom a note is signed: the name and the short id of the key, and the signature itself."""
+    """A signature of a note: the name and the short id of the key, and the signature itself."""
 
     name: str
     key: bytes
@@ -80,18 +80,18 @@ class Signature(msgspec.Struct, frozen=True):
 
 
 class Note(msgspec.Struct, frozen=True):
-    """A text and its signatures. Nothing of it is to be believed before one of them is checked."""
+    """A text and its signatures. Verify a signature before you trust any of it."""
 
     text: str
     signatures: tuple[Signature, ...]
 
     def __str__(self) -> str:
-        lines = (f"{_DASH}{one.name} {b64encode(one.key + one.signature).decode()}\n" for one in self.signatures)
+        lines = (f"{_DASH}{by.name} {b64encode(by.key + by.signature).decode()}\n" for by in self.signatures)
         return f"{self.text}\n{''.join(lines)}"
 
 
 def note_from(written: str) -> Note:
-    """The note as it was written, or a refusal: there is one way to write each."""
+    """Parse a note, or refuse it: each note has exactly one valid form."""
     if len(written) > LONGEST:
         raise InvalidInput(f"a signed note of {len(written):,} characters is too long; the limit is {LONGEST:,}")
     if any(char < " " and char != "\n" for char in written):
@@ -105,7 +105,7 @@ def note_from(written: str) -> Note:
 def _signature(line: str) -> Signature:
     name, _, encoded = line.removeprefix(_DASH).partition(" ")
     if not line.startswith(_DASH) or not is_key_name(name):
-        raise InvalidInput(f"{line[:80]!r} is no line of a signature: '— NAME BASE64' was expected")
+        raise InvalidInput(f"{line[:80]!r} is not a valid signature line; expected '— NAME BASE64'")
     data = _decoded(encoded, "a signature")
     if len(data) < 5:
         raise InvalidInput("a signature is four bytes that name the key and then the signature itself")
@@ -127,13 +127,13 @@ class Checkpoint(msgspec.Struct, frozen=True):
 
 
 def checkpoint_from(text: str) -> Checkpoint:
-    """The head of a tree from the text of a note; lines that others may have added below it are passed over."""
+    """Parse the head of a tree from the text of a note; later lines, which others may add, are ignored."""
     lines = text.split("\n")
     if len(lines) < 4 or lines.pop() or not all(lines):
         raise InvalidInput("a checkpoint has at least three lines, none of them empty: origin, size and root")
     origin, size, root, *_ = lines
     if not (size.isascii() and size.isdigit()) or len(size) > 18 or str(int(size)) != size:
-        raise InvalidInput(f"{size[:40]!r} is no size of a tree: a number without leading zeros was expected")
+        raise InvalidInput(f"{size[:40]!r} is not a valid tree size; expected a number without leading zeros")
     data = _decoded(root, "the root")
     if len(data) != 32:
         raise InvalidInput(f"the root of a checkpoint has 32 bytes, and this has {len(data)}")
@@ -158,21 +158,21 @@ class PublicKey(msgspec.Struct, frozen=True):
 
 
 def key_id(name: str, public: bytes) -> bytes:
-    """The four bytes by which a signature names its key."""
+    """The four bytes that name this key in a signature."""
     return sha256(name.encode() + b"\n" + ED25519 + public).digest()[:4]
 
 
 def public_key(text: str) -> PublicKey:
     """The key that a vkey says: NAME+ID+BASE64."""
     name, id, data = key_parts(text.strip(), "a public key")
-    found = PublicKey(name, data)
-    if found.id.hex() != id:
-        raise InvalidInput(f"the public key of {name} is damaged: its id should be {found.id.hex()} and is {id[:20]!r}")
-    return found
+    key = PublicKey(name, data)
+    if key.id.hex() != id:
+        raise InvalidInput(f"the public key of {name} is damaged: its id should be {key.id.hex()} and is {id[:20]!r}")
+    return key
 
 
 def key_parts(text: str, what: str) -> tuple[str, str, bytes]:
-    """The name, the id and the bytes of a key. What was found is not repeated: it may be a secret."""
+    """The name, the id and the bytes of a key. Errors do not repeat the text: it may be a secret."""
     name, _, rest = text.partition("+")
     id, _, encoded = rest.partition("+")
     try:
@@ -180,7 +180,7 @@ def key_parts(text: str, what: str) -> tuple[str, str, bytes]:
     except (Error, ValueError):
         data = b""
     if not is_key_name(name) or data[:1] != ED25519 or len(data) != 33:
-        raise InvalidInput(f"this is not {what} of Ed25519: NAME+ID+BASE64 was expected; `clew audit key` prints one")
+        raise InvalidInput(f"this is not a valid {what} of Ed25519; expected NAME+ID+BASE64")
     return name, id, data[1:]
 
 
@@ -189,7 +189,7 @@ def is_key_name(text: str) -> bool:
 
 
 def _decoded(text: str, what: str) -> bytes:
-    """Bytes from base64 that is written in the one canonical way."""
+    """Decode base64; only the canonical form is valid."""
     try:
         data = b64decode(text, validate=True)
     except (Error, ValueError) as error:

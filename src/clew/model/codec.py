@@ -13,7 +13,7 @@ from clew.model.errors import InvalidInput
 from clew.model.events import KINDS, Body, Draft, Event, Opaque, Removed
 from clew.model.ids import check_name
 
-# From (kind, version) to the same body one version later, as plain JSON values.
+# Upcasts: from (kind, version) to the same body one version later, as plain JSON values.
 UPCASTS: dict[tuple[str, int], Callable[[dict[str, Any]], dict[str, Any]]] = {}
 
 T = TypeVar("T")
@@ -27,7 +27,7 @@ _fields = {kind: frozenset(body.__struct_fields__) for kind, body in KINDS.items
 
 
 def encode(body: Body | Opaque) -> bytes:
-    """The body's JSON text. What could not be read back is refused: it would take its whole session with it."""
+    """Encode a body as JSON text; refuse one that could not be decoded again, and would make its session unreadable."""
     if isinstance(body, Opaque):
         return _encode_foreign(body)
     try:
@@ -55,12 +55,12 @@ def _encode_foreign(body: Opaque) -> bytes:
         raise InvalidInput(f"{body.kind}: what is not JSON cannot be kept: {error}") from error
 
 
-# By kind and version, for whoever reads many: what is there for a body needs no call of `decode`.
+# Decoders by kind and version. A reader of many events uses them directly and saves the call of `decode`.
 DECODERS = {(kind, body.version): _decoders[kind] for kind, body in KINDS.items()}
 
 
 def decode(kind: str, version: int, text: str) -> Body | Opaque:
-    """The body for stored text; never raises for what it does not know."""
+    """Decode a stored body. A kind or version that this program does not know becomes `Opaque`."""
     decoder = _decoders.get(kind)
     if decoder is None:
         return Opaque(kind=kind, raw=text, version=version)
@@ -113,7 +113,7 @@ def event_fields(event: Event) -> dict[str, Any]:
 
 
 def event_from(text: bytes | msgspec.Raw) -> Event:
-    """The event that was written flat; what this program does not understand of it is kept as it is."""
+    """Decode a flat event; a body that this program does not know is kept verbatim."""
     about = _envelope(text)
     body: Body | Opaque | Removed
     if about.removed is not None:
@@ -130,7 +130,7 @@ def event_from(text: bytes | msgspec.Raw) -> Event:
 
 
 def understood(kind: str, text: str, version: int | None = None) -> Body | Opaque:
-    """The body for text that somebody else wrote; one that does not fit its kind becomes a kind that wants nothing."""
+    """Decode another program's body; one that does not fit its kind becomes `Opaque` under a foreign kind."""
     try:
         return decode(kind, KINDS[kind].version if version is None and kind in KINDS else version or 1, text)
     except msgspec.DecodeError:
@@ -167,7 +167,7 @@ def _split(line: str | bytes | Mapping[str, Any]) -> dict[str, msgspec.Raw]:
     try:
         text = line if isinstance(line, str | bytes) else _encode(line)
         if isinstance(text, bytes):
-            text.decode()  # The decoder does not look into what it leaves for later.
+            text.decode()  # The decoder does not validate raw values.
         return msgspec.json.decode(text, type=dict[str, msgspec.Raw])
     except (msgspec.DecodeError, UnicodeError, RecursionError, TypeError, OverflowError) as error:
         raise InvalidInput(
@@ -193,7 +193,7 @@ def _body(kind: str, raws: dict[str, msgspec.Raw]) -> Body | Opaque:
         except UnicodeDecodeError as error:
             raise InvalidInput(f"{kind}: it holds bytes that are not UTF-8 ({error}); JSON is UTF-8") from error
     if kind not in KINDS:
-        from difflib import get_close_matches  # Takes longer to load than most commands to run.
+        from difflib import get_close_matches  # Imported here: loading it takes longer than most commands run.
 
         close = get_close_matches(kind, KINDS, n=1)
         hint = f"did you mean {close[0]!r}?" if close else f"known kinds: {', '.join(_drafted)}"

@@ -4,7 +4,7 @@ A log only grows, but a conversation can be taken back, corrected and shortened.
 
 * `Rewound` makes the conversation go on from an earlier event; what came after that one is no longer part of it. The
   pieces of one answer belong together, and what a call gave back belongs to the call: they stay as long as it does.
-* A source may carry a revision after `~`. The newest revision stands in the place of the first.
+* A source may carry a revision after `~`. The newest revision replaces the first.
 * `Compacted` stands for what came before it, in what a model sees.
 """
 
@@ -24,12 +24,12 @@ def identity(source: str | None) -> str:
 def conversation(events: Iterable[Event], *, sides: bool = False) -> list[Event]:
     """The messages, calls, returns and compactions that are part of the conversation now, in order.
 
-    What subagents said inside the session is left out unless `sides` is asked for.
+    Messages of subagents inside the session are left out unless `sides` is true.
     """
-    # Every event hangs on the one before it, so that a rewind is only another event to hang the next one on.
+    # Each event has the event before it as its parent; a rewind only chooses another parent for the next event.
     before: list[int] = []
     kept: list[Event] = []
-    # Sources are a session's own: what an ancestor calls @17 is not what its fork calls so.
+    # A source is unique within one session: @17 of an ancestor and @17 of its fork are different records.
     seen: dict[tuple[str, str], int] = {}
     where: dict[tuple[str, str], int] = {}
     anywhere: dict[str, int] = {}
@@ -53,7 +53,7 @@ def conversation(events: Iterable[Event], *, sides: bool = False) -> list[Event]
         last = len(kept) - 1
         if name:
             seen[event.session, name] = last
-            # A record is named by itself; whoever goes back to it goes back to all that it said.
+            # A rewind names a record, and goes back to the last event of that record.
             for known in (name, record):
                 where[event.session, known] = anywhere[known] = last
     path: set[int] = set()
@@ -66,7 +66,7 @@ def conversation(events: Iterable[Event], *, sides: bool = False) -> list[Event]
 
 
 def _whole_answers(kept: list[Event], path: set[int]) -> set[int]:
-    """The other pieces of every answer that is on the path in part: parallel calls hang on records side by side."""
+    """The remaining pieces of each answer that is only partly on the path: parallel calls are sibling records."""
     answers = {_answer(kept[i]) for i in path} - {""}
     return {i for i, event in enumerate(kept) if i not in path and _answer(event) in answers}
 
@@ -78,22 +78,22 @@ def _answer(event: Event) -> str:
 
 def _with_returns(spoken: list[Event], returns: dict[str, Event]) -> Iterator[Event]:
     """The conversation, each call that lost its return to a rewind followed by it."""
-    there = {event.body.call for event in spoken if isinstance(event.body, CallReturned)}
+    returned = {event.body.call for event in spoken if isinstance(event.body, CallReturned)}
     for event in spoken:
         yield event
-        if isinstance(event.body, CallMade) and event.body.call not in there and event.body.call in returns:
+        if isinstance(event.body, CallMade) and event.body.call not in returned and event.body.call in returns:
             yield returns[event.body.call]
 
 
 def model_view(events: list[Event]) -> list[Event]:
-    """What a model sees of a conversation: the last compaction, what it kept, and all that came after it."""
+    """What an llm sees of a conversation: the last compaction, what it kept, and everything after it."""
     spoken = conversation(events)
     at = max((i for i, event in enumerate(spoken) if isinstance(event.body, Compacted)), default=-1)
     if at < 0:
         return spoken
     body = spoken[at].body
     if not isinstance(body, Compacted):
-        raise AssertionError("found by its type a line above")
+        raise AssertionError("the caller selected it by its type")
     kept = [event for event in spoken[:at] if body.last and not body.first <= event.seq <= body.last]
     if body.keep:
         first = next((event.seq for event in events if _is_of(event, body.keep)), spoken[at].seq)

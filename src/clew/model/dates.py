@@ -3,7 +3,7 @@
 A name is as long as it is precise: `2026-10` is a month, `3 days ago` a day, `2026-10-05 14:30` a minute. Days and
 longer follow the calendar: weeks begin on Monday, and a day can have 23 or 25 hours. Hours and minutes are counted back
 from now: `last hour` is 60 minutes, `2 hours ago` is a moment. A weekday, a month or a day of a month without a year is
-the most recent one that has begun. There is no clock in here: now is given.
+the most recent one that has begun. This module reads no clock: the caller passes `now`.
 """
 
 import re
@@ -18,7 +18,7 @@ from clew.model.plain import plain
 
 _WEEKDAYS = "monday tuesday wednesday thursday friday saturday sunday".split()
 _MONTHS = "january february march april may june july august september october november december".split()
-# Three letters are enough to tell them apart, and any more may follow.
+# Three letters are enough to tell the names apart; the rest of the name is optional.
 _WEEKDAY = {name[:n]: i for i, name in enumerate(_WEEKDAYS) for n in range(3, len(name) + 1)}
 _MONTH = {name[:n]: i for i, name in enumerate(_MONTHS, 1) for n in range(3, len(name) + 1)}
 _UNITS = (
@@ -43,7 +43,7 @@ class Period(msgspec.Struct, frozen=True):
 
 
 class _Named(msgspec.Struct, frozen=True):
-    """What one name stands for; a moment has no end, and alone it means from then on."""
+    """The period that one name stands for. A moment has no end; alone it means from then on."""
 
     start: int
     end: int | None = None
@@ -58,12 +58,12 @@ def period(text: str, now: datetime) -> Period:
     words = _words(text)
     for pattern, bounds in _BOUNDS:
         if match := re.fullmatch(pattern, words):
-            found = bounds(*(_named(name, now, text) for name in match.groups()))
-            if found.start is not None and found.end is not None and found.end <= found.start:
+            days = bounds(*(_named(name, now, text) for name in match.groups()))
+            if days.start is not None and days.end is not None and days.end <= days.start:
                 raise InvalidInput(f"{_quoted(text)} ends before it begins; put the earlier date first, with its year")
-            return found
-    one = _named(words, now, text)
-    return Period(one.start, one.end)
+            return days
+    named = _named(words, now, text)
+    return Period(named.start, named.end)
 
 
 def since(text: str, now: datetime) -> int:
@@ -93,9 +93,9 @@ def _named(words: str, now: datetime, text: str) -> _Named:
             if match := re.fullmatch(pattern, name, re.ASCII):
                 return read(now, *match.groups())
     except (ValueError, OverflowError):
-        pass  # The form is known, but there is no such day, or it is not in the years 1970 to 9999.
+        pass  # The form is valid, but the day does not exist, or lies outside the years 1970 to 9999.
     raise InvalidInput(
-        f"{_quoted(text)} is no date; write one like: yesterday, last week, tuesday, 3 days ago, 2026-10-05"
+        f"{_quoted(text)} is not a valid date; write one like: yesterday, last week, tuesday, 3 days ago, 2026-10-05"
     )
 
 
@@ -145,7 +145,7 @@ def _moment(now: datetime, minute: str, second: str | None, fraction: str | None
 
 
 _COUNT, _ANY_UNIT, _ANY_DAY, _ANY_MONTH = r"[1-9]\d{0,5}", *("|".join(words) for words in (_UNIT, _WEEKDAY, _MONTH))
-# Compiled when first tried: most commands read no date, and must not wait for this.
+# Compiled on first use: most commands read no date.
 _NAMES: list[tuple[str, Callable[..., _Named]]] = [
     (r"now", lambda now: _Named(_micros(now))),
     (r"today", lambda now: _unit(now, "day", now.date())),

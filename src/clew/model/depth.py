@@ -1,8 +1,8 @@
-"""How deeply JSON may nest: not so deeply that somebody who reads it back could not."""
+"""How deeply JSON may nest, so that every reader can parse it again."""
 
 import re
 
-# Of what the views read, and of a body: whoever reads it back has eighty calls of their own left, of a thousand.
+# Limits for what views read and for a body. Python allows a thousand nested calls; the reader itself needs eighty.
 DEEPEST = 400
 DEEPEST_BODY = 920
 
@@ -11,7 +11,7 @@ _BRACKETS = re.compile(rb"[\[\]{}]")
 
 
 def refuse_depth(text: bytes, deepest: int = DEEPEST) -> None:
-    """Raise RecursionError for what nests so deeply that not everybody could read it back."""
+    """Raise RecursionError for JSON that nests deeper than the limit."""
     if len(text) <= 2 * deepest or text.count(b"[") + text.count(b"{") <= deepest:
         return
     depth = 0

@@ -1,18 +1,18 @@
 """Every error a caller can meet, with a stable code. Surfaces map the code, never the class.
 
     ClewError
-      InvalidInput          invalid_input     the caller's words do not fit
+      InvalidInput          invalid_input     the arguments are not valid
         TooLarge            too_large         a body beyond the limit
       NotFound              not_found         no such session, event or blob
         AmbiguousId         ambiguous_id      a shortened id fits several sessions
-      Unauthenticated       unauthenticated   nobody knows who asks: no key, or one that is not good
+      Unauthenticated       unauthenticated   no API key, or one that is not valid
       Denied                denied            the ruling was no
       TooManyRequests       too_many_requests too often; come back later
       Conflict              conflict          the log is not where the caller thinks it is
         StaleHead           stale_head        `expect` is not the head
         SourceReused        source_reused     the same source with another body
         WrongState          wrong_state       the lifecycle does not allow it
-        LeaseHeld           lease_held        somebody else may write until a time
+        LeaseHeld           lease_held        another holder may write until a time
         LeaseLost           lease_lost        the caller's lease expired or was taken over
         BudgetExceeded      budget_exceeded   stored, then paused
         OnHold              on_hold           a legal hold forbids removal

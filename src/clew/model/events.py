@@ -12,7 +12,7 @@ from msgspec import Raw
 
 
 class Body(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    # Frozen JSON values form no cycles, so the garbage collector need not look at them.
+    # Frozen JSON values form no cycles, so the garbage collector skips them (gc=False).
     kind: ClassVar[str]
     version: ClassVar[int] = 1
     step: ClassVar[str] = "work"
@@ -28,7 +28,7 @@ class TextPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ta
 
 
 class ThinkingPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="thinking"):
-    """A model's reasoning. `signature` is only good for the provider that made it."""
+    """An llm's reasoning. `signature` is valid only for the provider that made it."""
 
     text: str
     signature: str = ""
@@ -50,7 +50,7 @@ Part = TextPart | ThinkingPart | ImagePart | FilePart
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Tokens as the model's provider counts them, and what they cost in millionths of a US dollar.
+    """Tokens as the llm's provider counts them, and what they cost in millionths of a US dollar.
 
     Reasoning is a part of the output, and `cache_write_hour`, what is kept for an hour, a part of `cache_write`. An
     answer that was given `fast` has a price of its own.
@@ -67,7 +67,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def tokens(self) -> int:
-        """What a token budget counts: all that was newly processed, so neither cache reads nor reasoning twice."""
+        """The tokens that a budget counts: everything newly processed, without cache reads."""
         return self.input + self.output + self.cache_write
 
 
@@ -311,9 +311,9 @@ class ProgressNoted(Body, frozen=True, kw_only=True):
 
 
 class Compacted(Body, frozen=True, kw_only=True):
-    """The conversation from seq `first` to `last` is stood for by `summary` in what a model sees.
+    """In what an llm sees, `summary` replaces the conversation from seq `first` to `last`.
 
-    With `last` 0 it stands for everything before this event, but what came with or after the source `keep`.
+    With `last` 0 it replaces everything before this event, except what came with or after the source `keep`.
     """
 
     kind = "compacted"
@@ -499,7 +499,7 @@ class SessionErased(Body, frozen=True, kw_only=True):
 
 
 class OperationCalled(Body, frozen=True, kw_only=True):
-    """Who asked for what, on what, and the ruling; `arguments` are those of an operation that changes rules."""
+    """A principal called an operation: its target, the ruling, and the arguments of an operation that changes rules."""
 
     kind = "operation_called"
     reserved = True
@@ -526,7 +526,7 @@ class Opaque(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Removed(msgspec.Struct, frozen=True, kw_only=True):
-    """What stands where a body was pruned or erased."""
+    """The placeholder of a body that was pruned or erased."""
 
     kind: str
     how: str
@@ -567,12 +567,12 @@ KINDS: dict[str, type[Body]] = {body.kind: body for body in Body.__subclasses__(
 
 def blobs_of(body: Any) -> list[str]:
     """The digests of the blobs a body points to."""
-    found = [part.blob for part in getattr(body, "parts", ()) if isinstance(part, _IN_BLOBS)]
+    digests = [part.blob for part in getattr(body, "parts", ()) if isinstance(part, _IN_BLOBS)]
     if isinstance(body, _A_BLOB) and body.blob:
-        found.append(body.blob)
-    return found
+        digests.append(body.blob)
+    return digests
 
 
-# Tuples: to make a union for each event takes longer than to look into it.
+# Tuples: building a union for each event costs more than the check itself.
 _IN_BLOBS = (ImagePart, FilePart)
 _A_BLOB = (ArtifactSaved, WorkspaceSnapshotted)

@@ -11,7 +11,7 @@ SessionId = NewType("SessionId", str)
 ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 LENGTH = 20
 
-# From any byte to one of the 32 characters, each as often as the others.
+# Maps a byte to one of the 32 characters, each with the same probability.
 _CHARACTERS = ALPHABET.encode() * 8
 
 
@@ -21,7 +21,7 @@ def new_id() -> str:
 
 
 def check_name(text: str, what: str, *, longest: int = 1000) -> str:
-    """The text as a name that every database can hold, or a clear refusal."""
+    """Return the text if every database can store it as a name, else raise InvalidInput."""
     if "\0" in text:
         raise InvalidInput(f"{what} contains a NUL character, which cannot be stored; remove it")
     if len(text) > longest:
@@ -36,11 +36,11 @@ def check_name(text: str, what: str, *, longest: int = 1000) -> str:
 
 
 def check_prefix(text: str) -> str:
-    """The text as an id prefix, or a clear refusal before any query is made from it."""
+    """Return the text if it is a valid id prefix, else raise InvalidInput, before any query uses it."""
     text = text.strip().lower()
     if not text or len(text) > LENGTH or any(char not in ALPHABET for char in text):
         raise InvalidInput(
             f"{text[:40]!r} is not a session id; an id, or a unique beginning of one, is up to {LENGTH} "
-            "letters and digits as `clew sessions` prints them"
+            "letters and digits"
         )
     return text

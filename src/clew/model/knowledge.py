@@ -21,23 +21,23 @@ class Knowledge(msgspec.Struct, kw_only=True):
 
 def fold(events: Iterable[Event]) -> Knowledge:
     """The knowledge after these events; what was retired, reversed or cleared is gone."""
-    known = Knowledge()
+    knowledge = Knowledge()
     for event in events:
         match event.body:
             case e.FactLearned(fact=fact) as body:
-                known.facts[fact] = body
+                knowledge.facts[fact] = body
             case e.FactRetired(fact=fact):
-                known.facts.pop(fact, None)
+                knowledge.facts.pop(fact, None)
             case e.DecisionMade(decision=decision) as body:
-                known.decisions[decision] = body
+                knowledge.decisions[decision] = body
             case e.DecisionReversed(decision=decision):
-                known.decisions.pop(decision, None)
+                knowledge.decisions.pop(decision, None)
             case e.ProgressNoted() as body:
-                known.progress = body
+                knowledge.progress = body
             case e.ScratchSet(name=name, value=value):
-                known.scratch[name] = value
+                knowledge.scratch[name] = value
             case e.ScratchCleared(name=name):
-                known.scratch.pop(name, None)
+                knowledge.scratch.pop(name, None)
             case _:
                 pass
-    return known
+    return knowledge

@@ -16,13 +16,13 @@ class Segment(msgspec.Struct, frozen=True):
 
 def segments(line: Sequence[tuple[int, str, int]], head: int) -> list[Segment]:
     """The segments, oldest first, from the line of (key, id, upto), youngest first: each reads its parent to `upto`."""
-    found: list[Segment] = []
+    parts: list[Segment] = []
     last = head
     for key, id, upto in line:
         if last > upto:
-            found.append(Segment(key, id, upto + 1, last))
+            parts.append(Segment(key, id, upto + 1, last))
         last = min(last, upto)
-    return found[::-1]
+    return parts[::-1]
 
 
 def clip(parts: Sequence[Segment], first: int, last: int) -> list[Segment]:

@@ -156,26 +156,26 @@ def _half(size: int) -> int:
 
 def _siblings(index: int, size: int) -> list[tuple[int, int]]:
     """What stands beside the way from the root to a leaf, as ranges of leaves."""
-    first, end, found = 0, size, []
+    first, end, nodes = 0, size, []
     while end - first > 1:
         half = first + _half(end - first)
         if index < half:
-            found.append((half, end))
+            nodes.append((half, end))
             end = half
         else:
-            found.append((first, half))
+            nodes.append((first, half))
             first = half
-    return found
+    return nodes
 
 
 def _whole(first: int, end: int) -> list[tuple[int, int]]:
     """A range of leaves that starts where a subtree does, as whole subtrees (level, index), the largest first."""
-    found = []
+    nodes = []
     while first < end:
         level = (end - first).bit_length() - 1
-        found.append((level, first >> level))
+        nodes.append((level, first >> level))
         first += 1 << level
-    return found
+    return nodes
 
 
 def _hash(first: int, end: int, node: Node) -> bytes:
@@ -183,7 +183,7 @@ def _hash(first: int, end: int, node: Node) -> bytes:
 
 
 def _joined(peaks: Sequence[bytes]) -> bytes:
-    found = peaks[-1]
+    root = peaks[-1]
     for peak in reversed(peaks[:-1]):
-        found = node_hash(peak, found)
-    return found
+        root = node_hash(peak, root)
+    return root

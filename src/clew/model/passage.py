@@ -60,8 +60,8 @@ def passage_of(body: e.AnyBody) -> Passage | None:
     """What an event says; None when it says nothing. Records that clew has no word for are kept, and not searched."""
     match body:
         case e.MessageAdded(role=role):
-            said = {"user": Role.ASKED, "assistant": Role.ANSWERED}.get(role, Role.NOTED)
-            return _passage(said, [body.text, *_of_parts(body.parts)])
+            spoken_as = {"user": Role.ASKED, "assistant": Role.ANSWERED}.get(role, Role.NOTED)
+            return _passage(spoken_as, [body.text, *_of_parts(body.parts)])
         case e.CallMade(tool=tool, input=value):
             return _passage(Role.RUN, [tool, *_strings(value)])
         case e.CallReturned(output=value, parts=parts):

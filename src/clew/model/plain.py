@@ -1,4 +1,4 @@
-"""Stored text is hostile: what would drive a terminal or turn the direction of a page is shown, never obeyed."""
+"""Stored text is hostile: characters that control a terminal or the direction of text are written out as escapes."""
 
 _HOSTILE = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"}
 _HOSTILE |= {

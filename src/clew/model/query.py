@@ -123,7 +123,7 @@ def _windows(query: Query, texts: list[str], width: int) -> list[tuple[int, str,
         for i, place in enumerate(places):
             crowd = bisect_left(places, place + width * 3 // 4) - i
             crowds.append((crowd, text, max(0, place - width // 4)))
-    return nlargest(MOST_WINDOWS, crowds, key=lambda one: one[0])
+    return nlargest(MOST_WINDOWS, crowds, key=lambda candidate: candidate[0])
 
 
 @lru_cache(maxsize=64)
@@ -193,8 +193,8 @@ def _parts(stream: list[tuple[str, int, int]]) -> list[tuple[str, int, int]]:
     """The words without camelCase wholes, which stand where their parts do."""
     found: list[tuple[str, int, int]] = []
     end = -1
-    for one in stream:
-        if one[1] >= end:
-            found.append(one)
-            end = one[2]
+    for candidate in stream:
+        if candidate[1] >= end:
+            found.append(candidate)
+            end = candidate[2]
     return found

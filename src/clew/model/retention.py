@@ -24,10 +24,10 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 
 def ranges(seqs: list[int]) -> tuple[tuple[int, int], ...]:
     """Sorted seqs as closed ranges."""
-    found: list[tuple[int, int]] = []
+    ranges: list[tuple[int, int]] = []
     for seq in seqs:
-        if found and found[-1][1] == seq - 1:
-            found[-1] = (found[-1][0], seq)
+        if ranges and ranges[-1][1] == seq - 1:
+            ranges[-1] = (ranges[-1][0], seq)
         else:
-            found.append((seq, seq))
-    return tuple(found)
+            ranges.append((seq, seq))
+    return tuple(ranges)

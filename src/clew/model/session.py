@@ -27,9 +27,9 @@ from clew.model.events import (
     UsageCounted,
 )
 
-# The bodies that may say what something cost.
+# The bodies that can report a cost.
 SPENDING = (MessageAdded, CallMade, UsageCounted, TurnEnded)
-# What both databases can count to with room to spare.
+# Both databases can count further than this.
 MOST_SPENT = 2**62
 
 
@@ -85,7 +85,7 @@ class Head(msgspec.Struct, frozen=True):
         )
 
 
-# What each step leads to from each state; a pair that is absent is refused.
+# The next state by state and step; a pair that is absent is refused.
 _TABLE: dict[State, dict[str, State]] = {
     State.OPENED: {
         "opened": State.OPENED,
@@ -126,21 +126,21 @@ _TABLE: dict[State, dict[str, State]] = {
     },
     State.ERASED: {},
 }
-# Plain strings inside, as they are stored.
+# Plain strings, as they are stored.
 LIFECYCLE = {str(state): {step: str(after) for step, after in steps.items()} for state, steps in _TABLE.items()}
 
-# What to do instead: by the step that was refused, else by the state that refused it.
+# What to do instead, by the step that was refused, else by the state that refused it.
 _INSTEAD = {
-    "archived": "close it first (`clew close ID`)",
-    "resumed": "it is under way already; just append",
+    "archived": "close it first",
+    "resumed": "it is active already; append to it",
     "opened": "it is open already",
 }
 _WAY_OUT = {
     State.OPENED: "append something first, or close it",
     State.ACTIVE: "pause or close it first",
-    State.PAUSED: "resume it first (`clew resume ID`)",
-    State.CLOSED: "resume it first (`clew resume ID`), or fork it",
-    State.ARCHIVED: "an archived session is read-only; fork it to go on (`clew fork ID`)",
+    State.PAUSED: "resume it first",
+    State.CLOSED: "resume it first, or fork it",
+    State.ARCHIVED: "an archived session is read-only; fork it to continue",
     State.ERASED: "its content was erased on request; open a new session",
 }
 
@@ -154,7 +154,7 @@ def apply(head: Head, body: Body | Opaque, session: str) -> Head:
     """The head after this body, or WrongState. Counts what was spent; never looks at a clock."""
     steps = LIFECYCLE.get(head.state)
     if steps is None:
-        raise Damaged(f"session {session} is in the state {head.state!r}, which there is not; run `clew verify`")
+        raise Damaged(f"session {session} is in the unknown state {head.state!r}; the store is damaged")
     state = steps.get(body.step)
     if state is None:
         raise WrongState(
@@ -186,5 +186,5 @@ def with_budget(head: Head, budget: Budget) -> Head:
     """The head under another budget; what was spent stays."""
     for limit in (budget.tokens, budget.cost_micros):
         if limit is not None and not 0 <= limit <= MOST_SPENT:
-            raise InvalidInput(f"{limit} is no budget; expected 0 to {MOST_SPENT}")
+            raise InvalidInput(f"{limit} is not a valid budget; expected 0 to {MOST_SPENT}")
     return msgspec.structs.replace(head, budget_tokens=budget.tokens, budget_cost_micros=budget.cost_micros)

@@ -61,7 +61,7 @@ def _folded(character: str) -> str:
     if not "\u0400" <= character <= "\u04ff":
         # Accents go, except where the accented letter is another letter, as in Cyrillic.
         apart = unicodedata.normalize("NFD", plain)
-        plain = unicodedata.normalize("NFC", "".join(one for one in apart if not _is_of(one, _DRESS)))
+        plain = unicodedata.normalize("NFC", "".join(character for character in apart if not _is_of(character, _DRESS)))
     return "".join(map(_kept, plain))
 
 

@@ -49,21 +49,21 @@ def touches(call: CallMade) -> tuple[Touch, ...]:
 
 def working_set(events: Iterable[Event]) -> list[Touched]:
     """The working set after these events, last touched first."""
-    found: dict[tuple[str, str], Touched] = {}
+    touched: dict[tuple[str, str], Touched] = {}
     for event in events:
         if not isinstance(event.body, CallMade):
             continue
         for touch in touches(event.body):
             key = (touch.type, touch.what)
-            was = found.pop(key, None) or Touched(what=touch.what, type=touch.type, read=0, written=0, last_seq=0)
-            found[key] = Touched(
+            was = touched.pop(key, None) or Touched(what=touch.what, type=touch.type, read=0, written=0, last_seq=0)
+            touched[key] = Touched(
                 what=was.what,
                 type=was.type,
                 read=was.read + (touch.how == "read"),
                 written=was.written + (touch.how == "written"),
                 last_seq=event.seq,
             )
-    return list(found.values())[::-1]
+    return list(touched.values())[::-1]
 
 
 def _inputs(call: CallMade) -> dict[str, object]:

@@ -1,0 +1,47 @@
+"""Hints: the command that helps after an error, by the error's code. Errors themselves name no commands."""
+
+from collections.abc import Callable
+from typing import Any
+
+from clew.model.errors import ClewError
+
+Details = dict[str, Any]
+
+
+def hint_for(error: ClewError) -> str:
+    """What to run next; empty when no command helps."""
+    make = HINTS.get(error.code)
+    return make(error.details) if make is not None else ""
+
+
+def _wrong_state(details: Details) -> str:
+    session, state = details.get("session"), details.get("state")
+    if not session:
+        return ""
+    if state in ("paused", "closed"):
+        return f"clew resume {session}"
+    if state == "archived":
+        return f"clew fork {session}"
+    return f"clew close {session}" if details.get("kind") == "session_archived" else ""
+
+
+def _budget(details: Details) -> str:
+    session = details.get("session", "ID")
+    return f"clew budget {session} --tokens N (or --usd X), then clew resume {session}"
+
+
+def _damaged(details: Details) -> str:
+    return f"clew verify {details['session']}" if details.get("session") else "clew verify"
+
+
+HINTS: dict[str, Callable[[Details], str]] = {
+    "wrong_state": _wrong_state,
+    "budget_exceeded": _budget,
+    "damaged": _damaged,
+    "schema_outdated": lambda _: "clew migrate",
+    "schema_newer": lambda _: "pip install -U clew",
+    "on_hold": lambda _: "clew retention list",
+    "has_forks": lambda details: f"clew erase {details.get('session', 'ID')} --with-forks",
+    "ambiguous_id": lambda _: "clew sessions",
+    "not_found": lambda details: "clew sessions" if details.get("session") else "",
+}
