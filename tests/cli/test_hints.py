@@ -13,6 +13,10 @@ from clew.model.errors import BudgetExceeded, ClewError, Damaged, HasForks, Inva
     ("error", "hint"),
     [
         (WrongState("x", session="s1", state="paused", kind="message_added"), "clew resume s1"),
+        (
+            WrongState("x", session="s1", state="paused", over_budget=True),
+            "clew budget s1 --tokens N (or --usd X), then clew resume s1",
+        ),
         (WrongState("x", session="s1", state="archived", kind="message_added"), "clew fork s1"),
         (WrongState("x", session="s1", state="active", kind="session_archived"), "clew close s1"),
         (WrongState("x", session="s1", state="active", kind="session_resumed"), ""),

@@ -18,6 +18,8 @@ def _wrong_state(details: Details) -> str:
     session, state = details.get("session"), details.get("state")
     if not session:
         return ""
+    if details.get("over_budget"):
+        return _budget(details)
     if state in ("paused", "closed"):
         return f"clew resume {session}"
     if state == "archived":

@@ -72,7 +72,7 @@ def erase(context: Context, session: Session, *, with_forks: bool = False, reaso
     if forks and not with_forks:
         raise HasForks(
             f"{len(forks)} other session(s) read events of {session.id} ({', '.join(seen[:5]) or 'none of yours'}); "
-            "erase them too with --with-forks, or one by one first",
+            "erase the forks first, or erase them together with this session",
             session=session.id,
             forks=seen,
         )

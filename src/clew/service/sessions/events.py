@@ -29,7 +29,7 @@ def append(
     return context.store.append(session, found, actor=context.principal, expect=expect, lease=lease)
 
 
-@operation(right=Right.READ, route="GET /sessions/{session}/events")
+@operation(right=Right.READ, route="GET /sessions/{session}/events", hidden=True)
 def events(
     context: Context, session: Session, *, after: Seq = 0, upto: Seq | None = None, limit: Limit = 100_000
 ) -> list[Event]:

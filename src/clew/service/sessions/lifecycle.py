@@ -286,9 +286,10 @@ def resume(
     if head.over_budget:
         raise WrongState(
             f"session {session.id} is over its budget ({head.spent_tokens:,} tokens, "
-            f"${head.spent_cost_micros / 1e6:.2f} used); raise it first (`clew budget ID --tokens N` or `--usd X`)",
+            f"${head.spent_cost_micros / 1e6:.2f} used); raise the budget first",
             session=session.id,
             state=str(head.state),
+            over_budget=True,
         )
     return _change(context, session, SessionResumed(reason=reason, runtime=runtime), lease)
 

@@ -55,8 +55,8 @@ class Appender:
                 head = head_in(tx, session)
             raise BudgetExceeded(
                 f"session {session.id} has used {head.spent_tokens:,} tokens and ${head.spent_cost_micros / 1e6:.2f}, "
-                "more than its budget; everything was stored and the session is paused: raise the budget "
-                "(`clew budget ID --tokens N` or `--usd X`), then resume it",
+                "more than its budget; everything was stored and the session is paused: raise the budget, then "
+                "resume it",
                 session=session.id,
                 seqs=appended.seqs,
                 head=appended.head,

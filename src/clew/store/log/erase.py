@@ -52,8 +52,8 @@ def erase(
     forks = [fork.id for fork in doomed[1:]]
     if forks and not with_forks:
         raise HasForks(
-            f"{len(forks)} other session(s) read events of {session.id} ({', '.join(forks[:5])}); erase them too with "
-            "--with-forks, or one by one first",
+            f"{len(forks)} other session(s) read events of {session.id} ({', '.join(forks[:5])}); erase the forks "
+            "first, or erase them together with this session",
             session=session.id,
             forks=forks,
         )
@@ -114,7 +114,6 @@ def _refuse_if_held(tx: Transaction, session: Session) -> None:
     policy = policy_for(policies_in(tx), session)
     if policy is not None and policy.hold:
         raise OnHold(
-            f"session {session.id} is under a legal hold ({policy}); it was not erased: lift the hold first "
-            "(`clew retention set`)",
+            f"session {session.id} is under a legal hold ({policy}); it was not erased: lift the hold first",
             session=session.id,
         )

@@ -19,7 +19,7 @@ def session_by_prefix(database: Database, prefix: str, reach: Parameters) -> Ses
         rows = tx.run("session_by_prefix", prefix=prefix, beyond=prefix + "~", **reach)
     matches = [session_from(row) for row in rows]
     if not matches:
-        raise NotFound(f"no session {prefix!r} in this store; `clew sessions` lists what there is", session=prefix)
+        raise NotFound(f"no session {prefix!r} in this store", session=prefix)
     if len(matches) > 1 and matches[0].id != prefix:
         ids = [session.id for session in matches]
         raise AmbiguousId(
