@@ -3,12 +3,13 @@
 import asyncio
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from clew.model.events import Draft, Event, MessageAdded
 from clew.model.session import Session
-from clew.server.http.append_queue import Lane, Planned
-from clew.store import Store, open_store
-from clew.store.log.plan import Appended, Request
+from clew.server.http.append_queue import AppendQueue, Pending
+from clew.store import open_store
+from clew.store.log.plan import Appended
 
 __all__ = ["Session", "Subject"]
 
@@ -52,13 +53,13 @@ class Subject:
         return asyncio.run(self._served(sessions, texts, window_s))
 
     async def _served(self, sessions: Sequence[Session], texts: Sequence[Iterator[str]], window_s: float) -> float:
-        lane: Lane[Appended] = Lane(self._store)
+        queue: AppendQueue[Appended] = AppendQueue(self._store)
         end = time.perf_counter() + window_s
 
         async def write(session: Session, source: Iterator[str]) -> int:
             done = 0
             while True:
-                await lane.run(_Append(self._store, session, next(source)))
+                await queue.run(partial(self._pending, session, next(source)))
                 if time.perf_counter() > end:
                     return done
                 done += 1
@@ -66,23 +67,15 @@ class Subject:
         try:
             return window_s / sum(await asyncio.gather(*map(write, sessions, texts)))
         finally:
-            lane.close()
+            queue.close()
+
+    def _pending(self, session: Session, text: str) -> Pending[Appended]:
+        """One caller's append, as a server prepares it for a shared commit."""
+        request = self._store.request(session, [_draft(text)])
+        return Pending(request, partial(self._store.outcome, request))
 
     def close(self) -> None:
         self._store.close()
-
-
-class _Append:
-    """One caller's append in a server's lane."""
-
-    def __init__(self, store: Store, session: Session, text: str) -> None:
-        self._store, self._session, self._text = store, session, text
-
-    def begin(self) -> Appended:
-        raise Planned(self._store.request(self._session, [_draft(self._text)]))
-
-    def finish(self, request: Request) -> Appended:
-        return self._store.outcome(request)
 
 
 def _draft(text: str) -> Draft:

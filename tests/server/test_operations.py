@@ -12,7 +12,7 @@ import pytest
 import zstandard
 
 from clew.model.errors import ClewError
-from clew.server.http.operations import endpoints
+from clew.server.http.endpoints import endpoints
 from clew.server.http.problems import STATUS
 from clew.service import call
 from clew.service.access.api_keys import KeyInfo

@@ -158,7 +158,11 @@ class Store:
         repeated.
         When a budget is exceeded everything is stored, the session is paused, and BudgetExceeded says so.
         """
-        return self._appender.append(self.request(session, drafts, actor=actor, expect=expect, lease=lease))
+        return self.submit(self.request(session, drafts, actor=actor, expect=expect, lease=lease))
+
+    def submit(self, request: Request) -> Appended:
+        """Commit a request that was made ready, together with those of other callers."""
+        return self._appender.append(request)
 
     def request(
         self,

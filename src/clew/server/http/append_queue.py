@@ -1,160 +1,116 @@
-"""Appends of many requests in one thread: each is parsed and ruled on in turn, then all are committed together.
+"""Appends of many requests in one thread: each is prepared in turn, then all are committed together.
 
-The store shares commits between threads by itself. But a thread for each request costs more than the append: they wake
-each other up, and then wait for the interpreter. Here those who come while a commit is under way form the next round.
+The store shares commits between threads by itself. But a thread for each request costs more than the append: the
+threads wake each other up, and then wait for the interpreter. Here the requests that arrive while a commit is under way
+form the next round.
 """
 
 import asyncio
 import queue
 import threading
-from collections.abc import Callable, Iterable
-from functools import partial
-from typing import Any, Generic, Protocol, TypeVar, cast
+from collections.abc import Callable
+from typing import Generic, NamedTuple, TypeVar
 
-from clew.model.events import Draft
-from clew.model.ids import LENGTH
-from clew.model.session import Session
 from clew.store import Store
-from clew.store.database.contract import Parameters
-from clew.store.log.plan import Appended, Request
-from clew.store.store import EVERYWHERE
+from clew.store.log.plan import Request
 
 T = TypeVar("T")
-Out = TypeVar("Out", covariant=True)
-MOST = 256
+# How many requests share a commit at the most.
+LARGEST_ROUND = 256
 
 
-class Planned(Exception):
-    """An append that is ready to be committed: how far `Store.append` comes in a lane."""
+class Pending(NamedTuple, Generic[T]):
+    """An append that is ready to be committed, and the step that follows the commit."""
 
-    def __init__(self, request: Request) -> None:
-        super().__init__()
-        self.request = request
+    request: Request
+    finish: Callable[[], T]
 
 
-class LaneStore(Store):
-    """A caller's store whose `append` goes as far as the commit, and which looks up a session once while it lasts.
-
-    Appending needs no more of a session than its place in the log, which never changes.
-    """
+class AppendQueue(Generic[T]):
+    """Commits the appends of concurrent requests together, one round after the other."""
 
     def __init__(self, store: Store) -> None:
-        vars(self).update(vars(store))
-        self._sessions: dict[str, Session] = {}
-
-    def append(
-        self,
-        session: Session,
-        drafts: Iterable[Draft],
-        *,
-        actor: str = "",
-        expect: int | None = None,
-        lease: int | None = None,
-    ) -> Appended:
-        request = self.request(session, drafts, actor=actor, expect=expect, lease=lease)
-        if request.drafts:
-            raise Planned(request)
-        return super().append(session, ())
-
-    def session(self, prefix: str, reach: Parameters = EVERYWHERE) -> Session:
-        known = self._sessions.get(prefix)
-        if known is None:
-            known = super().session(prefix, reach)
-            if len(prefix) == LENGTH:
-                self._sessions[prefix] = known
-        return known
-
-
-class Work(Protocol[Out]):
-    """One request in a lane."""
-
-    def begin(self) -> Out:
-        """Do all of it, or come as far as `Planned`."""
-        ...
-
-    def finish(self, request: Request) -> Out:
-        """Do the rest, once it was carried out."""
-        ...
-
-
-class _Place(Generic[T]):
-    __slots__ = ("done", "error", "request", "result", "work")
-
-    def __init__(self, work: Work[T], done: "asyncio.Future[T]") -> None:
-        self.work = work
-        self.done = done
-        self.request: Request | None = None
-        self.result: T | None = None
-        self.error: BaseException | None = None
-
-
-class Lane(Generic[T]):
-    """Carries out work in rounds."""
-
-    def __init__(self, store: Store) -> None:
-        self._store_all = store.carry_out
-        self._waiting: queue.SimpleQueue[_Place[T] | None] = queue.SimpleQueue()
+        self._commit = store.carry_out
+        self._waiting: queue.SimpleQueue[_Entry[T] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
 
-    async def run(self, work: Work[T]) -> T:
-        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+    async def run(self, prepare: Callable[[], T | Pending[T]]) -> T:
+        """The result of `prepare`, or of the step that follows the commit it asked for."""
+        result: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         if self._thread is None:
-            self._thread = threading.Thread(target=self._carry_out, name="clew-append", daemon=True)
+            self._thread = threading.Thread(target=self._run_rounds, name="clew-append", daemon=True)
             self._thread.start()
-        self._waiting.put(_Place(work, done))
-        return await done
+        self._waiting.put(_Entry(prepare, result))
+        return await result
 
     def close(self) -> None:
-        """Finish what waits."""
+        """Finish the requests that wait."""
         if self._thread is not None:
             self._waiting.put(None)
             self._thread.join()
 
-    def _carry_out(self) -> None:
+    def _run_rounds(self) -> None:
         while True:
-            places: list[_Place[T]] = []
-            first = self._waiting.get()
-            while first is not None:
-                places.append(first)
-                if len(places) >= MOST or self._waiting.empty():
+            entries: list[_Entry[T]] = []
+            entry = self._waiting.get()
+            while entry is not None:
+                entries.append(entry)
+                if len(entries) >= LARGEST_ROUND or self._waiting.empty():
                     break
-                first = self._waiting.get()
-            if places:
-                self._round(places)
-                places[0].done.get_loop().call_soon_threadsafe(_tell, places)
-            if first is None:
+                entry = self._waiting.get()
+            if entries:
+                self._run_round(entries)
+                entries[0].result.get_loop().call_soon_threadsafe(_deliver, entries)
+            if entry is None:
                 return
 
-    def _round(self, places: "list[_Place[T]]") -> None:
-        for place in places:
-            _try(place, place.work.begin)
-        planned = [place for place in places if place.request is not None]
-        if not planned:
+    def _run_round(self, entries: "list[_Entry[T]]") -> None:
+        waiting: list[tuple[_Entry[T], Pending[T]]] = []
+        for entry in entries:
+            outcome = _outcome(entry.prepare)
+            if isinstance(outcome, Pending):
+                waiting.append((entry, outcome))
+            else:
+                entry.outcome = outcome
+        if not waiting:
             return
         try:
-            self._store_all([place.request for place in planned if place.request is not None])
-        except BaseException as error:  # noqa: BLE001
-            for place in planned:
-                place.error = error
+            self._commit([pending.request for _, pending in waiting])
+        except BaseException as error:  # noqa: BLE001 - Every request that waited is answered with it.
+            for entry, _ in waiting:
+                entry.outcome = _Failure(error)
             return
-        for place in planned:
-            _try(place, partial(place.work.finish, cast(Request, place.request)))
+        for entry, pending in waiting:
+            entry.outcome = _outcome(pending.finish)
 
 
-def _try(place: "_Place[T]", step: Callable[[], T]) -> None:
+class _Failure(NamedTuple):
+    error: BaseException
+
+
+class _Entry(Generic[T]):
+    """A request in the queue, with what became of it."""
+
+    __slots__ = ("outcome", "prepare", "result")
+
+    def __init__(self, prepare: Callable[[], T | Pending[T]], result: "asyncio.Future[T]") -> None:
+        self.prepare = prepare
+        self.result = result
+        self.outcome: T | _Failure | None = None
+
+
+def _outcome(step: Callable[[], T]) -> T | _Failure:
     try:
-        place.result = step()
-    except Planned as planned:
-        place.request = planned.request
-    except BaseException as error:  # noqa: BLE001
-        place.error = error
+        return step()
+    except BaseException as error:  # noqa: BLE001 - It is raised where the request waits.
+        return _Failure(error)
 
 
-def _tell(places: "list[_Place[Any]]") -> None:
-    for place in places:
-        if place.done.cancelled():
+def _deliver(entries: "list[_Entry[T]]") -> None:
+    for entry in entries:
+        if entry.result.cancelled():
             continue
-        if place.error is not None:
-            place.done.set_exception(place.error)
+        if isinstance(entry.outcome, _Failure):
+            entry.result.set_exception(entry.outcome.error)
         else:
-            place.done.set_result(place.result)
+            entry.result.set_result(entry.outcome)  # type: ignore[arg-type]

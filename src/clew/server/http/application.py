@@ -87,7 +87,7 @@ class Application:
                 await self.streams.stop()
                 await self._watcher.stop()
         # What runs is finished before the store below it goes.
-        await asyncio.to_thread(self.operations.lane.close)
+        await asyncio.to_thread(self.operations.append_queue.close)
         await asyncio.to_thread(self._pool.shutdown)
         await asyncio.to_thread(self._stream_pool.shutdown)
         await asyncio.to_thread(self.authenticator.close)

@@ -1,19 +1,24 @@
 """Requests that come twice under one `Idempotency-Key`: the second gets the answer of the first.
 
 A key is claimed before the operation runs, by a row that only one of two racing requests can add, in whichever process.
-What came of it is a second row. Rows are only added, as in the log: an attempt that came to nothing ends with a row
-that says so, and the next one claims the place after it. A claim without an end means that the request still runs, or
-that its process died; what it did is then unknown, and is said to be.
+The answer is a second row. Rows are only added, as in the log: an attempt that came to nothing ends with a row that
+says so, and the next one claims the place after it. A claim without an end means that the request still runs, or that
+its process died; what it did is then unknown, and the answer says so.
+
+An append needs no claim beforehand: claim and answer are one row in the commit of its events (`receipt`).
 """
 
 import hashlib
 import os
 import re
+from collections.abc import Callable
 from typing import NamedTuple
 
 from clew.model.errors import Conflict, InvalidInput
 from clew.server.http.problems import Refused
 from clew.store import Store
+from clew.store.answers import KeptAnswer, add_answer, forget_answers, read_answer
+from clew.store.log.plan import Appended, Receipt
 
 KEY = re.compile(r"[!-~]{1,200}")
 DAY_US = 86_400_000_000
@@ -65,57 +70,60 @@ def check_key(key: str) -> str:
 
 
 def claim(store: Store, principal: str, key: str, request: bytes) -> Claim | Replay:
-    """The right to carry a request out, or what came of it before; raises `Running` while that is not known."""
+    """The right to carry a request out, or the answer it had before; raises `Running` while there is none."""
     for attempt in range(MOST_ATTEMPTS):
         place = Claim(principal, key, attempt, request)
-        mine = store.database.now().to_bytes(8) + os.urandom(16)
-        found = _read(store, principal, place.begin)
-        if found is None:
-            _add(store, place, place.begin, NOTHING_CAME_OF_IT, mine)
-            found = _read(store, principal, place.begin)
-            if found is not None and found[2] == mine:
+        first = read_answer(store, principal, place.begin)
+        if first is None:
+            if add_answer(store, principal, place.begin, KeptAnswer(request, NOTHING_CAME_OF_IT, _new_mark(store))):
                 return place
-        if found is None:
+            first = read_answer(store, principal, place.begin)
+        if first is None:
             continue
-        if found[0] != request:
+        if first.request != request:
             raise Refused(422, "conflict", "this Idempotency-Key was used for another request; take a new one")
-        end = _read(store, principal, place.end)
+        if first.status != NOTHING_CAME_OF_IT:
+            return Replay(first.status, first.body)
+        end = read_answer(store, principal, place.end)
         if end is None:
-            if store.database.now() - int.from_bytes(found[2][:8]) > DEAD_US:
+            if store.database.now() - int.from_bytes(first.body[:8]) > DEAD_US:
                 raise Conflict(
                     "the first request with this Idempotency-Key broke off and what it did is unknown; look before you "
                     "send it again with a new key"
                 )
             raise Running
-        if end[1] != NOTHING_CAME_OF_IT:
-            return Replay(end[1], end[2])
+        if end.status != NOTHING_CAME_OF_IT:
+            return Replay(end.status, end.body)
     raise Conflict("this Idempotency-Key was tried too often; take a new one")
+
+
+def receipt(store: Store, claim: Claim, encode: Callable[[Appended], bytes]) -> Receipt:
+    """A claim together with its answer, for the commit of the events themselves.
+
+    An append that exceeded a budget is stored and refused: its commit leaves the claim, and the refusal follows.
+    """
+
+    def answer(appended: Appended) -> tuple[int, bytes]:
+        return (NOTHING_CAME_OF_IT, _new_mark(store)) if appended.exceeded else (200, encode(appended))
+
+    return Receipt(claim.principal, claim.begin, claim.request, answer)
 
 
 def keep(store: Store, place: Claim, status: int, body: bytes) -> None:
     """Remember what came of it."""
-    _add(store, place, place.end, status, body)
+    add_answer(store, place.principal, place.end, KeptAnswer(place.request, status, body))
 
 
 def release(store: Store, place: Claim) -> None:
     """Say that nothing came of it, so that it may be tried again."""
-    _add(store, place, place.end, NOTHING_CAME_OF_IT, b"")
+    keep(store, place, NOTHING_CAME_OF_IT, b"")
 
 
 def forget(store: Store) -> None:
     """Remove what is older than a day."""
-    with store.database.write() as tx:
-        tx.run("answers_forget", age=DAY_US)
+    forget_answers(store, age_us=DAY_US)
 
 
-def _read(store: Store, principal: str, key: str) -> tuple[bytes, int, bytes] | None:
-    with store.database.read() as tx:
-        rows = tx.run("answer_read", principal=principal, key=key)
-    return (bytes(rows[0][0]), int(rows[0][1]), bytes(rows[0][2])) if rows else None
-
-
-def _add(store: Store, place: Claim, key: str, status: int, answer: bytes) -> None:
-    with store.database.write() as tx:
-        tx.run(
-            "answer_add", principal=place.principal, key=key, request=place.request, status=status, answer=answer
-        )  # fmt: skip
+def _new_mark(store: Store) -> bytes:
+    """When a claim was made, by the store's clock, and something that no other claim has."""
+    return store.database.now().to_bytes(8) + os.urandom(16)

@@ -6,12 +6,14 @@ from collections.abc import Awaitable, Callable
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from clew.server.http.endpoints import PREFIX
 from clew.server.http.exchange import ALWAYS, Answer, Exchange
 from clew.server.http.json_log import JsonLog
 from clew.server.http.metrics import Metrics
-from clew.server.http.operations import PREFIX, masked, no_route
+from clew.server.http.operations import no_route
 from clew.server.http.problems import problem
 from clew.server.http.request_body import Gone
+from clew.server.http.request_handler import masked
 from clew.server.http.tracing import Traces
 from clew.server.login.identity import Identity
 

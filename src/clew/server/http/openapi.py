@@ -11,7 +11,7 @@ import clew
 from clew.model.events import KINDS, Body, Event
 from clew.model.ids import ALPHABET, LENGTH
 from clew.server.http.arguments import LARGEST, kind_of
-from clew.server.http.operations import Endpoint
+from clew.server.http.endpoints import Endpoint
 from clew.server.http.problems import STATUS, Refusal
 from clew.server.streams.sse import FARTHEST
 from clew.service.kernel.registry import Parameter

@@ -20,8 +20,9 @@ from clew.model.events import Event
 from clew.server.http.arguments import pairs
 from clew.server.http.exchange import ALWAYS, Exchange
 from clew.server.http.metrics import Metrics
-from clew.server.http.operations import Operations, masked
+from clew.server.http.operations import Operations
 from clew.server.http.problems import STATUS, problem
+from clew.server.http.request_handler import masked
 from clew.server.login.identity import Credential
 from clew.server.streams.watcher import EVERYWHERE, TROUBLE_SECONDS, Watcher
 from clew.service.find.filters import project_key

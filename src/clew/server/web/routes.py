@@ -17,8 +17,9 @@ from clew.server.http.exchange import Exchange
 from clew.server.http.lazy_mount import LazyMount
 from clew.server.http.metrics import Metrics
 from clew.server.http.openapi import openapi
-from clew.server.http.operations import Operations, masked, no_route
+from clew.server.http.operations import Operations, no_route
 from clew.server.http.problems import STATUS
+from clew.server.http.request_handler import masked
 from clew.server.login.identity import Identity
 from clew.server.options import LOOPBACK_NAMES
 from clew.server.web import pages

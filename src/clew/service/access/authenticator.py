@@ -179,7 +179,7 @@ class Authenticator:
             store=self.store.restricted_to(self._wall(principal, grants)), unrestricted=self.store,
             principal=principal, grants=grants,
             teams=frozenset(list_teams_of(self.store, principal)), scopes=scopes, bound=bound, machine=self._machine,
-            home=self._home, outward=True, _views=self._shared(),
+            home=self._home, outward=True, known_sessions={}, _views=self._shared(),
         )  # fmt: skip
 
     def _wall(self, principal: str, grants: tuple[Grant, ...]) -> str:

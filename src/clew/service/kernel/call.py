@@ -1,4 +1,4 @@
-"""One door: parse -> rule -> run -> record.
+"""One way to every operation: parse -> rule -> run -> record.
 
 A session that the caller has no right on at all is not found. The right that an operation needs is ruled on for its
 session, or for the project it names. An operation that filters by reach is ruled on by its own statements, which leave
@@ -12,61 +12,113 @@ import msgspec
 
 from clew.model.access import Right, Ruling, Target
 from clew.model.errors import Denied, InvalidInput
-from clew.model.ids import check_name
+from clew.model.ids import LENGTH, check_name
 from clew.model.session import Session
 from clew.service.kernel.audit_record import WHOLE, record
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import OPERATIONS, Operation, operation_named
+from clew.store.log.plan import Request
 from clew.views.contract import Rebuilding
-
-
-def call(context: Context, name: str, arguments: Mapping[str, Any]) -> Any:
-    """Carry out an operation, if the principal may."""
-    found = OPERATIONS.get(name) or operation_named(name)
-    parsed = _parse(found, arguments)
-    sessions = {
-        parameter.name: context.store.session(text, context.reach(None))
-        for parameter in found.parameters
-        if parameter.is_session and (text := getattr(parsed, parameter.name)) is not None
-    }
-    project = check_project(getattr(parsed, "project", ""))
-    targets = [target_of(session) for session in sessions.values()]
-    if not targets and not found.filters_by_reach:
-        targets = [Target(project=project)]
-    for target in targets:
-        _rule(context, found, target)
-    if found.filters_by_reach and context.scopes is not None and found.right not in context.scopes:
-        raise Denied(
-            f"{found.name} was refused: this key is not good for the right to {found.right}; use one that is",
-            right=str(found.right),
-        )
-    values = {parameter.name: getattr(parsed, parameter.name) for parameter in found.parameters}
-    try:
-        result = found.run(context, **{**values, **sessions})
-    except Rebuilding:
-        if not found.reads_views:
-            raise
-        result = found.run(context, **{**values, **sessions})
-    except Denied as error:
-        record(context, found, targets[0] if targets else Target(), Ruling(False, str(error)))
-        raise
-    about = targets[0] if targets else Target(project=project)
-    if found.audited:
-        record(context, found, about, Ruling(True, "done"), parsed)
-    elif found.right in CONTENT and context.setting(about.project, "audit_reads") == "on":
-        record(context, found, about, Ruling(True, "read"))
-    return result
-
 
 # Operations with these rights show what was said; whether they are recorded is a project's setting.
 CONTENT = (Right.READ, Right.EXPORT)
 
 
-def _parse(found: Operation, arguments: Mapping[str, Any]) -> msgspec.Struct:
+class PreparedCall(msgspec.Struct, frozen=True, kw_only=True):
+    """A call that was parsed, and that the caller may make."""
+
+    context: Context
+    operation: Operation
+    arguments: msgspec.Struct
+    values: dict[str, Any]
+    """The arguments as the operation takes them: sessions are resolved."""
+    target: Target
+    """What the audit record says it was about."""
+
+
+def call(context: Context, name: str, arguments: Mapping[str, Any]) -> Any:
+    """Carry out an operation, if the principal may."""
+    prepared = prepare_call(context, name, arguments)
+    result = run(prepared)
+    record_done(prepared)
+    return result
+
+
+def prepare_call(context: Context, name: str, arguments: Mapping[str, Any]) -> PreparedCall:
+    """Parse the arguments and rule on the call; a refusal is recorded."""
+    operation = OPERATIONS.get(name) or operation_named(name)
+    parsed = _parse(operation, arguments)
+    values = {parameter.name: getattr(parsed, parameter.name) for parameter in operation.parameters}
+    for parameter in operation.parameters:
+        if parameter.is_session and values[parameter.name] is not None:
+            values[parameter.name] = _session(context, operation, values[parameter.name])
+    targets = [target_of(value) for value in values.values() if isinstance(value, Session)]
+    project = Target(project=check_project(getattr(parsed, "project", "")))
+    for target in targets or ([] if operation.filters_by_reach else [project]):
+        _rule(context, operation, target)
+    if operation.filters_by_reach:
+        _check_scopes(context, operation)
+    return PreparedCall(
+        context=context, operation=operation, arguments=parsed, values=values, target=(targets or [project])[0]
+    )
+
+
+def run(prepared: PreparedCall) -> Any:
+    """Run the operation; a refusal of what it found while it ran is recorded."""
+    context, operation = prepared.context, prepared.operation
     try:
-        return msgspec.convert(dict(arguments), found.arguments)
+        try:
+            return operation.run(context, **prepared.values)
+        except Rebuilding:
+            if not operation.reads_views:
+                raise
+            return operation.run(context, **prepared.values)
+    except Denied as error:
+        is_about_project = operation.filters_by_reach and not prepared.target.session
+        record(context, operation, Target() if is_about_project else prepared.target, Ruling(False, str(error)))
+        raise
+
+
+def request_of(prepared: PreparedCall) -> Request:
+    """The request of an operation that can share a commit; who commits it records the call as done."""
+    if prepared.operation.prepare is None:
+        raise AssertionError(f"{prepared.operation.name} does not say how it is prepared for a shared commit")
+    return prepared.operation.prepare(prepared.context, **prepared.values)
+
+
+def record_done(prepared: PreparedCall) -> None:
+    """Record a call that was carried out, if its operation or its project wants that."""
+    context, operation, target = prepared.context, prepared.operation, prepared.target
+    if operation.audited:
+        record(context, operation, target, Ruling(True, "done"), prepared.arguments)
+    elif operation.right in CONTENT and context.setting(target.project, "audit_reads") == "on":
+        record(context, operation, target, Ruling(True, "read"))
+
+
+def _parse(operation: Operation, arguments: Mapping[str, Any]) -> msgspec.Struct:
+    try:
+        return msgspec.convert(dict(arguments), operation.arguments)
     except msgspec.ValidationError as error:
-        raise InvalidInput(f"{found.name}: {error}") from error
+        raise InvalidInput(f"{operation.name}: {error}") from error
+
+
+def _session(context: Context, operation: Operation, prefix: str) -> Session:
+    """The session with this id, or with the only id that begins so, among those the caller has any right on."""
+    known = context.known_sessions if operation.prepare is not None else None
+    if known is not None and prefix in known:
+        return known[prefix]
+    session = context.store.session(prefix, context.reach(None))
+    if known is not None and len(prefix) == LENGTH:
+        known[prefix] = session
+    return session
+
+
+def _check_scopes(context: Context, operation: Operation) -> None:
+    if context.scopes is not None and operation.right not in context.scopes:
+        raise Denied(
+            f"{operation.name} was refused: this key is not good for the right to {operation.right}; use one that is",
+            right=str(operation.right),
+        )
 
 
 def check_project(name: str) -> str:
@@ -92,8 +144,10 @@ def permit(context: Context, right: Right, about: Session | str | Target) -> Non
         raise Denied(f"refused {where}: {ruling.because}; ask an owner for a grant", right=str(right))
 
 
-def _rule(context: Context, found: Operation, target: Target) -> None:
-    ruling = context.caller.rule(found.right, target)
+def _rule(context: Context, operation: Operation, target: Target) -> None:
+    ruling = context.caller.rule(operation.right, target)
     if not ruling.allowed:
-        record(context, found, target, ruling)
-        raise Denied(f"{found.name} was refused: {ruling.because}; ask an owner for a grant", right=str(found.right))
+        record(context, operation, target, ruling)
+        raise Denied(
+            f"{operation.name} was refused: {ruling.because}; ask an owner for a grant", right=str(operation.right)
+        )

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from clew.model.access import Caller, Grant, Reach, Right
+from clew.model.session import Session
 from clew.store import Store
 from clew.store.database.contract import Parameters
 
@@ -31,6 +32,9 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     """Where a person keeps settings of their own."""
     outward: bool = False
     """Whether what is answered leaves this machine."""
+    known_sessions: dict[str, Session] | None = None
+    """Sessions that were looked up before, by id: for appends, which need no more than what never changes of them. A
+    server keeps a context, and so these, for half a second; elsewhere there are none."""
     _views: list["Views"] = msgspec.field(default_factory=list)
     _found: dict[Any, Any] = msgspec.field(default_factory=dict)
 

@@ -21,6 +21,7 @@ import msgspec
 from clew.model.access import Right
 from clew.model.errors import InvalidInput
 from clew.model.session import Session
+from clew.store.log.plan import Request
 
 SERVICE = Path(__file__).parents[1]
 
@@ -53,6 +54,9 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     result: Any
     """The type of its result."""
     run: Callable[..., Any]
+    prepare: Callable[..., Request] | None
+    """Does all that `run` does before the commit, so that a server can commit the requests of several callers at once.
+    The result of the commit is the result of the operation."""
     route: str
     """The HTTP method and the path; empty for what is only done on the machine itself."""
     audited: bool
@@ -98,6 +102,7 @@ def operation(
     right: Right,
     route: str = "",
     name: str = "",
+    prepare: Callable[..., Request] | None = None,
     audited: bool = False,
     filters_by_reach: bool = False,
     shows_secret: bool = False,
@@ -135,6 +140,7 @@ def operation(
             arguments=msgspec.defstruct(known_as, fields, kw_only=True, forbid_unknown_fields=True),
             result=hints["return"],
             run=function,
+            prepare=prepare,
             route=route,
             audited=audited,
             filters_by_reach=filters_by_reach,
@@ -200,7 +206,7 @@ def load() -> dict[str, Operation]:
     return OPERATIONS
 
 
-_DECLARED = re.compile(r"^@operation\((.*?)\)\ndef (\w+)\(", re.MULTILINE | re.DOTALL)
+_DECLARED = re.compile(r"^@operation\((.*?)^def (\w+)\(", re.MULTILINE | re.DOTALL)
 _NAMED = re.compile(r'\bname="(\w+)"')
 
 

@@ -14,19 +14,29 @@ from clew.service.find.filters import project_key
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
 from clew.service.privacy.mask_on_write import masked_if_required
-from clew.store.log.plan import Appended
+from clew.store.log.plan import Appended, Request
 
 Seq = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 Limit = Annotated[int, msgspec.Meta(ge=1, le=100_000)]
 
 
-@operation(right=Right.APPEND, route="POST /sessions/{session}/events", if_match="expect", drafts="drafts")
+def prepare_append(
+    context: Context, session: Session, *, drafts: list[Any], expect: int | None, lease: int | None
+) -> Request:
+    """The request of an append, ready to be committed."""
+    accepted = masked_if_required(context, session.project, [_draft(value) for value in drafts])
+    return context.store.request(session, accepted, actor=context.principal, expect=expect, lease=lease)
+
+
+@operation(
+    right=Right.APPEND, route="POST /sessions/{session}/events", prepare=prepare_append, if_match="expect",
+    drafts="drafts",
+)  # fmt: skip
 def append(
     context: Context, session: Session, *, drafts: list[Any], expect: Seq | None = None, lease: int | None = None
 ) -> Appended:
     """Append drafts to a session, all or none; returns once they are durable."""
-    found = masked_if_required(context, session.project, [_draft(value) for value in drafts])
-    return context.store.append(session, found, actor=context.principal, expect=expect, lease=lease)
+    return context.store.submit(prepare_append(context, session, drafts=drafts, expect=expect, lease=lease))
 
 
 @operation(right=Right.READ, route="GET /sessions/{session}/events", hidden=True)

@@ -504,6 +504,7 @@ SELECT request, status, answer FROM answered WHERE principal = :principal AND ke
 INSERT INTO answered (principal, key, request, status, answer, at)
 VALUES (:principal, :key, :request, :status, :answer, {now})
 ON CONFLICT (principal, key) DO NOTHING
+RETURNING status
 
 -- name: answers_about
 -- Answers that tell of a session.

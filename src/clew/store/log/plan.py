@@ -1,11 +1,11 @@
 """What a transaction will write for one session, worked out in memory against the model's rules."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from clew.model import chain, codec
-from clew.model.errors import ClewError, LeaseHeld, LeaseLost, NotFound, SourceReused, StaleHead
+from clew.model.errors import ClewError, Conflict, LeaseHeld, LeaseLost, NotFound, SourceReused, StaleHead
 from clew.model.events import Body, BudgetWasExceeded, PrivacySet, SessionPaused, SessionTitled
 from clew.model.session import Head, Session, apply
 from clew.store.database.contract import Row
@@ -24,10 +24,28 @@ class Appended(msgspec.Struct, frozen=True, kw_only=True):
     exceeded: bool = False
 
 
+class Receipt(msgspec.Struct, frozen=True):
+    """What is kept under a caller's Idempotency-Key, in the commit of the events: the request and its answer.
+
+    A crash leaves both or neither, so that the same request again is either answered from here or carried out.
+    """
+
+    principal: str
+    key: str
+    request: bytes
+    """The digest of the request."""
+    answer: Callable[[Appended], tuple[int, bytes]]
+    """The status and the body of the answer."""
+
+
+class AlreadyAnswered(Conflict):
+    """A request with this key was carried out before, or still is; nothing was written."""
+
+
 class Request:
     """One caller's append."""
 
-    __slots__ = ("actor", "drafts", "error", "expect", "lease", "result", "session", "unseen")
+    __slots__ = ("actor", "drafts", "error", "expect", "lease", "receipt", "result", "session", "unseen")
 
     def __init__(
         self,
@@ -44,6 +62,7 @@ class Request:
         self.lease = lease
         # Sources that were made for this request: not worth looking up until it has been tried once.
         self.unseen: frozenset[str | None] = frozenset()
+        self.receipt: Receipt | None = None
         self.result: Appended | None = None
         self.error: BaseException | None = None
 

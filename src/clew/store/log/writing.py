@@ -13,7 +13,7 @@ from clew.model.errors import ClewError, Damaged, NotFound
 from clew.model.session import Session
 from clew.store.database.contract import Blobs, Database, Statement, Transaction
 from clew.store.log.heads import Heads
-from clew.store.log.plan import Plan, Request, lease_lost, plan_from
+from clew.store.log.plan import AlreadyAnswered, Plan, Request, lease_lost, plan_from
 from clew.store.log.prepare import Prepared
 
 
@@ -42,7 +42,7 @@ def append_from_memory(database: Database, requests: Sequence[Request], heads: H
     written = [plan for plan in plans.values() if plan.rows]
     if not written:
         return left
-    moved = database.append([plan.move() for plan in written], [row for plan in written for row in plan.rows])
+    moved = _write_planned(database, written, planned)
     for plan in written:
         if plan.session.key in moved:
             heads.keep(plan)
@@ -53,6 +53,31 @@ def append_from_memory(database: Database, requests: Sequence[Request], heads: H
             request.result = None
             left.append(request)
     return left
+
+
+def _write_planned(database: Database, plans: Sequence[Plan], requests: Sequence[Request]) -> set[int]:
+    """Write what was planned from memory, with the receipts; returns the sessions whose heads moved."""
+    moves, rows = [plan.move() for plan in plans], [row for plan in plans for row in plan.rows]
+    if not any(request.receipt for request in requests):
+        return database.append(moves, rows)
+    with database.write() as tx:
+        moved = tx.append(moves, rows)
+        keep_receipts(tx, [request for request in requests if request.session.key in moved])
+    return moved
+
+
+def keep_receipts(tx: Transaction, requests: Sequence[Request]) -> None:
+    """Keep the answers of the requests under their keys; `AlreadyAnswered` undoes the commit of one that came twice."""
+    for request in requests:
+        receipt, result = request.receipt, request.result
+        if receipt is None or result is None:
+            continue
+        status, body = receipt.answer(result)
+        if not tx.run(
+            "answer_add", principal=receipt.principal, key=receipt.key, request=receipt.request, status=status,
+            answer=body,
+        ):  # fmt: skip
+            raise AlreadyAnswered("a request with this Idempotency-Key was carried out before")
 
 
 def append_all(tx: Transaction, requests: Sequence[Request], blobs: Blobs) -> list["Plan"]:
@@ -91,6 +116,7 @@ def append_all(tx: Transaction, requests: Sequence[Request], blobs: Blobs) -> li
             request.error = error
     written = [plan for plan in plans.values() if plan.rows]
     write(tx, written, blobs)
+    keep_receipts(tx, requests)
     return written
 
 

@@ -1,0 +1,265 @@
+"""One request, in a thread: its arguments, the operation, and the answer, which is given once for an Idempotency-Key.
+
+A request for an operation that can share a commit is prepared, committed together with others, and finished. Its answer
+is kept in the commit itself, so that an Idempotency-Key costs no commit of its own.
+"""
+
+import re
+import zlib
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from clew.model.errors import ClewError, InvalidInput, StaleHead
+from clew.server.http import idempotency
+from clew.server.http.append_queue import Pending
+from clew.server.http.arguments import from_body, from_path, from_query
+from clew.server.http.compression import compressed
+from clew.server.http.endpoints import Endpoint
+from clew.server.http.exchange import Answer, Exchange
+from clew.server.http.paging import cursor, link
+from clew.server.http.problems import CONTENT_TYPE, Headers, Refused, problem
+from clew.server.login.identity import SAFE
+from clew.service.kernel.call import PreparedCall, call, prepare_call, record_done, request_of
+from clew.service.kernel.context import Context
+from clew.service.kernel.registry import Operation
+from clew.service.kernel.results import to_json
+from clew.store import Store
+from clew.store.log.plan import AlreadyAnswered, Appended, Request
+
+JSON = (b"content-type", b"application/json")
+SHOWN_ONCE = Refused(409, "conflict", "this was done, and the secret in its answer was shown once; make a new one")
+UNKNOWN = Refused(
+    409, "conflict", "the first request with this Idempotency-Key broke off and what it did is unknown; look first"
+)
+_ETAG = re.compile(rb'(?:W/)?"(\d{1,19})(?:\.[0-9a-f]+)?"')
+
+Later = Callable[[], Answer]
+"""What is left to do for a request, in a thread that may wait."""
+
+
+class RequestHandler:
+    """Carries out one request for an operation."""
+
+    __slots__ = ("_admit", "_body", "_endpoint", "_exchange", "_store", "_values")
+
+    def __init__(
+        self,
+        admit: Callable[[], Context],
+        store: Store,
+        exchange: Exchange,
+        endpoint: Endpoint,
+        values: list[str],
+        body: bytes,
+    ) -> None:
+        """`admit` authenticates the caller; `values` are the parameters in the path, in order."""
+        self._admit = admit
+        self._store = store
+        self._exchange = exchange
+        self._endpoint = endpoint
+        self._values = values
+        self._body = body
+
+    def run(self) -> Answer:
+        """Do all of it in this thread."""
+        context, key = self._admit(), self._key()
+        if not key:
+            return self._called(context)
+        if self._endpoint.operation.prepare is None:
+            return self._called_once(context, key)
+        outcome = self._prepared(context, key)
+        if isinstance(outcome, Pending):
+            with suppress(ClewError):  # `finish` looks at what became of the request.
+                self._store.submit(outcome.request)
+            outcome = outcome.finish()
+        return outcome if isinstance(outcome, Answer) else outcome()
+
+    def prepare(self) -> Answer | Later | Pending[Answer | Later]:
+        """Do what comes before the commit, for somebody who commits several requests at once."""
+        context = self._admit()
+        return self._prepared(context, self._key())
+
+    def _key(self) -> str:
+        """The Idempotency-Key; empty when there is none, or when nothing is changed."""
+        key = self._exchange.headers.get(b"idempotency-key")
+        if key is None or self._endpoint.method in SAFE:
+            return ""
+        return idempotency.check_key(key.decode("latin-1"))
+
+    # Sharing a commit -------------------------------------------------------------------------------------------------
+
+    def _prepared(self, context: Context, key: str) -> Answer | Later | Pending[Answer | Later]:
+        operation = self._endpoint.operation
+        try:
+            arguments = self._arguments()
+            is_expected = _expected(operation, self._exchange.headers, arguments)
+            prepared = prepare_call(context, operation.name, arguments)
+            request = request_of(prepared)
+        except (ClewError, Refused) as error:
+            if not key:
+                raise
+            return partial(self._refused_once, context, key, error)
+        if not request.drafts:
+            return partial(self._called_once, context, key) if key else partial(self._called, context)
+        if key:
+            claim = idempotency.Claim(context.principal, key, 0, self._digest(context))
+            request.receipt = idempotency.receipt(self._store, claim, self._encoded)
+        return Pending(request, partial(self._finished, prepared, request, key, is_expected=is_expected))
+
+    def _finished(self, prepared: PreparedCall, request: Request, key: str, *, is_expected: bool) -> Answer | Later:
+        """The answer to a request that was committed, or refused in the commit."""
+        context = prepared.context
+        error: ClewError | Refused
+        try:
+            appended = self._store.outcome(request)
+        except AlreadyAnswered:
+            return partial(self._called_once, context, key)
+        except StaleHead as stale:
+            error = _precondition(stale) if is_expected else stale
+        except ClewError as refused:
+            error = refused
+        else:
+            record_done(prepared)
+            return Answer(200, self._encoded(appended), [JSON])
+        if not key:
+            raise error
+        if request.error is None:
+            # Everything was stored and then refused: the commit left a claim, which is still ours.
+            claim = idempotency.Claim(context.principal, key, 0, self._digest(context))
+            return partial(self._refused, context, claim, error)
+        return partial(self._refused_once, context, key, error)
+
+    def _encoded(self, result: Appended) -> bytes:
+        return to_json(result)
+
+    # Once for a key ---------------------------------------------------------------------------------------------------
+
+    def _called_once(self, context: Context, key: str) -> Answer:
+        """Run, unless a request with this key has run; its answer is kept, a refusal too."""
+        claim = idempotency.claim(self._store, context.principal, key, self._digest(context))
+        if isinstance(claim, idempotency.Replay):
+            return _replayed(claim)
+        try:
+            answer = self._called(context)
+        except (ClewError, Refused) as error:
+            return self._refused(context, claim, error)
+        except Exception:
+            idempotency.keep(self._store, claim, 409, problem(UNKNOWN, self._exchange.id)[1])
+            raise
+        if self._endpoint.operation.shows_secret:
+            idempotency.keep(self._store, claim, 409, problem(SHOWN_ONCE, self._exchange.id)[1])
+        else:
+            idempotency.keep(self._store, claim, answer.status, answer.body)
+        return answer
+
+    def _refused_once(self, context: Context, key: str, error: ClewError | Refused) -> Answer:
+        """Refuse, unless a request with this key was answered before."""
+        claim = idempotency.claim(self._store, context.principal, key, self._digest(context))
+        if isinstance(claim, idempotency.Replay):
+            return _replayed(claim)
+        return self._refused(context, claim, error)
+
+    def _refused(self, context: Context, claim: idempotency.Claim, error: ClewError | Refused) -> Answer:
+        """Keep a refusal as the answer, and raise it."""
+        status, body, _ = problem(error, self._exchange.id)
+        if error.details.get("ambiguous"):
+            idempotency.keep(self._store, claim, 409, problem(UNKNOWN, self._exchange.id)[1])
+        elif status >= 500 or status == 429:
+            idempotency.release(self._store, claim)
+        else:
+            idempotency.keep(self._store, claim, status, masked(context, body))
+        raise error
+
+    def _digest(self, context: Context) -> bytes:
+        scope = self._exchange.scope
+        return idempotency.digest(
+            self._exchange.method, scope["path"], scope["query_string"], self._body, rights_of(context)
+        )
+
+    # Arguments and the answer -----------------------------------------------------------------------------------------
+
+    def _called(self, context: Context) -> Answer:
+        endpoint, exchange = self._endpoint, self._exchange
+        arguments = self._arguments()
+        is_expected = _expected(endpoint.operation, exchange.headers, arguments)
+        try:
+            result = call(context, endpoint.operation.name, arguments)
+        except StaleHead as error:
+            raise _precondition(error) if is_expected else error from None
+        body = to_json(result)
+        if endpoint.is_masked:
+            body = masked(context, body)
+        return self._answer(result, arguments, body)
+
+    def _arguments(self) -> dict[str, Any]:
+        endpoint, query = self._endpoint, self._exchange.scope["query_string"]
+        operation, names = endpoint.operation, endpoint.names
+        found: dict[str, Any] = {}
+        if endpoint.method in ("GET", "DELETE"):
+            found = from_query(operation, query, beside=names)
+        else:
+            media_type = self._exchange.headers.get(b"content-type", b"").split(b";")[0].strip().lower()
+            found = from_body(operation, self._body, media_type.decode("latin-1"), beside=names)
+            found |= from_query(operation, query, beside=(*names, *found))
+        return found | from_path(operation, dict(zip(names, self._values, strict=True)))
+
+    def _answer(self, result: Any, arguments: Mapping[str, Any], body: bytes) -> Answer:
+        operation, exchange = self._endpoint.operation, self._exchange
+        headers: Headers = [JSON]
+        if self._endpoint.method == "GET":
+            goes_on = cursor(operation, arguments, result)
+            if goes_on:
+                path = exchange.scope.get("raw_path") or exchange.scope["path"].encode()
+                headers.append((b"link", link(path.decode("latin-1"), exchange.scope["query_string"], *goes_on)))
+            if operation.version is not None:
+                tag = b'"%d.%08x"' % (operation.version(result), zlib.crc32(body))
+                headers.append((b"etag", tag))
+                if _is_known(tag, exchange.headers.get(b"if-none-match", b"")):
+                    return Answer(304, b"", headers[1:])
+            body, more = compressed(body, exchange.headers.get(b"accept-encoding", b""))
+            headers += more
+        return Answer(200, body, headers)
+
+
+def rights_of(context: Context) -> str:
+    """What a caller may do, to be compared: an answer that was given to somebody with more is not given again."""
+    scopes = "*" if context.scopes is None else sorted(map(str, context.scopes))
+    return f"{scopes} {context.bound} {sorted(map(repr, context.grants))}"
+
+
+def masked(context: Context, body: bytes) -> bytes:
+    """What leaves the machine: the one place where secrets are taken out of answers."""
+    from clew.service.privacy.masking import masker
+
+    return masker(context)(body)
+
+
+def _is_known(tag: bytes, known: bytes) -> bool:
+    tags = [one.strip().removeprefix(b"W/") for one in known.split(b",")]
+    return tag in tags or b"*" in tags
+
+
+def _precondition(error: StaleHead) -> Refused:
+    """What HTTP says when `If-Match` does not fit."""
+    return Refused(412, error.code, str(error), **error.details)
+
+
+def _expected(operation: Operation, headers: Mapping[bytes, bytes], arguments: dict[str, Any]) -> bool:
+    """Take `If-Match` as the head that the caller has seen; whether it was there."""
+    given, name = headers.get(b"if-match"), operation.if_match
+    if not name or given is None or given.strip() == b"*":
+        return False
+    found = _ETAG.fullmatch(given.strip())
+    if found is None:
+        raise InvalidInput('If-Match has to be the ETag of the session, such as "12", or *')
+    head = int(found[1])
+    if arguments.get(name, head) != head:
+        raise InvalidInput(f"If-Match says {head} and {name} says {arguments[name]}; send one of them")
+    arguments[name] = head
+    return True
+
+
+def _replayed(replay: idempotency.Replay) -> Answer:
+    kind = JSON if replay.status < 400 else (b"content-type", CONTENT_TYPE)
+    return Answer(replay.status, replay.body, [kind, (b"idempotency-replayed", b"true")])

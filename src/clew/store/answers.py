@@ -1,0 +1,40 @@
+"""Answers to requests with an Idempotency-Key: which request has a key, and what it was answered.
+
+A row is added once and never changed. `Receipt` (log/plan.py) adds one in the commit of the events it is about.
+"""
+
+from typing import NamedTuple
+
+from clew.store import Store
+
+
+class KeptAnswer(NamedTuple):
+    """What is kept under a key: the digest of the request, and the status and body of its answer."""
+
+    request: bytes
+    status: int
+    body: bytes
+
+
+def read_answer(store: Store, principal: str, key: str) -> KeptAnswer | None:
+    """What is kept under a principal's key."""
+    with store.database.read() as tx:
+        rows = tx.run("answer_read", principal=principal, key=key)
+    return KeptAnswer(bytes(rows[0][0]), int(rows[0][1]), bytes(rows[0][2])) if rows else None
+
+
+def add_answer(store: Store, principal: str, key: str, answer: KeptAnswer) -> bool:
+    """Keep an answer under a key, unless there is one; returns whether this one was kept."""
+    with store.database.write() as tx:
+        return bool(
+            tx.run(
+                "answer_add", principal=principal, key=key, request=answer.request, status=answer.status,
+                answer=answer.body,
+            )
+        )  # fmt: skip
+
+
+def forget_answers(store: Store, *, age_us: int) -> None:
+    """Remove the answers that are older than this."""
+    with store.database.write() as tx:
+        tx.run("answers_forget", age=age_us)
