@@ -1,7 +1,7 @@
 """How PostgreSQL would carry out the statements of the views."""
 
 from clew.model.query import parse
-from clew.views.passages import PROJECT, ROLE, match, tag
+from clew.views.text import PROJECT, ROLE, match, tag
 from clew.views.upkeep import Views
 
 FAR = 2**62
@@ -20,13 +20,13 @@ def scans(views: Views) -> list[str]:
         ("hits", {"match": words, **page, "state": "paused"}),
         ("hits_count", {"match": words, **page}),
         ("passages", page),
-        ("listing", listing),
-        *(("listing", {**listing, name: value}) for name, value in (
+        ("sessions_page", listing),
+        *(("sessions_page", {**listing, name: value}) for name, value in (
             ("project", 1), ("agent", "agent1"), ("person", "person:ada"), ("runtime", "codex"), ("state", "active"),
             ("machine", "m1"), ("since", 1), ("until", FAR), ("failed", 1), ("keys", "[1, 2]"),
         )),
-        ("listing_of", {"session": 1}),
-        ("touched_by_name", {"name": "billing.py", "limit": 50}),
+        ("sessions_row", {"session": 1}),
+        ("files_by_name", {"name": "billing.py", "limit": 50}),
         ("passage_last", {"first": 0, "beyond": FAR}),
         ("speaking_of", {"session": 1}),
     ]  # fmt: skip

@@ -70,7 +70,9 @@ def test_what_a_query_reaches_is_what_a_ruling_allows(
     caller = Caller(EVE, grants, scopes=scopes, bound=bound)
     may = {id for id in ids if caller.rule(right, target_of(owner.store.session(id))).allowed}
     with owner.views.read() as tx:
-        listed = {row[2] for row in tx.run("listing", before_at=2**62, before=2**62, limit=99, **eve.reach(right))}
+        listed = {
+            row[2] for row in tx.run("sessions_page", before_at=2**62, before=2**62, limit=99, **eve.reach(right))
+        }
     assert listed == may
     assert {event.session for event in owner.store.tail(reach=eve.reach(right))} == may
     found = {id for id in ids if _finds(owner.store, id, eve)}

@@ -28,7 +28,7 @@ from clew.model.passage import HEAD_CHARACTERS, TAIL_CHARACTERS
 from clew.service import Context, call
 from clew.store import Store, open_store
 from clew.views import search as searching
-from clew.views.passages import MARK, ROLE, ROOM, SESSION, tag
+from clew.views.text import MARK, ROLE, ROOM, SESSION, tag
 from store.rows import change
 from store.rows import one as the_row
 from support.talks import (

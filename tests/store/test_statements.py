@@ -15,7 +15,7 @@ import pytest
 from clew.model.errors import Damaged, StoreError
 from clew.store import Store, open_store
 from clew.store.database.contract import Database
-from clew.store.database.statements import in_words, optional_queries, queries, sql
+from clew.store.database.statements import conditional_statements, derived_schema, in_words, statement_files, statements
 from store.crowd import Crowd, await_
 from store.words import ADA, opened, say
 
@@ -29,7 +29,7 @@ LEDGER = "clew_views"
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_line_is_there_only_when_its_parameter_is_given(dialect: str) -> None:
-    listing = optional_queries(dialect, PACKAGE)["listing"]
+    listing = conditional_statements(dialect, PACKAGE)["sessions_page"]
     usual = {"before_at": 1, "before": 1, "limit": 1}
     assert "AND agent =" not in listing.given(usual)
     assert "AND agent =" in listing.given({**usual, "agent": "fred"})
@@ -41,28 +41,29 @@ def test_a_line_is_there_only_when_its_parameter_is_given(dialect: str) -> None:
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_the_same_parameters_give_the_very_same_text(dialect: str) -> None:
     """Databases know a statement by its text: a variant is made once, whatever the values."""
-    listing = optional_queries(dialect, PACKAGE)["listing"]
+    listing = conditional_statements(dialect, PACKAGE)["sessions_page"]
     usual = {"before_at": 1, "before": 1, "limit": 1}
     assert listing.given({**usual, "agent": "fred"}) is listing.given({**usual, "agent": "ada", "limit": 7})
     assert listing.given(usual) is listing.given(usual)
     assert listing.given(usual) is not listing.given({**usual, "agent": "fred"})
-    assert optional_queries(dialect, PACKAGE)["listing"] is listing
+    assert conditional_statements(dialect, PACKAGE)["sessions_page"] is listing
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_parameter_that_the_statement_has_not_is_an_error(dialect: str) -> None:
     """A filter that nobody looks at would let everything through."""
     with pytest.raises(TypeError, match=r"takes no agnet, projekt; it takes \['agent', 'before', 'before_at'"):
-        optional_queries(dialect, PACKAGE)["listing"].given({"limit": 1, "agnet": "fred", "projekt": 1})
+        conditional_statements(dialect, PACKAGE)["sessions_page"].given({"limit": 1, "agnet": "fred", "projekt": 1})
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("package", ["clew.store.database", PACKAGE])
 def test_every_statement_is_either_whole_or_has_lines_that_may_be_left_out(dialect: str, package: str) -> None:
-    names = set(queries(dialect, package)) | set(optional_queries(dialect, package))
-    assert not set(queries(dialect, package)) & set(optional_queries(dialect, package))
-    assert names == {line[9:] for line in sql("queries.sql", dialect, package).splitlines() if line[:9] == "-- name: "}
-    for text in queries(dialect, package).values():
+    names = set(statements(dialect, package)) | set(conditional_statements(dialect, package))
+    assert not set(statements(dialect, package)) & set(conditional_statements(dialect, package))
+    lines = [line for file in statement_files(package) for line in file.read_text("utf-8").splitlines()]
+    assert names == {line[9:] for line in lines if line[:9] == "-- name: "}
+    for text in statements(dialect, package).values():
         assert "--" not in text
         assert "{" not in text
 
@@ -85,12 +86,12 @@ def beside(store: Store) -> Iterator[Database]:
 
 def define(database: Database) -> None:
     ledger = f"\nCREATE TABLE {LEDGER} (version BIGINT PRIMARY KEY); INSERT INTO {LEDGER} (version) VALUES (1);"
-    database.define(sql("schema.sql", database.dialect, PACKAGE) + ledger, 1)
+    database.define(derived_schema(PACKAGE, database.dialect) + ledger, 1)
 
 
 def test_a_database_understands_every_statement_with_any_of_its_lines(beside: Database) -> None:
-    texts = [*queries(beside.dialect, PACKAGE).values()]
-    for statement in optional_queries(beside.dialect, PACKAGE).values():
+    texts = [*statements(beside.dialect, PACKAGE).values()]
+    for statement in conditional_statements(beside.dialect, PACKAGE).values():
         asked = sorted(statement._asked)
         some = [*map(list, itertools.combinations(asked, 2)), *([one] for one in asked), asked, []]
         # A condition on a table that only another line brings in is never given without it.
@@ -125,9 +126,9 @@ class _Anything(dict[str, None]):
 
 def test_a_parameter_that_is_missing_is_an_error(beside: Database) -> None:
     with beside.read() as tx, pytest.raises((KeyError, StoreError)):
-        tx.run("listing", before_at=1, limit=1)
+        tx.run("sessions_page", before_at=1, limit=1)
     with beside.read() as tx, pytest.raises((KeyError, StoreError)):
-        tx.run("listing_of")
+        tx.run("sessions_row")
 
 
 # Many rows ------------------------------------------------------------------------------------------------------------
@@ -170,7 +171,7 @@ def test_a_database_beside_the_log_is_another_and_knows_its_own_statements(store
     with beside.read() as tx, pytest.raises(KeyError):
         tx.run("tail", after=0, limit=1)
     with store.database.read() as tx, pytest.raises(KeyError):
-        tx.run("listing_of", session=1)
+        tx.run("sessions_row", session=1)
 
 
 def test_what_is_written_there_keeps_nobody_from_appending(store: Store, beside: Database) -> None:
@@ -272,5 +273,5 @@ def test_a_file_that_has_lost_a_table_is_damaged(tmp_path: Path) -> None:
         connection.execute("DROP TABLE listing")
         connection.close()
         with beside.read() as tx, pytest.raises(Damaged) as error:
-            tx.run("listing_of", session=1)
+            tx.run("sessions_row", session=1)
         assert error.value.details["place"] == str(tmp_path / "clew-views.db")

@@ -35,7 +35,7 @@ from clew.model.events import (
 from clew.model.session import Session
 from clew.service import Context, call
 from clew.store import Store, open_store
-from clew.views.passages import Passages
+from clew.views.text import TextView
 from store.rows import age
 from store.words import ADA, big, bulk, learn, say
 from support.postgres import Server
@@ -221,7 +221,7 @@ def half_built(context: Context, monkeypatch: pytest.MonkeyPatch, how: str) -> N
         return
     context.views.catch_up()
     if how == "another version":
-        monkeypatch.setattr(Passages, "version", 2)
+        monkeypatch.setattr(TextView, "version", 2)
     elif how.startswith("rebuilding"):
         context.views.rebuild(how.partition(" ")[2])
         context.views.catch_up(limit=5 if how == "rebuilding files" else None)

@@ -17,8 +17,8 @@ from clew.model.retention import Policy
 from clew.store import Store, open_store
 from clew.store.log.retention import apply_policies, set_policy
 from clew.views import upkeep
-from clew.views.listing import line_from
-from clew.views.passages import MOST_CALLS, TOOL, tag
+from clew.views.sessions import session_row
+from clew.views.text import MOST_CALLS, TOOL, tag
 from clew.views.upkeep import VIEWS, Views
 from store.rows import age, change
 from store.words import ADA, big, learn, opened, say
@@ -110,7 +110,7 @@ def lines(views: Views) -> dict[str, dict[str, Any]]:
     """The list, by the session's id."""
     views.catch_up()
     with views.read() as tx:
-        found = [line_from(row) for row in tx.run("listing", before_at=2**62, before=2**62, limit=99)]
+        found = [session_row(row) for row in tx.run("sessions_page", before_at=2**62, before=2**62, limit=99)]
     return {line.id: msgspec.structs.asdict(line) for line in found}
 
 

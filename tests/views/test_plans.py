@@ -11,8 +11,8 @@ from clew.model.access import Reach
 from clew.model.query import parse
 from clew.service import Context, call
 from clew.store import open_store
-from clew.store.database.statements import optional_queries, queries
-from clew.views.passages import PROJECT, ROLE, match, tag
+from clew.store.database.statements import conditional_statements, statements
+from clew.views.text import PROJECT, ROLE, match, tag
 from support.postgres import Server
 from support.talks import on, opened
 
@@ -60,7 +60,7 @@ STATEMENTS: dict[str, list[dict[str, Any]]] = {
     "passages": [{**PAGE, **more} for more in (*TIMES, {"state": "paused"}, {"before": 5000}, REACH)],
     "passage_last": [{"first": 1024, "beyond": 2048}],
     "passage_spilled": [{}],
-    "listing": [
+    "sessions_page": [
         {**LIST, **more}
         for more in (
             {}, {"project": 3}, {"agent": "agent7"}, {"person": "person:1"}, {"runtime": "runtime3"},
@@ -69,21 +69,21 @@ STATEMENTS: dict[str, list[dict[str, Any]]] = {
             {"before_at": 5000, "before": 17}, {"limit": 10_000}, REACH,
         )
     ],
-    "listing_of": [{"session": 7}],
-    "listing_called_by": [{"native": "native9", "runtime": "runtime3", "limit": 100, **more} for more in ({}, REACH)],
-    "touched_by_name": [
+    "sessions_row": [{"session": 7}],
+    "sessions_called_by": [{"native": "native9", "runtime": "runtime3", "limit": 100, **more} for more in ({}, REACH)],
+    "files_by_name": [
         {"name": "file7.py", "limit": 50, **more}
         for more in ({}, {"type": "file"}, {"project": 3}, {"limit": 100_000}, REACH)
     ],
     "speaking_of": [{"session": 7}],
-    "spending": [{"since": 0, "until": 10_000, "offset": 0, "keys": "[1, 2, 3]"}],
+    "usage_sums": [{"since": 0, "until": 10_000, "offset": 0, "keys": "[1, 2, 3]"}],
 }  # fmt: skip
 INDEXES = {
-    "hits": "passage_words", "hits_count": "passage_words", "touched_by_name": "touched_name",
-    "passage_spilled": "passage_spilled", "listing_called_by": "listing_called_by",
+    "hits": "passage_words", "hits_count": "passage_words", "files_by_name": "touched_name",
+    "passage_spilled": "passage_spilled", "sessions_called_by": "listing_called_by",
 }  # fmt: skip
 # Read from end to end on purpose: usage of all time, for all sessions, and how far each view has come.
-WHOLE = {"listing_all", "spending_times", "views", "views_lock", "words_settle"}
+WHOLE = {"sessions_all", "usage_times", "views", "views_lock", "words_settle"}
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +106,9 @@ def context(postgres: Server) -> Iterator[Context]:
 
 def plan(context: Context, name: str, parameters: dict[str, Any]) -> str:
     """The plan that PostgreSQL keeps for a statement, with clew's own settings."""
-    text = queries("pg", "clew.views").get(name) or optional_queries("pg", "clew.views")[name].given(parameters)
+    text = statements("pg", "clew.views").get(name) or conditional_statements("pg", "clew.views")[name].given(
+        parameters
+    )
     names = sorted(one for one in parameters if f"%({one})s" in text)
     numbered = text % {one: f"${number}" for number, one in enumerate(names, 1)}
     values = sql.SQL(", ").join(sql.Literal(parameters[one]) for one in names)
@@ -125,11 +127,11 @@ def test_no_plan_reads_a_whole_table(context: Context, name: str) -> None:
         found = plan(context, name, parameters)
         assert "Seq Scan on" not in found, f"{parameters}\n{found}"
         # The index of the rows themselves, read from end to end, would be no better.
-        index = "listing_pkey" if name == "listing" and "keys" in parameters else INDEXES.get(name, "")
+        index = "listing_pkey" if name == "sessions_page" and "keys" in parameters else INDEXES.get(name, "")
         assert index in found, f"{parameters}\n{found}"
 
 
 def test_every_statement_that_reads_is_looked_at() -> None:
-    statements = {*queries("pg", "clew.views"), *optional_queries("pg", "clew.views")}
+    names = {*statements("pg", "clew.views"), *conditional_statements("pg", "clew.views")}
     writing = ("_set", "_add", "_drop", "_clear", "_merge")
-    assert {name for name in statements if not name.endswith(writing)} - WHOLE == STATEMENTS.keys()
+    assert {name for name in names if not name.endswith(writing)} - WHOLE == STATEMENTS.keys()

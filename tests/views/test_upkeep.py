@@ -16,7 +16,7 @@ from clew.model.session import Session
 from clew.store import Store, open_store
 from clew.views import upkeep
 from clew.views.contract import Rebuilding
-from clew.views.passages import Passages
+from clew.views.text import TextView
 from clew.views.upkeep import LEDGER, SCHEMA, VIEWS, Step, Views
 from store.crowd import Crowd, at_once
 from store.rows import change, query
@@ -127,7 +127,7 @@ def test_views_at_different_places_come_together(store: Store, views: Views) -> 
 
 
 def test_an_unknown_view_is_refused_with_the_names_there_are(views: Views) -> None:
-    with pytest.raises(InvalidInput, match="no view 'everything'; there are sessions, files, usage, text"):
+    with pytest.raises(InvalidInput, match="no view 'everything'; there are files, sessions, text, usage"):
         views.rebuild("everything")
 
 
@@ -140,11 +140,11 @@ def test_a_view_of_another_version_is_built_again_and_that_is_said_once(
     talk(store, 5)
     views.catch_up()
     before = contents(views)
-    for version in (Passages.version + 1, Passages.version):
-        monkeypatch.setattr(Passages, "version", version)
+    for version in (TextView.version + 1, TextView.version):
+        monkeypatch.setattr(TextView, "version", version)
         # So that it shows whether it was: a passage too many would stay.
         with views.database.write() as tx:
-            tx.run("listing_clear")
+            tx.run("sessions_clear")
         assert views.catch_up() == Step(done=8, left=0)
         assert views.told() == upkeep.OUTDATED
         assert views.told() == ""
@@ -218,7 +218,7 @@ def test_views_whose_file_was_taken_away_are_built_again_for_all_who_read(tmp_pa
         (tmp_path / "clew-views.db").unlink()
         assert views.catch_up() == Step(done=8, left=0)
         with views.read() as one, views.read() as other:
-            assert len(one.run("listing_all")) == len(other.run("listing_all")) == 3
+            assert len(one.run("sessions_all")) == len(other.run("sessions_all")) == 3
         assert views.told() == ""
         views.close()
 
@@ -319,7 +319,7 @@ def test_an_append_does_not_wait_for_whoever_takes_events_in(store_url: str) -> 
         views.catch_up()
         with views.database.write() as tx:
             tx.run("views_lock")
-            tx.run("listing_clear")
+            tx.run("sessions_clear")
             [appended] = Crowd([lambda: store.append(session, [say("meanwhile")], actor=ADA)]).outcomes()
             assert appended.seqs == [5]
         views.close()
@@ -386,10 +386,10 @@ def test_views_that_are_begun_anew_meanwhile_are_not_taken_for_whole(store_url: 
         ours.catch_up()
         (ours if whose == "another thread" else theirs).rebuild("sessions")
         with pytest.raises(Rebuilding, match="are being built again; ask again"), ours.read() as tx:
-            assert tx.run("listing_all") == []
+            assert tx.run("sessions_all") == []
         ours.catch_up()
         with ours.read() as tx:
-            assert len(tx.run("listing_all")) == 3
+            assert len(tx.run("sessions_all")) == 3
         ours.close()
         theirs.close()
 

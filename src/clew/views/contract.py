@@ -32,7 +32,7 @@ class Sessions(Protocol):
         ...
 
 
-class Fold(Protocol):
+class View(Protocol):
     """A view under way: takes some events, and writes what they change in one transaction.
 
     What it writes depends on nothing but the events. A new `version` makes the view be built again from the log.

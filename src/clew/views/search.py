@@ -18,7 +18,7 @@ from clew.model.words import words
 from clew.store.database.contract import Parameters, Row, Transaction
 from clew.store.log.rows import EVERYTHING
 from clew.store.store import EVERYWHERE, Store
-from clew.views.passages import CUT, ROOM, SECOND_US, SESSION, first_id, match, tag
+from clew.views.text import CUT, ROOM, SECOND_US, SESSION, first_id, match, tag
 from clew.views.upkeep import Views
 
 FIRST_PAGE = 50

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 
 import msgspec
 
@@ -18,14 +19,14 @@ from clew.model.events import BodiesPruned, Event, SessionErased
 from clew.model.session import Session
 from clew.store import Store
 from clew.store.database.contract import Database, Row, Transaction
-from clew.store.database.statements import sql
-from clew.views.contract import Fold, Rebuilding, is_first
-from clew.views.listing import Listing
-from clew.views.passages import Passages
-from clew.views.spending import Spending
-from clew.views.touched import WorkingSet
+from clew.store.database.statements import derived_schema, statement_files, tables
+from clew.views.contract import Rebuilding, View, is_first
 
-VIEWS: tuple[type[Fold], ...] = (Listing, WorkingSet, Spending, Passages)
+PACKAGE = "clew.views"
+# A view is a module and a file of statements with the same name; `views.sql` holds what all of them share.
+VIEWS: tuple[type[View], ...] = tuple(
+    import_module(f"{PACKAGE}.{file.stem}").VIEW for file in statement_files(PACKAGE) if file.stem != "views"
+)
 SCHEMA = 3
 LEDGER = "clew_views"
 RECORD = """
@@ -82,12 +83,12 @@ class Views:
     def _opened(self) -> Database:
         log = self.store.database
         try:
-            return self._defined(log.beside("clew.views", LEDGER))
+            return self._defined(log.beside(PACKAGE, LEDGER))
         except Damaged as error:
             if "place" not in error.details:
                 raise  # Not damaged, but another program's.
         self._notice = REBUILT
-        return self._defined(log.beside("clew.views", LEDGER, fresh=True))
+        return self._defined(log.beside(PACKAGE, LEDGER, fresh=True))
 
     def _defined(self, database: Database) -> Database:
         """The database with the tables of this program."""
@@ -102,10 +103,11 @@ class Views:
                 )
             if found < SCHEMA:
                 self._notice = self._notice or (OUTDATED if found else "")
-                text = sql("schema.sql", database.dialect, "clew.views")
+                text = derived_schema(PACKAGE, database.dialect)
                 if found or not database.remote:
                     # A table that is there before ours were ever made is somebody else's.
-                    text = sql("drop.sql", database.dialect, "clew.views") + text
+                    drops = (f"DROP TABLE IF EXISTS {table};\n" for table in tables(PACKAGE, database.dialect))
+                    text = "".join(drops) + text
                 database.define(text + RECORD.format(ledger=LEDGER, version=SCHEMA), SCHEMA)
         except BaseException:
             database.close()
@@ -155,7 +157,7 @@ class Views:
             database.close()
             self._database = None
             if not database.is_gone():
-                self.store.database.beside("clew.views", LEDGER, fresh=True).close()
+                self.store.database.beside(PACKAGE, LEDGER, fresh=True).close()
             self._notice = REBUILT
             return True
 
@@ -283,10 +285,10 @@ class _Folding:
     What they have taken in is written now and then, so that it need not all be held in memory.
     """
 
-    def __init__(self, tx: Transaction, group: list[type[Fold]], store: Store, dialect: str) -> None:
+    def __init__(self, tx: Transaction, group: list[type[View]], store: Store, dialect: str) -> None:
         self._store = store
         self._session = _Sessions(store)
-        self._make: Callable[[], list[Fold]] = lambda: [view(tx, self._session, dialect) for view in group]
+        self._make: Callable[[], list[View]] = lambda: [view(tx, self._session, dialect) for view in group]
         self._begin()
 
     def _begin(self) -> None:

@@ -8,7 +8,7 @@ from clew.model.access import Right
 from clew.service.find.filters import Project, project_key, same_path
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
-from clew.views.touched import name_of
+from clew.views.files import name_of
 
 
 class Touching(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,7 +41,7 @@ def files(
     only: dict[str, Any] = {"project": project_key(context, project, Right.READ)} if project else {}
     names = context.store.projects()
     with context.views.read() as tx:
-        rows = tx.run("touched_by_name", name=name_of(path), limit=100_000, **only, **context.reach(Right.READ))
+        rows = tx.run("files_by_name", name=name_of(path), limit=100_000, **only, **context.reach(Right.READ))
     found = [
         Touching(
             session=id, title=title, runtime=runtime, project=names.get(key, ""), type=type, path=what, read=read,

@@ -13,7 +13,7 @@ from clew.model.dates import Period, period, since, until
 from clew.model.errors import InvalidInput, NotFound
 from clew.service.kernel.context import Context
 from clew.views.contract import LONGEST
-from clew.views.touched import name_of
+from clew.views.files import name_of
 
 Project = Annotated[str, msgspec.Meta(description="Only this project.")]
 Agent = Annotated[str, msgspec.Meta(description="Only this agent.")]
@@ -77,7 +77,7 @@ def principal(name: str) -> str:
 def touching(context: Context, path: str, right: Right) -> frozenset[int]:
     """The keys of the sessions in reach that touched a file."""
     with context.views.read() as tx:
-        rows = tx.run("touched_by_name", name=name_of(path), type="file", limit=100_000, **context.reach(right))
+        rows = tx.run("files_by_name", name=name_of(path), type="file", limit=100_000, **context.reach(right))
     return frozenset(row[0] for row in rows if same_path(path, row[2]))
 
 

@@ -27,9 +27,9 @@ from clew.service.find.filters import (
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
 from clew.views.contract import storable
-from clew.views.listing import Line, line_from
-from clew.views.passages import AGENT, OUTCOME, PERSON, PROJECT, ROLE, RUNTIME, SECOND_US, SESSION, TOOL, tag
 from clew.views.search import MOST_COUNTED, Hit, Rank, Scope, Search
+from clew.views.sessions import SessionRow, session_row
+from clew.views.text import AGENT, OUTCOME, PERSON, PROJECT, ROLE, RUNTIME, SECOND_US, SESSION, TOOL, tag
 
 
 class Outcome(enum.StrEnum):
@@ -189,12 +189,12 @@ def _place(after: str, count: int) -> list[int]:
     return [int(one) for one in numbers]
 
 
-def _lines(context: Context, keys: list[int]) -> dict[int, Line]:
+def _lines(context: Context, keys: list[int]) -> dict[int, SessionRow]:
     with context.views.read() as tx:
-        return {key: line_from(row) for key in keys for row in tx.run("listing_of", session=key)}
+        return {key: session_row(row) for key in keys for row in tx.run("sessions_row", session=key)}
 
 
-def _session(line: Line, names: dict[int, str], hits: list[Hit], count: int, more: bool) -> FoundSession:
+def _session(line: SessionRow, names: dict[int, str], hits: list[Hit], count: int, more: bool) -> FoundSession:
     return FoundSession(
         session=line.id, title=line.title, project=names.get(line.project, ""), runtime=line.runtime, agent=line.agent,
         state=line.state, last_at=line.last_at, hits=[_shown(hit) for hit in hits], count=count, more=more,

@@ -139,7 +139,7 @@ _ABOUT = ("session", "project", "id", "title", "agent", "person", "runtime", "ma
 def _sessions(context: Context, only: dict[str, Any]) -> dict[int, dict[str, Any]]:
     """The sessions in reach that have these values, by key."""
     with context.views.read() as tx:
-        rows = tx.run("listing_all", **context.reach(Right.SEE))
+        rows = tx.run("sessions_all", **context.reach(Right.SEE))
     sessions = (dict(zip(_ABOUT, row, strict=True)) for row in rows)
     return {
         about["session"]: about
@@ -191,11 +191,11 @@ def _spending(context: Context, period: Period, keys: list[int] | None = None) -
     only: dict[str, Any] = {} if keys is None else {"keys": msgspec.json.encode(keys).decode()}
     found: list[Row] = []
     with context.views.read() as tx:
-        [(first, last)] = tx.run("spending_times")
+        [(first, last)] = tx.run("usage_times")
         start = max(first, period.start or 0)
         end = min(last + 1, ALWAYS if period.end is None else period.end)
         for low, high, offset in _stretches(start, end):
-            found += tx.run("spending", since=low, until=high, offset=offset, **only)
+            found += tx.run("usage_sums", since=low, until=high, offset=offset, **only)
     return found
 
 
@@ -283,7 +283,7 @@ def costs(context: Context, keys: list[int]) -> dict[int, tuple[int, int | None]
     found: dict[int, Used] = {}
     table = price_table(context)
     with context.views.read() as tx:
-        rows = tx.run("spending", since=0, until=ALWAYS, offset=0, keys=msgspec.json.encode(keys).decode())
+        rows = tx.run("usage_sums", since=0, until=ALWAYS, offset=0, keys=msgspec.json.encode(keys).decode())
     for row in rows:
         _add(found.setdefault(row[0], Used(by={})), row, table)
     return {

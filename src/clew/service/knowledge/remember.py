@@ -29,8 +29,8 @@ from clew.service.privacy.mask_on_write import masked_if_required
 from clew.service.sessions.events import Seq
 from clew.service.sessions.lifecycle import Epoch
 from clew.store.log.plan import Appended
-from clew.views.passages import KNOWN, PROJECT, tag
 from clew.views.search import MOST_LOOKED_AT, Hit, Scope, Search
+from clew.views.text import KNOWN, PROJECT, tag
 
 KINDS = tuple(body.kind for body in (FactLearned, FactRetired, DecisionMade, DecisionReversed, ProgressNoted))
 # A thing to recall is a sentence or a few; what is longer belongs into the conversation.

@@ -31,7 +31,7 @@ from clew.service.sessions.subagents import caller, subagents
 from clew.store.access.agents import list_agents
 from clew.store.log.rows import EVERYTHING
 from clew.views.contract import storable
-from clew.views.listing import Line, line_from
+from clew.views.sessions import SessionRow, session_row
 
 Reason = Annotated[str, msgspec.Meta(description="Why; kept in the log.")]
 Runtime = Annotated[str, msgspec.Meta(description="The program it goes on in.")]
@@ -211,17 +211,17 @@ def sessions(
     given = {name: value for name, value in wanted.items() if value is not None} | dict(context.reach(Right.SEE))
     touching = filters.touching(context, file, Right.SEE) if file else None
     with context.views.read() as tx:
-        place = tx.run("listing_of", session=before.key) if before else []
+        place = tx.run("sessions_row", session=before.key) if before else []
         if before and not place:
             raise NotFound(f"session {before.id} is in no list any more; begin again without --before")
         at, key = (place[0][18], place[0][0]) if place else (EVERYTHING, EVERYTHING)
         if touching is not None:
             given["keys"] = msgspec.json.encode(sorted(touching)).decode()
-        lines = [line_from(row) for row in tx.run("listing", before_at=at, before=key, limit=limit, **given)]
+        lines = [session_row(row) for row in tx.run("sessions_page", before_at=at, before=key, limit=limit, **given)]
     return _with_heads(context, lines)
 
 
-def _with_heads(context: Context, lines: list[Line]) -> list[SessionLine]:
+def _with_heads(context: Context, lines: list[SessionRow]) -> list[SessionLine]:
     """What the log itself says of the listed sessions is taken from there."""
     from clew.service.find.usage import costs
 

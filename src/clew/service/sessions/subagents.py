@@ -33,5 +33,5 @@ def subagents(context: Context, session: Session) -> list[str]:
     context.views.catch_up()
     wanted = {"native": storable(origin.native), "runtime": storable(origin.runtime), "limit": MOST}
     with context.views.read() as tx:
-        rows = tx.run("listing_called_by", **wanted, **context.reach(Right.SEE))
+        rows = tx.run("sessions_called_by", **wanted, **context.reach(Right.SEE))
     return [row[0] for row in rows if row[0] != session.id]

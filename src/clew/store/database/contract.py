@@ -1,6 +1,6 @@
 """What the log asks of a database and of a place for blobs. Everything else is written once, above these.
 
-Statements are named (queries.sql); parameters are plain values; rows are tuples. Driver exceptions stop here: what
+Statements are named (statements/*.sql); parameters are plain values; rows are tuples. Driver exceptions stop here: what
 comes out are errors of the model.
 """
 
@@ -12,7 +12,7 @@ Row = tuple[Any, ...]
 Parameters = Mapping[str, Any]
 Statement = tuple[str, Parameters]
 
-# What one event, and one head on the move, is made of; the order is that of the parameters in queries.sql.
+# What one event, and one head on the move, is made of; the order is that of the parameters in statements/events.sql.
 EVENT = (
     "project", "session", "seq", "kind", "version", "at", "said_at", "actor", "source", "digest", "body", "blob",
 )  # fmt: skip

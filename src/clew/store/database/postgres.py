@@ -18,7 +18,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from clew.model.errors import Busy, ClewError, Conflict, Damaged, DiskFull, InvalidInput, StoreError, Unavailable
 from clew.store.database.contract import EVENT, MOVE, Database, Parameters, Row, Statement
-from clew.store.database.statements import optional_queries, queries
+from clew.store.database.statements import conditional_statements, statements, tables
 
 CONNECT_SECONDS = 10
 IDLE_MS = 5000
@@ -28,11 +28,6 @@ SELECT current_user, (SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolnam
     (SELECT bool_and(relrowsecurity AND relforcerowsecurity) FROM pg_class
      WHERE oid IN (to_regclass('session'), to_regclass('head'), to_regclass('event'), to_regclass('original')))
 """
-# What is left of removed rows is in these, by the package whose tables they are.
-TABLES = {
-    "clew.store.database": ("event", "session", "head", "blob", "original", "segment"),
-    "clew.views": ("view", "listing", "touched", "spending", "passage", "speaking"),
-}
 
 
 class Postgres:
@@ -86,7 +81,7 @@ class Postgres:
             connection.execute("SET jit = off")
             # Without this a connection sees no session at all.
             connection.execute("SET clew.reach = '*'")
-            [(now,)] = connection.execute(queries("pg")["now"].encode()).fetchall()
+            [(now,)] = connection.execute(statements("pg")["now"].encode()).fetchall()
             self._clock = (int(now), time.monotonic())
             return connection
         except BaseException as error:
@@ -216,7 +211,7 @@ class Postgres:
         made._forget = self._beside.discard
         if fresh and made.schema_version():
             with made._translating(), made._writer.transaction():
-                for table in (*TABLES[package], ledger):
+                for table in (*tables(package, "pg"), ledger):
                     made._writer.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(sql.Identifier(table)))
         return made
 
@@ -261,7 +256,7 @@ class Postgres:
 
     def scrub(self) -> list[str]:
         with self._lock, self._translating():
-            for table in TABLES[self._package]:
+            for table in tables(self._package, "pg"):
                 self._writer.execute(sql.SQL("VACUUM FULL {}").format(sql.Identifier(table)))
         return [
             "the server's write-ahead log: it keeps old segments until it recycles them; see docs/erasure.md",
@@ -271,7 +266,7 @@ class Postgres:
     def check(self) -> list[str]:
         problems = []
         with self.read() as tx:
-            for table in TABLES[self._package]:
+            for table in tables(self._package, "pg"):
                 try:
                     tx.connection.execute(sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(table)))
                 except psycopg.Error as error:
@@ -347,8 +342,8 @@ class _Transaction:
     def __init__(self, connection: psycopg.Connection, database: Postgres) -> None:
         self.connection = connection
         self._database = database
-        self._queries = queries("pg", database._package)
-        self._optional = optional_queries("pg", database._package)
+        self._queries = statements("pg", database._package)
+        self._optional = conditional_statements("pg", database._package)
 
     def run(self, name: str, /, **parameters: Any) -> list[Row]:
         return self.batch([(name, parameters)])[0]
@@ -390,8 +385,8 @@ def _append(cursor: psycopg.Cursor, moves: Sequence[Row], events: Sequence[Row])
     return {row[0] for row in cursor.fetchall()}
 
 
-_APPEND = queries("pg")["append"].encode()
-_APPEND_ONE = queries("pg")["append_one"].encode()
+_APPEND = statements("pg")["append"].encode()
+_APPEND_ONE = statements("pg")["append_one"].encode()
 _MOVE_ONE = tuple(f"to_{name}" for name in MOVE)
 
 

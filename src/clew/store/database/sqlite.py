@@ -17,7 +17,7 @@ import apsw
 
 from clew.model.errors import Busy, ClewError, Conflict, Damaged, DiskFull, StoreError, Unavailable
 from clew.store.database.contract import EVENT, Parameters, Row, Statement
-from clew.store.database.statements import optional_queries, queries
+from clew.store.database.statements import conditional_statements, statements
 from clew.store.durable_folders import make_private, sync
 
 SAFE_VERSION = 3_051_003
@@ -351,8 +351,8 @@ class _Transaction:
         self._cursor = connection.cursor()
         self.execute = self._cursor.execute
         self._database = database
-        self._queries = queries("lite", database._package)
-        self._optional = optional_queries("lite", database._package)
+        self._queries = statements("lite", database._package)
+        self._optional = conditional_statements("lite", database._package)
 
     def run(self, name: str, /, **parameters: Any) -> list[Row]:
         try:

@@ -1,8 +1,8 @@
-"""Named statements from queries.sql, and the few words in which the two databases differ.
+"""Named statements from a package's `statements/*.sql`, and the few words in which the two databases differ.
 
 A statement is written once with `:name` parameters. `{word}` is replaced by the database's word; a line that starts
 with `--pg` or `--lite` is there for that database only, one that starts with `--if name` only when that parameter is
-given.
+given. A package whose tables are derived from the log keeps their schema in the same files, before the first statement.
 """
 
 import re
@@ -13,16 +13,16 @@ from pathlib import Path
 from typing import Any
 
 
-def _reached(columns: dict[str, str], among: Callable[[str, str], str]) -> str:
-    """Whether a session is in a caller's reach (model/access.py), in the columns of a table that knows sessions.
+def _reached(columns: str, in_list: Callable[[str, str], str]) -> str:
+    """Whether a session is in a caller's reach (model/access.py), in the columns of a table that describes sessions.
 
-    What is empty is not looked up, row after row.
+    The columns are named in the order project, owner, key, private, agent. An empty list is not searched for each row.
     """
-    project, owner, key, private, agent = (columns[name] for name in ("project", "owner", "key", "private", "agent"))
-    agents = among("reach_agents", "TEXT")
+    project, owner, key, private, agent = (column.strip() for column in columns.split(","))
+    agents = in_list("reach_agents", "TEXT")
     by_agent = f"CAST({project} AS TEXT) || '/' || {agent} IN ({agents}) OR '*/' || {agent} IN ({agents})"
-    by_project = f"{project} IN ({among('reach_projects', 'BIGINT')})"
-    by_session = f"{key} IN ({among('reach_sessions', 'BIGINT')})"
+    by_project = f"{project} IN ({in_list('reach_projects', 'BIGINT')})"
+    by_session = f"{key} IN ({in_list('reach_sessions', 'BIGINT')})"
     return (
         f"((:reach_bound = 0 OR {project} = :reach_bound) AND (:reach_everything = 1 "
         f"OR (:me <> '' AND {owner} = :me) OR (:reach_sessions <> '[]' AND {by_session}) "
@@ -31,17 +31,13 @@ def _reached(columns: dict[str, str], among: Callable[[str, str], str]) -> str:
     )
 
 
-def _among_lite(name: str, type: str) -> str:
+def _in_list_lite(name: str, type: str) -> str:
     return f"SELECT value FROM json_each(:{name})"  # noqa: S608 - The names are this file's own.
 
 
-def _among_pg(name: str, type: str) -> str:
+def _in_list_pg(name: str, type: str) -> str:
     return f"SELECT CAST(value AS {type}) FROM json_array_elements_text(CAST(:{name} AS json))"  # noqa: S608 - As above.
 
-
-# `s` is a row of the log's sessions, `l` one of the list.
-IN_LOG = {"project": "s.project", "owner": "s.owner", "key": "s.key", "private": "s.private", "agent": "s.agent"}
-IN_LIST = {"project": "l.project", "owner": "l.person", "key": "l.session", "private": "l.private", "agent": "l.agent"}
 
 SQLITE_WORDS = {
     "key": "INTEGER PRIMARY KEY",
@@ -53,8 +49,6 @@ SQLITE_WORDS = {
     "for_update": "",
     "sources": "SELECT value FROM json_each(:sources)",
     "keys": "SELECT value FROM json_each(:keys)",
-    "reached": _reached(IN_LOG, _among_lite),
-    "listing_reached": _reached(IN_LIST, _among_lite),
     "now": "CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000",
 }
 POSTGRES_WORDS = {
@@ -67,19 +61,23 @@ POSTGRES_WORDS = {
     "for_update": "FOR UPDATE",
     "sources": "SELECT json_array_elements_text(CAST(:sources AS json))",
     "keys": "SELECT CAST(json_array_elements_text(CAST(:keys AS json)) AS BIGINT)",
-    "reached": _reached(IN_LOG, _among_pg),
-    "listing_reached": _reached(IN_LIST, _among_pg),
     "now": "CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT)",
 }
 WORDS = {"lite": SQLITE_WORDS, "pg": POSTGRES_WORDS}
+# Words that take columns, as `{reached(s.project, ...)}`.
+FUNCTIONS = {
+    "lite": {"reached": lambda columns: _reached(columns, _in_list_lite)},
+    "pg": {"reached": lambda columns: _reached(columns, _in_list_pg)},
+}
 
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
-_WORD = re.compile(r"\{(\w+)\}")
+_WORD = re.compile(r"\{(\w+)(?:\(([^)]*)\))?\}")
+_TABLE = re.compile(r"CREATE (?:VIRTUAL )?TABLE (\w+)")
 _IF = re.compile(r"--if (\w+) (.*)$")
 _PARAMETER = re.compile(r"(?<![:\w]):(\w+)")
 
 
-class Optional:
+class ConditionalStatement:
     """A statement of which some lines are there only when their parameter is given."""
 
     def __init__(self, lines: list[tuple[str, str]], dialect: str) -> None:
@@ -102,7 +100,7 @@ class Optional:
 
 
 @cache
-def queries(dialect: str, package: str = "clew.store.database") -> dict[str, str]:
+def statements(dialect: str, package: str = "clew.store.database") -> dict[str, str]:
     """Every named statement of a package in the words of one database, but those with lines that may be left out."""
     return {
         name: _in_style(" ".join(line for _, line in lines), dialect)
@@ -112,10 +110,10 @@ def queries(dialect: str, package: str = "clew.store.database") -> dict[str, str
 
 
 @cache
-def optional_queries(dialect: str, package: str = "clew.store.database") -> dict[str, Optional]:
+def conditional_statements(dialect: str, package: str = "clew.store.database") -> dict[str, ConditionalStatement]:
     """The statements with lines that may be left out."""
     return {
-        name: Optional(lines, dialect)
+        name: ConditionalStatement(lines, dialect)
         for name, lines in _statements(dialect, package).items()
         if any(condition for condition, _ in lines)
     }
@@ -123,11 +121,33 @@ def optional_queries(dialect: str, package: str = "clew.store.database") -> dict
 
 def _statements(dialect: str, package: str) -> dict[str, list[tuple[str, str]]]:
     """Each statement as lines, each line with the parameter it is there for."""
-    parts = _NAME.split(sql("queries.sql", dialect, package))[1:]
-    found = {}
-    for name, text in zip(parts[::2], parts[1::2], strict=True):
-        lines = [(match[1], match[2]) if (match := _IF.match(line)) else ("", line) for line in text.splitlines()]
-        found[name] = [(asked, " ".join(line.split())) for asked, line in lines if line.strip()[:2] not in ("", "--")]
+    by_name: dict[str, list[tuple[str, str]]] = {}
+    for file in statement_files(package):
+        parts = _NAME.split(in_words(file.read_text("utf-8"), dialect))[1:]
+        for name, text in zip(parts[::2], parts[1::2], strict=True):
+            if name in by_name:
+                raise AssertionError(f"two statements of {package} have the name {name}")
+            lines = [(match[1], match[2]) if (match := _IF.match(line)) else ("", line) for line in text.splitlines()]
+            by_name[name] = [
+                (given, " ".join(line.split())) for given, line in lines if line.strip()[:2] not in ("", "--")
+            ]
+    return by_name
+
+
+def statement_files(package: str) -> list[Path]:
+    """The files with a package's statements."""
+    return sorted((folder(package) / "statements").glob("*.sql"))
+
+
+def derived_schema(package: str, dialect: str) -> str:
+    """The schema of a package whose tables are derived: what stands before the first statement of each file."""
+    schemas = (in_words(_NAME.split(file.read_text("utf-8"))[0], dialect) for file in statement_files(package))
+    return "\n".join(schema for schema in schemas if _TABLE.search(schema))
+
+
+def tables(package: str, dialect: str) -> list[str]:
+    """The tables that a package makes."""
+    found: list[str] = _TABLE.findall(derived_schema(package, dialect) or sql("schema.sql", dialect, package))
     return found
 
 
@@ -150,4 +170,9 @@ def in_words(text: str, dialect: str) -> str:
     other = "pg" if dialect == "lite" else "lite"
     lines = [line for line in text.splitlines() if not line.startswith(f"--{other} ")]
     text = "\n".join(line.removeprefix(f"--{dialect} ") for line in lines)
-    return _WORD.sub(lambda match: WORDS[dialect][match[1]], text)
+    return _WORD.sub(lambda match: _word(dialect, match), text)
+
+
+def _word(dialect: str, match: re.Match[str]) -> str:
+    word, columns = match.groups()
+    return WORDS[dialect][word] if columns is None else FUNCTIONS[dialect][word](columns)

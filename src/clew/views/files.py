@@ -17,7 +17,7 @@ def name_of(what: str) -> str:
     return storable(what.replace("\\", "/").rstrip("/").rpartition("/")[2].lower()[-LONGEST:])
 
 
-class WorkingSet:
+class FilesView:
     """The fold of the working set."""
 
     name: ClassVar[str] = "files"
@@ -47,11 +47,14 @@ class WorkingSet:
 
     def forget(self, key: int) -> None:
         self._rows.pop(key, None)
-        self._tx.run("touched_drop", session=key)
+        self._tx.run("files_drop", session=key)
 
     def finish(self) -> None:
-        self._tx.many("touched_add", [row for rows in self._rows.values() for row in rows.values()])
+        self._tx.many("files_add", [row for rows in self._rows.values() for row in rows.values()])
 
     @staticmethod
     def clear(tx: Transaction, dialect: str) -> None:
-        tx.run("touched_clear")
+        tx.run("files_clear")
+
+
+VIEW = FilesView

@@ -36,7 +36,7 @@ def _number(name: str) -> int:
     return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "big", signed=True)
 
 
-class Spending:
+class UsageView:
     """The fold of usage."""
 
     name: ClassVar[str] = "usage"
@@ -61,15 +61,18 @@ class Spending:
 
     def forget(self, key: int) -> None:
         self._rows.pop(key, None)
-        self._tx.run("spending_drop", session=key)
+        self._tx.run("usage_drop", session=key)
 
     def finish(self) -> None:
-        self._tx.many("spending_add", [row for rows in self._rows.values() for row in rows])
+        self._tx.many("usage_add", [row for rows in self._rows.values() for row in rows])
 
     @staticmethod
     def clear(tx: Transaction, dialect: str) -> None:
-        tx.run("spending_clear")
+        tx.run("usage_clear")
 
 
 def _bounded(count: int) -> int:
     return min(max(count, 0), MOST)
+
+
+VIEW = UsageView

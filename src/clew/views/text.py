@@ -58,7 +58,7 @@ def first_id(second: int) -> int:
     return min(max(second // HOUR, 0), LAST_HOUR) * ROOM
 
 
-class Passages:
+class TextView:
     """The fold of the text index."""
 
     name: ClassVar[str] = "text"
@@ -246,3 +246,6 @@ def _quoted_lite(word: str, prefix: bool) -> str:
 
 def _quoted_pg(word: str, prefix: bool) -> str:
     return f"'{word}':*" if prefix else f"'{word}'"
+
+
+VIEW = TextView

@@ -28,7 +28,7 @@ from clew.views.contract import LATEST, Sessions, is_first, origin_of, storable,
 WORK = ("work", "knowledge")
 
 
-class Line(msgspec.Struct):
+class SessionRow(msgspec.Struct):
     """A session in the list; the fields are the columns of its row, in their order.
 
     The counts are of the session's own events, not of those it shares with the session it was forked from. `said_at`
@@ -59,11 +59,11 @@ class Line(msgspec.Struct):
     """What its runtime calls the session that it is a subagent of."""
 
 
-def line_from(row: Row) -> Line:
-    return Line(*row)
+def session_row(row: Row) -> SessionRow:
+    return SessionRow(*row)
 
 
-def take(line: Line, event: Event, *, is_new: bool = True) -> None:
+def take(line: SessionRow, event: Event, *, is_new: bool = True) -> None:
     """Update a line with its session's next event. An event that only repeats an earlier one is not counted again."""
     line.events += 1
     # A pruned body did its step all the same; a kind of somebody else's counts as work.
@@ -74,7 +74,7 @@ def take(line: Line, event: Event, *, is_new: bool = True) -> None:
     _update_facts(line, event, is_new=is_new)
 
 
-def _update_times(line: Line, event: Event, *, is_said: bool) -> None:
+def _update_times(line: SessionRow, event: Event, *, is_said: bool) -> None:
     """Update the times of a line. `is_said` tells that the event has a time of its own, beside that of its capture."""
     line.kept_at = max(line.kept_at, event.at)
     if is_said:
@@ -84,7 +84,7 @@ def _update_times(line: Line, event: Event, *, is_said: bool) -> None:
     line.last_at = line.said_at or line.kept_at
 
 
-def _update_facts(line: Line, event: Event, *, is_new: bool) -> None:
+def _update_facts(line: SessionRow, event: Event, *, is_new: bool) -> None:
     match body := event.body:
         case MessageAdded(role="user", side=""):
             line.turns += is_new
@@ -108,7 +108,7 @@ def _update_facts(line: Line, event: Event, *, is_new: bool) -> None:
             line.outcome = ""
 
 
-class Listing:
+class SessionsView:
     """The fold of the list."""
 
     name: ClassVar[str] = "sessions"
@@ -117,7 +117,7 @@ class Listing:
     def __init__(self, tx: Transaction, session: Sessions, dialect: str) -> None:
         self._tx = tx
         self._session = session
-        self._lines: dict[int, Line] = {}
+        self._lines: dict[int, SessionRow] = {}
 
     def add(self, key: int, event: Event) -> None:
         line = self._lines.get(key)
@@ -127,27 +127,30 @@ class Listing:
 
     def forget(self, key: int) -> None:
         self._lines.pop(key, None)
-        self._tx.run("listing_drop", session=key)
+        self._tx.run("sessions_drop", session=key)
 
     def finish(self) -> None:
         rows: list[dict[str, Any]] = [
             {name: storable(value) if isinstance(value, str) else value for name, value in columns.items()}
             for columns in map(msgspec.structs.asdict, self._lines.values())
         ]
-        self._tx.many("listing_set", rows)
+        self._tx.many("sessions_set", rows)
 
     @staticmethod
     def clear(tx: Transaction, dialect: str) -> None:
-        tx.run("listing_clear")
+        tx.run("sessions_clear")
 
-    def _known(self, key: int) -> Line | None:
-        rows = self._tx.run("listing_of", session=key)
-        return line_from(rows[0]) if rows else None
+    def _known(self, key: int) -> SessionRow | None:
+        rows = self._tx.run("sessions_row", session=key)
+        return session_row(rows[0]) if rows else None
 
-    def _new(self, key: int) -> Line:
+    def _new(self, key: int) -> SessionRow:
         one = self._session(key)
         origin = origin_of(one.metadata)
-        return Line(
+        return SessionRow(
             session=key, project=one.project_key, id=one.id, agent=one.agent, runtime=origin.runtime,
             machine=origin.machine, called_by=origin.parent,
         )  # fmt: skip
+
+
+VIEW = SessionsView

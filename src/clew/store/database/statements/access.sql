@@ -1,0 +1,134 @@
+-- Principals, teams, grants, API keys, agents and settings.
+
+-- name: principal_set
+INSERT INTO principal (name, title, login, disabled, at) VALUES (:name, :title, :login, 0, {now})
+ON CONFLICT (name) DO UPDATE SET
+    title = CASE WHEN excluded.title = '' THEN principal.title ELSE excluded.title END,
+    login = CASE WHEN excluded.login = '' THEN principal.login ELSE excluded.login END
+
+-- name: principal_disable
+UPDATE principal SET disabled = :disabled WHERE name = :name RETURNING name
+
+-- name: principal_named
+SELECT name, title, login, disabled, at FROM principal WHERE name = :name
+
+-- name: principal_of_login
+SELECT name, title, login, disabled, at FROM principal WHERE login = :login
+
+-- name: principals
+SELECT name, title, login, disabled, at FROM principal ORDER BY name
+
+-- name: member_add
+INSERT INTO member (team, principal) VALUES (:team, :principal) ON CONFLICT (team, principal) DO NOTHING
+
+-- name: member_remove
+DELETE FROM member WHERE team = :team AND principal = :principal RETURNING team
+
+-- name: members
+SELECT team, principal FROM member ORDER BY team, principal
+
+-- name: teams_of
+SELECT team FROM member WHERE principal = :principal ORDER BY team
+
+-- name: grant_set
+INSERT INTO granted (who, rights, project, agent, session, until, given_by, at)
+VALUES (:who, :rights, :project, :agent, :session, :until, :given_by, {now})
+ON CONFLICT (who, project, agent, session) DO UPDATE SET rights = excluded.rights, until = excluded.until,
+    given_by = excluded.given_by, at = excluded.at
+RETURNING id
+
+-- name: grant_read
+SELECT id, who, rights, project, agent, session, until, given_by, at FROM granted WHERE id = :id
+
+-- name: grant_remove
+DELETE FROM granted WHERE id = :id RETURNING id
+
+-- name: grants
+SELECT id, who, rights, project, agent, session, until, given_by, at FROM granted
+WHERE TRUE
+--if who AND who = :who
+--if project AND project = :project
+--if session AND session = :session
+ORDER BY who, project, agent, session
+
+-- name: grants_of
+-- What counts for a principal: its own grants and those of its teams.
+SELECT id, who, rights, project, agent, session, until, given_by, at FROM granted WHERE who = :principal
+UNION ALL SELECT g.id, g.who, g.rights, g.project, g.agent, g.session, g.until, g.given_by, g.at
+FROM member m JOIN granted g ON g.who = m.team WHERE m.principal = :principal
+
+-- name: grants_erase
+DELETE FROM granted WHERE session = :session
+
+-- name: projects_of_accessible_sessions
+-- The projects with a session that a principal opened or was granted by itself.
+SELECT DISTINCT project FROM session WHERE owner = :me
+UNION SELECT s.project FROM granted g JOIN session s ON s.id = g.session WHERE g.who = :me AND g.session <> ''
+UNION SELECT s.project FROM member m JOIN granted g ON g.who = m.team JOIN session s ON s.id = g.session
+WHERE m.principal = :me AND g.session <> ''
+
+-- name: key_add
+INSERT INTO api_key (id, principal, hash, scopes, project, label, at, until, used_at, given_by)
+VALUES (:id, :principal, :hash, :scopes, :project, :label, {now}, :until, 0, :given_by)
+RETURNING at
+
+-- name: key_read
+-- A link is nobody's; it is as good as who gave it.
+SELECT k.id, k.principal, k.hash, k.scopes, k.project, k.label, k.at, k.until, k.used_at, k.given_by,
+    coalesce(p.disabled, 0)
+FROM api_key k
+    LEFT JOIN principal p ON p.name = CASE WHEN substr(k.principal, 1, 5) = 'link:' THEN k.given_by ELSE k.principal END
+WHERE k.id = :id
+
+-- name: key_used
+UPDATE api_key SET used_at = :at WHERE id = :id AND used_at < :at RETURNING id
+
+-- name: key_redeem
+-- Only the first who comes with a key that is good for once.
+UPDATE api_key SET used_at = {now} WHERE id = :id AND used_at = 0 AND scopes = 'login' RETURNING id
+
+-- name: key_end
+UPDATE api_key SET until = :until WHERE id = :id AND (until = 0 OR until > :until) RETURNING id
+
+-- name: keys_of
+SELECT id, principal, hash, scopes, project, label, at, until, used_at, given_by, 0 FROM api_key
+WHERE TRUE
+--if principal AND principal = :principal
+ORDER BY principal, at, id
+
+-- name: agent_set
+INSERT INTO agent (name, project, runtime, model, instructions, tools, owner, place, rules, at)
+VALUES (:name, :project, :runtime, :model, :instructions, :tools, :owner, :place, :rules, {now})
+ON CONFLICT (name) DO UPDATE SET project = excluded.project, runtime = excluded.runtime, model = excluded.model,
+    instructions = excluded.instructions, tools = excluded.tools, owner = excluded.owner, place = excluded.place,
+    rules = excluded.rules, at = excluded.at
+
+-- name: agent_remove
+DELETE FROM agent WHERE name = :name RETURNING name
+
+-- name: agents
+SELECT name, project, runtime, model, instructions, tools, owner, place, rules, at FROM agent ORDER BY name
+
+-- name: setting_set
+INSERT INTO setting (project, name, value) VALUES (:project, :name, :value)
+ON CONFLICT (project, name) DO UPDATE SET value = excluded.value
+
+-- name: settings
+SELECT project, name, value FROM setting ORDER BY project, name
+
+-- name: answer_read
+SELECT request, status, answer FROM answered WHERE principal = :principal AND key = :key
+
+-- name: answer_add
+INSERT INTO answered (principal, key, request, status, answer, at)
+VALUES (:principal, :key, :request, :status, :answer, {now})
+ON CONFLICT (principal, key) DO NOTHING
+RETURNING status
+
+-- name: answers_about
+-- Answers that tell of a session.
+--lite DELETE FROM answered WHERE instr(answer, CAST(:session AS BLOB)) > 0
+--pg DELETE FROM answered WHERE position(convert_to(:session, 'UTF8') IN answer) > 0
+
+-- name: answers_forget
+DELETE FROM answered WHERE at < {now} - :age

@@ -1,0 +1,88 @@
+-- The list: a line for each session.
+CREATE TABLE listing (
+    session {id},
+    project BIGINT NOT NULL,
+    id TEXT NOT NULL,
+    title TEXT NOT NULL,
+    agent TEXT NOT NULL,
+    person TEXT NOT NULL,
+    runtime TEXT NOT NULL,
+    machine TEXT NOT NULL,
+    folder TEXT NOT NULL,
+    state TEXT NOT NULL,
+    outcome TEXT NOT NULL,
+    events BIGINT NOT NULL,
+    turns BIGINT NOT NULL,
+    calls BIGINT NOT NULL,
+    errors BIGINT NOT NULL,
+    began_at BIGINT NOT NULL,
+    said_at BIGINT NOT NULL,
+    kept_at BIGINT NOT NULL,
+    last_at BIGINT NOT NULL,
+    private BIGINT NOT NULL,
+    called_by TEXT NOT NULL
+);
+-- What a caller may reach is told from this index alone.
+CREATE INDEX listing_last ON listing (last_at, session, began_at, project, private, person, agent);
+CREATE INDEX listing_project ON listing (project, last_at, session);
+CREATE INDEX listing_agent ON listing (agent, last_at, session);
+CREATE INDEX listing_person ON listing (person, last_at, session);
+CREATE INDEX listing_runtime ON listing (runtime, last_at, session);
+CREATE INDEX listing_state ON listing (state, last_at, session);
+CREATE INDEX listing_called_by ON listing (called_by, runtime) WHERE called_by <> '';
+
+-- The planner keeps no samples of what sessions say of themselves, so that none outlives an erasure.
+--pg ALTER TABLE listing ALTER title SET STATISTICS 0, ALTER agent SET STATISTICS 0, ALTER person SET STATISTICS 0,
+--pg     ALTER runtime SET STATISTICS 0, ALTER machine SET STATISTICS 0, ALTER folder SET STATISTICS 0,
+--pg     ALTER outcome SET STATISTICS 0;
+
+-- name: sessions_clear
+DELETE FROM listing
+
+-- name: sessions_drop
+DELETE FROM listing WHERE session = :session
+
+-- name: sessions_row
+SELECT session, project, id, title, agent, person, runtime, machine, folder, state, outcome, events, turns, calls,
+    errors, began_at, said_at, kept_at, last_at, private, called_by
+FROM listing WHERE session = :session
+
+-- name: sessions_set
+INSERT INTO listing (session, project, id, title, agent, person, runtime, machine, folder, state, outcome, events,
+    turns, calls, errors, began_at, said_at, kept_at, last_at, private, called_by)
+VALUES (:session, :project, :id, :title, :agent, :person, :runtime, :machine, :folder, :state, :outcome, :events,
+    :turns, :calls, :errors, :began_at, :said_at, :kept_at, :last_at, :private, :called_by)
+ON CONFLICT (session) DO UPDATE SET title = excluded.title, agent = excluded.agent, person = excluded.person,
+    runtime = excluded.runtime, machine = excluded.machine, folder = excluded.folder, state = excluded.state,
+    outcome = excluded.outcome, events = excluded.events, turns = excluded.turns, calls = excluded.calls,
+    errors = excluded.errors, began_at = excluded.began_at, said_at = excluded.said_at, kept_at = excluded.kept_at,
+    last_at = excluded.last_at, private = excluded.private, called_by = excluded.called_by
+
+-- name: sessions_page
+SELECT session, project, id, title, agent, person, runtime, machine, folder, state, outcome, events, turns, calls,
+    errors, began_at, said_at, kept_at, last_at, private, called_by
+FROM listing l
+WHERE last_at <= :before_at AND (last_at < :before_at OR session < :before)
+--if project AND project = :project
+--if agent AND agent = :agent
+--if person AND person = :person
+--if runtime AND runtime = :runtime
+--if state AND state = :state
+--if machine AND machine = :machine
+--if since AND last_at >= :since
+--if until AND CASE WHEN began_at > 0 THEN began_at ELSE last_at END < :until
+--if failed AND errors > 0
+--lite --if keys AND session IN ({keys})
+--pg --if keys AND session = ANY (ARRAY({keys}))
+--if me AND {reached(l.project, l.person, l.session, l.private, l.agent)}
+ORDER BY last_at DESC, session DESC LIMIT :limit
+
+-- name: sessions_called_by
+SELECT id FROM listing l
+WHERE called_by = :native AND called_by <> '' AND runtime = :runtime
+--if me AND {reached(l.project, l.person, l.session, l.private, l.agent)}
+ORDER BY session LIMIT :limit
+
+-- name: sessions_all
+SELECT session, project, id, title, agent, person, runtime, machine FROM listing l WHERE TRUE
+--if me AND {reached(l.project, l.person, l.session, l.private, l.agent)}
