@@ -1,17 +1,18 @@
 """The hook forwarder: agent programs run `python -m clew.hook EVENT RUNTIME` and hand it their hook input on stdin.
 
-It runs inside somebody's agent, so it stays out of the way: it imports no other part of clew, prints nothing but a
-brief, always exits with 0, and leaves the work to a process in the background. Two things happen, below clew's home:
+It runs inside somebody's agent and must not disturb it: it imports no other part of clew, prints nothing but a brief,
+always exits with 0, and leaves the work to a process in the background. It does two things, below clew's home:
 
-* At the start of a new session it prints `briefs/<digest of the directory>.txt` in the program's own words, once for
-  each session: `briefs/given/` remembers.
-* At any other event it leaves a note in `spool/`, one file of one JSON line, and starts `clew capture --spool` unless
-  one runs. A note names the session and where it is, never a prompt, tool input or tool output.
+* At the start of a new session it prints `briefs/<digest of the directory>.txt` as the program expects it, once for
+  each session; `briefs/given/` records the sessions that got one.
+* At any other event it writes a note into `spool/`, one file with one line of JSON, and starts `clew capture --spool`
+  unless one runs already. A note names the session and its file, never a prompt, tool input or tool output.
 
 A capture holds a lock on `spool/lock` from before its first instruction until it ends or unlocks the descriptor that
-CLEW_SPOOL_LOCK names. It must look into the spool once more after unlocking: a note that came in between started
-nobody. A full spool (SPOOL_NOTES) and a note without a session both mean: look at all sessions of these programs.
-Hidden files in the spool are notes being written; one that is a minute old was cut off, and is the capture's to remove.
+CLEW_SPOOL_LOCK names. After unlocking it must read the spool once more: a note that was written before the unlock
+started no capture. A full spool (SPOOL_NOTES) and a note without a session both mean: capture all sessions of these
+programs. Hidden files in the spool are notes that are being written. One that is a minute old was cut off; the capture
+removes it.
 """
 
 import fcntl
@@ -20,25 +21,25 @@ import select
 import sys
 import time
 
-TYPE_CHECKING = False  # Importing typing costs more than everything this does.
+TYPE_CHECKING = False  # Importing typing takes longer than all the rest of a hook.
 if TYPE_CHECKING:
     from typing import Any
 
-# For each program: the event that starts a session, what it calls a new one (None: it does not say), and the path to
-# the text in what it wants printed.
+# For each program: the event that starts a session, the `source` that marks a new one (None: the program does not
+# say), and the path to the brief in the JSON that it expects.
 STARTS: "dict[str, tuple[str, str | None, tuple[str, ...]]]" = {
     "claude-code": ("SessionStart", "startup", ("hookSpecificOutput", "additionalContext")),
     "codex": ("SessionStart", "startup", ("hookSpecificOutput", "additionalContext")),
     "gemini-cli": ("SessionStart", "startup", ("hookSpecificOutput", "additionalContext")),
     "copilot-cli": ("sessionStart", "new", ("additionalContext",)),
     "cursor": ("sessionStart", None, ("additional_context",)),
-    # These two are told by a plugin of ours (runtimes/connect/connections.py).
+    # A plugin of ours sends the events of these two (runtimes/connect/connections.py).
     "opencode": ("session_start", "startup", ("additionalContext",)),
     "pi": ("session_start", "startup", ("additionalContext",)),
 }
 
 INPUT_SECONDS = 1.0
-# Parsed is what fits; the rest is still read, because a program may take a closed pipe for a failed hook.
+# Longer input is not parsed, but it is read to its end: a program may treat a closed pipe as a failed hook.
 INPUT_BYTES = 4 * 1024 * 1024
 DRAINED_BYTES = 256 * 1024 * 1024
 BRIEF_BYTES = 4096
@@ -49,7 +50,7 @@ LONGEST_NAME = 200
 
 
 def main() -> None:
-    """Forward one event. Never raises, and ends the process: whatever goes wrong here is no concern of the agent's."""
+    """Forward one event, then end the process with 0: an error here must not reach the agent."""
     try:
         forward(sys.argv[1:])
     finally:
@@ -57,12 +58,12 @@ def main() -> None:
 
 
 def command() -> list[str]:
-    """The fastest way to run this, for settings: without site-packages, and deaf to the directory it is run in."""
+    """The fastest command that runs this: without site-packages, and without imports from the current directory."""
     return [sys.executable, "-I", "-S", os.path.abspath(__file__)]
 
 
 def forward(arguments: list[str]) -> None:
-    """Do what an event asks for: `[--home DIR] EVENT RUNTIME`."""
+    """Handle an event. The arguments are `[--home DIR] EVENT RUNTIME`."""
     home = os.environ.get("CLEW_HOME") or "~/.clew"
     if arguments[0] == "--home":
         home, arguments = arguments[1], arguments[2:]
@@ -83,7 +84,7 @@ def forward(arguments: list[str]) -> None:
 
 
 def read_input() -> bytes:
-    """What the program says on stdin; nothing when that is too much, or takes too long."""
+    """What the program writes to stdin; empty if it is too long or takes too long."""
     pieces: list[bytes] = []
     size = 0
     deadline = time.monotonic() + INPUT_SECONDS
@@ -100,27 +101,27 @@ def read_input() -> bytes:
 
 
 def parse(data: bytes) -> "dict[str, Any]":
-    """The object that the program sent; an empty one for anything else."""
-    # The scanner that json itself uses: importing json takes as long as the interpreter's start.
+    """The JSON object that the program sent; empty if it sent anything else."""
+    # The scanner inside the json package: importing json itself takes as long as the interpreter takes to start.
     from _json import make_scanner
 
     class Context:
         strict = False
         object_hook = object_pairs_hook = array_hook = None
-        parse_float = parse_int = parse_constant = staticmethod(lambda text: None)  # No number is of use here.
+        parse_float = parse_int = parse_constant = staticmethod(lambda text: None)  # Numbers are not needed.
 
     try:
-        # Types of the private module differ from version to version; the tests hold this.
+        # The types of this private module differ between Python versions; the tests check each version.
         scan: Any = make_scanner(Context)  # type: ignore[arg-type]
         value, _ = scan(data.decode().lstrip(), 0)
-    # A SystemError is how it says "malformed" where json is not imported.
+    # The scanner raises SystemError for malformed JSON while json is not imported.
     except (ValueError, RecursionError, StopIteration, SystemError):
         return {}
     return value if isinstance(value, dict) else {}
 
 
 def is_name(value: object) -> bool:
-    """Whether it is a plain word: an id, or the name of an event."""
+    """Whether a value is one plain word, such as an id or the name of an event."""
     return (
         isinstance(value, str)
         and 0 < len(value) <= LONGEST_NAME
@@ -130,15 +131,17 @@ def is_name(value: object) -> bool:
 
 
 def is_path(value: object) -> bool:
-    """Whether it is an absolute path that fits on a line."""
+    """Whether a value is an absolute path of printable characters."""
     return isinstance(value, str) and value.startswith("/") and len(value) <= LONGEST_PATH and value.isprintable()
 
 
 def session_of(facts: "dict[str, Any]") -> str:
+    """The id of the session; empty if the program sent none."""
     return next((str(facts[k]) for k in ("session_id", "sessionId", "conversation_id") if is_name(facts.get(k))), "")
 
 
 def cwd_of(facts: "dict[str, Any]") -> str:
+    """The working directory; empty if the program sent none."""
     roots = facts.get("workspace_roots")
     cwd = facts.get("cwd") or (roots[0] if isinstance(roots, list) and roots else "")
     return str(cwd) if is_path(cwd) else ""
@@ -148,20 +151,20 @@ def cwd_of(facts: "dict[str, Any]") -> str:
 
 
 def inject(home: str, runtime: str, facts: "dict[str, Any]") -> None:
-    """Print the brief for the session's directory, if the session is new and never got one."""
-    event, new, shape = STARTS[runtime]
+    """Print the brief for the session's directory, if the session is new and got none before."""
+    event, new_source, path_to_text = STARTS[runtime]
     session, cwd = session_of(facts), cwd_of(facts)
-    if not session or not cwd or (new and facts.get("source") != new):
+    if not session or not cwd or (new_source and facts.get("source") != new_source):
         return
     text = read_brief(os.path.join(home, "briefs", brief_name(cwd)))
-    if not text or not remember_given(os.path.join(home, "briefs", "given"), f"{runtime}.{session}"):
+    if not text or not is_first_brief(os.path.join(home, "briefs", "given"), f"{runtime}.{session}"):
         return
     from _json import encode_basestring_ascii as quoted
 
-    said = f"{{{quoted(shape[-1])}: {quoted(text)}}}"
-    if len(shape) == 2:
-        said = f"{{{quoted(shape[0])}: {{{quoted('hookEventName')}: {quoted(event)}, {said[1:]}}}"
-    os.write(1, said.encode() + b"\n")
+    answer = f"{{{quoted(path_to_text[-1])}: {quoted(text)}}}"
+    if len(path_to_text) == 2:
+        answer = f"{{{quoted(path_to_text[0])}: {{{quoted('hookEventName')}: {quoted(event)}, {answer[1:]}}}"
+    os.write(1, answer.encode() + b"\n")
 
 
 def brief_name(cwd: str) -> str:
@@ -172,6 +175,7 @@ def brief_name(cwd: str) -> str:
 
 
 def read_brief(path: str) -> str:
+    """The text of a brief, cut to BRIEF_BYTES; empty if there is none."""
     try:
         with open(path, "rb") as file:
             return file.read(BRIEF_BYTES).decode(errors="ignore").strip()
@@ -179,8 +183,8 @@ def read_brief(path: str) -> str:
         return ""
 
 
-def remember_given(folder: str, name: str) -> bool:
-    """Whether this is the first time; false too when it cannot be remembered."""
+def is_first_brief(folder: str, name: str) -> bool:
+    """Record that a session gets its brief; false if it had one before, or if that cannot be recorded."""
     os.makedirs(folder, 0o700, exist_ok=True)
     try:
         os.close(os.open(os.path.join(folder, name), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
@@ -188,12 +192,12 @@ def remember_given(folder: str, name: str) -> bool:
         return False
     given = os.listdir(folder)
     if len(given) > BRIEFS_REMEMBERED:
-        forget_oldest(folder, given)
+        remove_older_half(folder, given)
     return True
 
 
-def forget_oldest(folder: str, names: list[str]) -> None:
-    """Remove the older half; a session that old does not start anew."""
+def remove_older_half(folder: str, names: list[str]) -> None:
+    """Remove the older half of the records; a session that old does not start again."""
     paths = sorted((os.path.join(folder, name) for name in names), key=lambda path: os.stat(path).st_mtime_ns)
     for path in paths[: len(paths) // 2]:
         os.unlink(path)
@@ -203,7 +207,7 @@ def forget_oldest(folder: str, names: list[str]) -> None:
 
 
 def spool(home: str, runtime: str, event: str, facts: "dict[str, Any]") -> None:
-    """Leave a note that a session has grown."""
+    """Write a note that a session has grown."""
     from _json import encode_basestring_ascii as quoted
 
     folder = os.path.join(home, "spool")
@@ -219,10 +223,10 @@ def spool(home: str, runtime: str, event: str, facts: "dict[str, Any]") -> None:
         "event": event,
     }
     now = time.time_ns()
-    said = ", ".join(f"{quoted(name)}: {quoted(value)}" for name, value in note.items())
-    line = f'{{{said}, "at": {now // 1000}}}\n'.encode()
+    fields = ", ".join(f"{quoted(name)}: {quoted(value)}" for name, value in note.items())
+    line = f'{{{fields}, "at": {now // 1000}}}\n'.encode()
     name = f"{runtime}-{now}-{os.getpid()}.json"
-    # Under a name that a capture does not look at until the line is complete.
+    # A capture skips hidden files, so it never reads half a line.
     hidden = os.path.join(folder, "." + name)
     descriptor = os.open(hidden, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     try:
@@ -237,9 +241,9 @@ def spool(home: str, runtime: str, event: str, facts: "dict[str, Any]") -> None:
 
 
 def start_capture(home: str) -> None:
-    """Start a capture in the background, unless one runs; it inherits the lock, so there is never a second one."""
+    """Start a capture in the background unless one runs; it inherits the lock, so no second one can start."""
     opened = os.open(os.path.join(home, "spool", "lock"), os.O_CREAT | os.O_RDWR, 0o600)
-    # Away from 0, 1 and 2, which the agent may have closed.
+    # Not 0, 1 or 2: the agent may have closed them, and they are replaced below.
     lock = fcntl.fcntl(opened, fcntl.F_DUPFD_CLOEXEC, 10)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -254,7 +258,7 @@ def start_capture(home: str) -> None:
         null = os.open(os.devnull, os.O_RDWR)
         for standard in (0, 1, 2):
             os.dup2(null, standard)
-        # Whatever the agent left open is not for a process that outlives it.
+        # The capture outlives the agent and must not hold its descriptors open.
         os.closerange(3, lock)
         os.closerange(lock + 1, 256)
         os.set_inheritable(lock, True)

@@ -14,7 +14,7 @@ from clew.model.events import Event
 from clew.model.plain import plain
 from clew.model.retention import Policy
 from clew.service.audit.care import Collected
-from clew.service.capture.connect import Known
+from clew.service.capture.connect import KnownProgram
 from clew.service.knowledge.remember import Decided, Noted, Recall, Recalled, Remembered
 from clew.service.privacy.masking import Secret
 from clew.service.sessions.forks import Difference, Side
@@ -244,7 +244,7 @@ def findings(found: list[Finding]) -> None:
             click.echo(f"    {'':<10} -> {plain(one.advice)}")
 
 
-def runtimes(found: list[Known]) -> None:
+def runtimes(found: list[KnownProgram]) -> None:
     words = {None: "-", True: "yes", False: "no"}
     table(
         ("runtime", "program", "installed", "sessions", "connected", "read", "resume in", "tested with"),

@@ -15,7 +15,7 @@ from clew.service.capture.discovery import SessionFile, printable_path
 from clew.service.capture.packed_files import PackedState, unpack
 from clew.service.capture.report import IS_UNPACKED_TOO, PARTLY_UNPACKED, Captured
 from clew.service.capture.run import CaptureRun, Source, source_of
-from clew.service.privacy.mask_on_write import keeps_no_secrets
+from clew.service.privacy.mask_on_write import masks_secrets
 from clew.store.native_files import native_files
 from clew.store.native_files.native_files import Original, Take, edges_of
 
@@ -54,7 +54,7 @@ def _may_store_packed(run: CaptureRun, stored: Original, session: Session, store
         return False  # The row of the packed bytes belongs to the archived session.
     if sum(length for _, length, _ in native_files.digests(run.store, stored)) < stored.kept:
         return False  # A retention policy removed the lines.
-    return not keeps_no_secrets(run.context, session.project)  # Packed bytes cannot be masked.
+    return not masks_secrets(run.context, session.project)  # Packed bytes cannot be masked.
 
 
 def _store_packed(

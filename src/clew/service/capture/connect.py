@@ -1,4 +1,4 @@
-"""Connect: edit an agent program's settings so that it tells clew of its sessions, and undo exactly that."""
+"""Connect: edit an agent program's settings so that it reports its sessions to clew, and undo exactly that."""
 
 import shlex
 import sys
@@ -19,13 +19,13 @@ from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
 
 Name = Annotated[str, msgspec.Meta(description="The runtime.")]
-# Stands for the server's command in what is left to do by hand.
+# Placeholder for the command of the MCP server in the instructions for the person.
 SERVER_COMMAND = "SERVER_COMMAND"
 DryRun = Annotated[bool, msgspec.Meta(description="Show the changes and make none.")]
 
 
-class Known(msgspec.Struct, frozen=True, kw_only=True):
-    """An agent program: whether it is here, and what clew can do with it."""
+class KnownProgram(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent program: whether it is installed, and what clew can do with it."""
 
     name: str
     title: str
@@ -38,25 +38,25 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
     tested_with: str
 
 
-class Changed(msgspec.Struct, frozen=True, kw_only=True):
-    """One settings file, and what was or would be changed in it."""
+class SettingsChange(msgspec.Struct, frozen=True, kw_only=True):
+    """One settings file, and the change that was or would be made."""
 
     path: str
     diff: str
 
 
 class Connected(msgspec.Struct, frozen=True, kw_only=True):
-    """What connecting or disconnecting did. `by_hand` is left to the person, on purpose."""
+    """What connecting or disconnecting did. `by_hand` says what the person still has to do."""
 
     runtime: str
     connected: bool
     applied: bool
-    changes: list[Changed]
+    changes: list[SettingsChange]
     by_hand: str
 
 
 @operation(right=Right.SEE, name="runtimes")
-def list_runtimes(context: Context) -> list[Known]:
+def list_runtimes(context: Context) -> list[KnownProgram]:
     """List the agent programs clew knows: installed, connected, and what can be done with each."""
     import shutil
 
@@ -64,21 +64,21 @@ def list_runtimes(context: Context) -> list[Known]:
     for session_file in discover().session_files:
         counts[session_file.runtime] = counts.get(session_file.runtime, 0) + 1
     return [
-        Known(
-            name=one.name,
-            title=one.title,
-            installed=(shutil.which(one.binary) or "") if one.binary else "",
-            home=str(home_of(one)) if one.home else "",
-            sessions=counts.get(one.name, 0),
-            connected=_is_connected(one),
-            reads=bool(one.formats),
-            writes=one.writer is not None,
-            tested_with=one.evidence,
+        KnownProgram(
+            name=program.name,
+            title=program.title,
+            installed=(shutil.which(program.binary) or "") if program.binary else "",
+            home=str(home_of(program)) if program.home else "",
+            sessions=counts.get(program.name, 0),
+            connected=_is_connected(program),
+            reads=bool(program.formats),
+            writes=program.writer is not None,
+            tested_with=program.evidence,
         )
-        for one in runtimes()
-        if any(format.patterns for format in one.formats)
+        for program in runtimes()
+        if any(format.patterns for format in program.formats)
     ] + [
-        Known(
+        KnownProgram(
             name=name, title=name, installed="", home="", sessions=0, connected=None, reads=False, writes=False,
             tested_with=why,
         )
@@ -99,16 +99,18 @@ def disconnect(context: Context, *, runtime: Name, dry_run: DryRun = False) -> C
 
 
 def _edit(context: Context, name: str, *, add: bool, dry_run: bool) -> Connected:
-    one = runtime(name)
-    found = _connecting(name)
-    if found is None:
+    program = runtime(name)
+    connection = _connection_of(name)
+    if connection is None:
         raise InvalidInput(
-            f"{one.title} has no hooks clew can use; `clew capture --watch` follows its sessions instead", runtime=name
+            f"{program.title} has no hooks clew can use; `clew capture --watch` follows its sessions instead",
+            runtime=name,
         )
-    server, hook = [sys.executable, "-P", "-m", "clew", *_own(context.home), "mcp"], [*command(), *_own(context.home)]
-    planned = [_plan(one, edit, (hook, server) if add else None) for edit in found.edits]
+    home_option = _home_option(context.home)
+    server, hook = [sys.executable, "-P", "-m", "clew", *home_option, "mcp"], [*command(), *home_option]
+    planned = [_plan(program, edit, (hook, server) if add else None) for edit in connection.edits]
     changes = [(path, before, after) for path, before, after in planned if before != after]
-    # Every edit was worked out before the first is made, so that bad settings leave everything as it was.
+    # All edits are planned before the first is made: an error in one settings file leaves every file unchanged.
     for path, _, after in changes if not dry_run else []:
         if after is None:
             path.unlink(missing_ok=True)
@@ -120,44 +122,44 @@ def _edit(context: Context, name: str, *, add: bool, dry_run: bool) -> Connected
         runtime=name,
         connected=add,
         applied=not dry_run,
-        changes=[Changed(path=str(path), diff=_diff(path, before, after)) for path, before, after in changes],
-        by_hand=found.by_hand.replace(SERVER_COMMAND, shlex.join(server)) if add else "",
+        changes=[SettingsChange(path=str(path), diff=_diff(path, before, after)) for path, before, after in changes],
+        by_hand=connection.by_hand.replace(SERVER_COMMAND, shlex.join(server)) if add else "",
     )
 
 
-def _connecting(name: str) -> Connecting | None:
-    # Only here: reading settings of every kind takes parsers that no other command needs.
+def _connection_of(name: str) -> Connecting | None:
+    # Imported here: it loads parsers for every kind of settings file, which no other command needs.
     from clew.runtimes.connect.connections import CONNECTIONS
 
     return CONNECTIONS.get(name) or runtime(name).connection
 
 
 def _plan(
-    one: Runtime, edit: Edit, commands: tuple[list[str], list[str]] | None
+    program: Runtime, edit: Edit, commands: tuple[list[str], list[str]] | None
 ) -> tuple[Path, bytes | None, bytes | None]:
-    """A settings file as it is and as it will be: with these hooks and this server, or without what is ours."""
-    path = Path.home() / edit.path[2:] if edit.path.startswith("~/") else home_of(one) / edit.path
+    """A settings file before and after the edit: with our hooks and server, or without anything of ours."""
+    path = Path.home() / edit.path[2:] if edit.path.startswith("~/") else home_of(program) / edit.path
     before = path.read_bytes() if path.exists() else None
     try:
         if commands is not None:
             return path, before, edit.add(before, *commands) or None
         return path, before, edit.remove(before) if before is not None else None
     except InvalidInput as error:
-        raise InvalidInput(f"{plain(str(path))}: {error}", runtime=one.name) from error
+        raise InvalidInput(f"{plain(str(path))}: {error}", runtime=program.name) from error
 
 
-def _own(home: str) -> list[str]:
-    """How a command is told of a home of one's own: programs start it with few of a person's variables."""
+def _home_option(home: str) -> list[str]:
+    """The option for a home that is not the default: agent programs do not pass CLEW_HOME to what they start."""
     return [] if not home or Path(home) == Path.home() / ".clew" else ["--home", home]
 
 
-def _is_connected(one: Runtime) -> bool | None:
-    """Whether any of our entries is there; None when the program cannot be connected."""
-    found = _connecting(one.name)
-    if found is None:
+def _is_connected(program: Runtime) -> bool | None:
+    """Whether the settings have any entry of ours; None if the program cannot be connected."""
+    connection = _connection_of(program.name)
+    if connection is None:
         return None
     try:
-        plans = [_plan(one, edit, None) for edit in found.edits]
+        plans = [_plan(program, edit, None) for edit in connection.edits]
     except (InvalidInput, OSError):
         return False
     return any(before != after for _, before, after in plans)
@@ -167,5 +169,5 @@ def _diff(path: Path, before: bytes | None, after: bytes | None) -> str:
     import difflib
 
     old, new = ((data or b"").decode("utf-8", "replace").splitlines(keepends=True) for data in (before, after))
-    was, now = ("/dev/null" if data is None else str(path) for data in (before, after))
-    return "".join(difflib.unified_diff(old, new, was, now))
+    old_name, new_name = ("/dev/null" if data is None else str(path) for data in (before, after))
+    return "".join(difflib.unified_diff(old, new, old_name, new_name))

@@ -11,7 +11,7 @@ from clew.service.capture.choose_session import Choice
 from clew.service.capture.discovery import printable_path
 from clew.service.capture.report import Counts
 from clew.service.capture.run import CaptureRun, Source
-from clew.service.privacy.mask_on_write import bytes_masked_if_required, keeps_no_secrets, masked_if_required
+from clew.service.privacy.mask_on_write import bytes_masked_if_required, masked_if_required, masks_secrets
 from clew.store.log.opening import Forking, Opening
 from clew.store.native_files.native_files import Original, Take
 from clew.store.native_files.segments import SEGMENT_BYTES
@@ -60,7 +60,7 @@ def _project_of(into: Session | Opening | Forking) -> str:
 
 def _masked_segments(run: CaptureRun, project: str, data: bytes) -> bytes:
     """The bytes as the project keeps them, masked segment by segment: later captures compare the file by segments."""
-    if not keeps_no_secrets(run.context, project):
+    if not masks_secrets(run.context, project):
         return data
     starts = range(0, len(data), SEGMENT_BYTES)
     return b"".join(

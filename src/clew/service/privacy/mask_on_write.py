@@ -4,14 +4,14 @@ from clew.model.events import Draft
 from clew.service.kernel.context import Context
 
 
-def keeps_no_secrets(context: Context, project: str) -> bool:
-    """Whether a project keeps no secrets."""
+def masks_secrets(context: Context, project: str) -> bool:
+    """Whether a project masks secrets before they are stored."""
     return context.setting(project, "secrets") == "mask"
 
 
 def masked_if_required(context: Context, project: str, drafts: list[Draft]) -> list[Draft]:
     """The drafts as the project wants them kept: with their secrets, or masked."""
-    if not keeps_no_secrets(context, project):
+    if not masks_secrets(context, project):
         return drafts
     from clew.service.privacy.masking import mask_drafts
 
@@ -20,7 +20,7 @@ def masked_if_required(context: Context, project: str, drafts: list[Draft]) -> l
 
 def bytes_masked_if_required(context: Context, project: str, data: bytes) -> bytes:
     """A stretch of a native file as the project wants it kept; masked, it is as long as before."""
-    if not data or not keeps_no_secrets(context, project):
+    if not data or not masks_secrets(context, project):
         return data
     from clew.service.privacy.masking import masker_of
 
@@ -29,7 +29,7 @@ def bytes_masked_if_required(context: Context, project: str, data: bytes) -> byt
 
 def text_masked_if_required(context: Context, project: str, text: str) -> str:
     """A text as the project wants it kept."""
-    if not text or not keeps_no_secrets(context, project):
+    if not text or not masks_secrets(context, project):
         return text
     from clew.service.privacy.masking import masker_of
 

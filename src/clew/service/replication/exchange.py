@@ -480,8 +480,8 @@ def _names(context: Context, session: Session, at: int) -> set[str]:
         return {name for event in store.read(session, after=at - 1, upto=at) for name in blobs_of(event.body)}
     named = {name for event in store.read_kinds(session, NAMING) for name in blobs_of(event.body)}
     there = files_to_export(files.originals(store, session), exact=False)
-    masked_if_required = (digest for one in there for _, _, digest in files.digests(store, one))
-    return named | {digest.hex() for digest in masked_if_required}
+    digests = (digest for one in there for _, _, digest in files.digests(store, one))
+    return named | {digest.hex() for digest in digests}
 
 
 def _without_secrets(context: Context, digest: str, data: bytes) -> tuple[bytes, dict[str, int]]:
