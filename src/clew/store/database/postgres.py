@@ -1,13 +1,14 @@
-"""PostgreSQL through psycopg 3. The only import of psycopg.
+"""PostgreSQL through psycopg 3. Only this file and postgres_readers.py import psycopg.
 
-One writing connection per process carries the shared commits; readers take a connection each and give it back.
+One writing connection per process carries the shared commits, which are serialized by the group commit above this
+file: a pool of writers would have nothing to do. Readers take their connections from a bounded pool.
 """
 
-import select
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, cast
 from weakref import WeakKeyDictionary
 
@@ -18,10 +19,12 @@ from psycopg.conninfo import conninfo_to_dict
 
 from clew.model.errors import Busy, ClewError, Conflict, Damaged, DiskFull, InvalidInput, StoreError, Unavailable
 from clew.store.database.contract import EVENT, MOVE, Database, Parameters, Row, Statement
+from clew.store.database.postgres_readers import MAX_READERS, ReaderPool, is_usable
 from clew.store.database.statements import conditional_statements, statements, tables
 
 CONNECT_SECONDS = 10
 IDLE_MS = 5000
+MOST_MAX_READERS = 1000
 SCHEMA_LOCK = 0x636C6577
 WALL = """
 SELECT current_user, (SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user),
@@ -40,10 +43,17 @@ class Postgres:
         self._url = url
         self._package = package
         self._ledger = ledger
-        self._parameters = _parsed(url)
-        self.place = _place(self._parameters)
+        url, max_readers = _split_max_readers(url)
+        parameters = _parsed(url)
+        self.place = _place(parameters)
+        self._arguments: dict[str, Any] = {
+            "connect_timeout": CONNECT_SECONDS, "application_name": "clew", **parameters,
+            "autocommit": True, "prepare_threshold": 1,
+        }  # fmt: skip
         self._lock = threading.Lock()
-        self._readers: list[psycopg.Connection] = []
+        self._readers = ReaderPool(
+            self._arguments, place=self.place, max_readers=max_readers, configure=self._configure, connect=self._open
+        )
         self._closed = False
         self._listener: psycopg.Connection | None = None
         self._hearing = threading.Condition()
@@ -64,67 +74,55 @@ class Postgres:
             # Not Unavailable, which whoever appends would wait for.
             raise StoreError(f"the store at {self.place} was closed by this program; open it again")
         with self._translating():
-            connection = psycopg.connect(
-                **{"connect_timeout": CONNECT_SECONDS, "application_name": "clew", **self._parameters},
-                autocommit=True,
-                prepare_threshold=1,
-            )
-        try:
-            # An acknowledged event is on disk, whatever the server's default says.
-            connection.execute("SET synchronous_commit = on")
-            # A process that is stopped in a transaction must not keep the others waiting for as long as it likes.
-            connection.execute(f"SET idle_in_transaction_session_timeout = {IDLE_MS:d}")
-            # Every statement has an index for what it looks up; a plan made while a table is small must not outlive it.
-            connection.execute("SET plan_cache_mode = force_generic_plan")
-            connection.execute("SET enable_seqscan = off")
-            # A statement here takes a millisecond; compiling it takes a hundred, which that last setting would ask for.
-            connection.execute("SET jit = off")
-            # Without this a connection sees no session at all.
-            connection.execute("SET clew.reach = '*'")
-            [(now,)] = connection.execute(statements("pg")["now"].encode()).fetchall()
-            self._clock = (int(now), time.monotonic())
+            connection = psycopg.connect(**self._arguments)
+            try:
+                self._configure(connection)
+            except BaseException:
+                connection.close()
+                raise
             return connection
-        except BaseException as error:
-            connection.close()
-            if isinstance(error, psycopg.Error):
-                raise self._translated(error) from error
-            raise
+
+    def _configure(self, connection: psycopg.Connection) -> None:
+        # An acknowledged event is on disk, whatever the server's default says.
+        connection.execute("SET synchronous_commit = on")
+        # A process that is stopped in a transaction must not keep the others waiting for as long as it likes.
+        connection.execute(f"SET idle_in_transaction_session_timeout = {IDLE_MS:d}")
+        # Every statement has an index for what it looks up; a plan made while a table is small must not outlive it.
+        connection.execute("SET plan_cache_mode = force_generic_plan")
+        connection.execute("SET enable_seqscan = off")
+        # A statement here takes a millisecond; compiling it takes a hundred, which that last setting would ask for.
+        connection.execute("SET jit = off")
+        # Without this a connection sees no session at all.
+        connection.execute("SET clew.reach = '*'")
+        [(now,)] = connection.execute(statements("pg")["now"].encode()).fetchall()
+        self._clock = (int(now), time.monotonic())
 
     @contextmanager
     def read(self, wall: str = "*") -> Iterator["_Transaction"]:
-        connection = self._reader()
+        reader = self._readers.acquire(wall)
+        connection = reader.connection
         try:
             if self._walls.get(connection, "*") != wall:
-                # Before anybody reads over it, and in case this fails not given back.
-                with self._translating():
-                    connection.execute("SELECT set_config('clew.reach', %s, FALSE)", [wall])
-                self._walls[connection] = wall
+                self._restrict(connection, wall)
             yield _Transaction(connection, self)
         except psycopg.Error:
             connection.close()
             raise
         finally:
-            if not connection.closed:
-                self._readers.append(connection)
-                self._close_readers_if_closed()
+            self._readers.release(reader)
 
-    def _close_readers_if_closed(self) -> None:
-        """Whoever was still reading when the store was closed is the last who can."""
-        while self._closed and self._readers:
-            with suppress(IndexError):
-                self._readers.pop().close()
-
-    def _reader(self) -> psycopg.Connection:
-        while self._readers:
-            with suppress(IndexError):  # Another thread took the last one.
-                connection = self._readers.pop()
-                if _usable(connection):
-                    return connection
-                connection.close()
-        return self._open()
+    def _restrict(self, connection: psycopg.Connection, wall: str) -> None:
+        """Let row-level security show only these projects on a connection."""
+        with self._translating():
+            try:
+                connection.execute("SELECT set_config('clew.reach', %s, FALSE)", [wall])
+            except BaseException:
+                connection.close()  # Whichever projects it shows now, nobody may read over it.
+                raise
+        self._walls[connection] = wall
 
     def _usable_writer(self) -> psycopg.Connection:
-        if not _usable(self._writer):
+        if not is_usable(self._writer):
             self._writer.close()
             self._writer = self._open()
         return self._writer
@@ -289,7 +287,7 @@ class Postgres:
             one.close()
         with self._lock:
             self._closed = True
-            self._close_readers_if_closed()
+            self._readers.close()
             if self._listener is not None:
                 self._listener.close()
             self._writer.close()
@@ -394,11 +392,6 @@ def _json(columns: tuple[str, ...], rows: Sequence[Row]) -> str:
     return msgspec.json.encode([dict(zip(columns, row, strict=True)) for row in rows]).decode()
 
 
-def _usable(connection: psycopg.Connection) -> bool:
-    """Whether nothing speaks against it: an idle connection has something to say only when the server ended it."""
-    return not connection.closed and not select.select([connection.fileno()], [], [], 0)[0]
-
-
 def _first_line(error: psycopg.Error) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
@@ -415,6 +408,16 @@ def _parsed(url: str) -> dict[str, Any]:
             "of : / ? # [ ] @ % in the password written as %3A %2F %3F %23 %5B %5D %40 %25"
         )
     return parameters
+
+
+def _split_max_readers(url: str) -> tuple[str, int]:
+    """The URL without our own parameter, which libpq does not know, and its value."""
+    match = re.search(r"([?&])max_readers=([^&]*)(&|$)", url)
+    if match is None:
+        return url, MAX_READERS
+    if not match[2].isdecimal() or not 1 <= int(match[2]) <= MOST_MAX_READERS:
+        raise InvalidInput(f"max_readers in the PostgreSQL URL must be a number from 1 to {MOST_MAX_READERS}")
+    return url[: match.start()] + (match[1] if match[3] else "") + url[match.end() :], int(match[2])
 
 
 def _place(parameters: dict[str, Any]) -> str:
