@@ -218,7 +218,7 @@ def _advice(error: ClewError) -> str:
 
 
 def _wall(store: "Store") -> Finding:
-    problem = store.database.wall()
+    problem = store.database.row_security_problem()
     return Finding(
         what="wall",
         ok=not problem,

@@ -18,7 +18,7 @@ from clew.model.errors import Damaged, Unavailable
 from clew.model.events import CallMade, Draft, MessageAdded, Usage
 from clew.service import Context, call
 from clew.store import Store, open_store
-from clew.views.upkeep import LEDGER, REBUILT, Views
+from clew.views.upkeep import REBUILT, VERSION_TABLE, Views
 from crash.test_disk_full import small_disk
 from store.crowd import at_once
 from store.words import ADA, opened, say
@@ -233,7 +233,7 @@ def test_a_truncated_file_does_no_harm(intact: Intact, scratch: Path, chance: ra
 def older(path: Path) -> None:
     """The file of a program whose schema was another."""
     connection = apsw.Connection(str(path))
-    connection.execute(f"DROP TABLE listing; CREATE TABLE listing (a, b); UPDATE {LEDGER} SET version = 0")
+    connection.execute(f"DROP TABLE listing; CREATE TABLE listing (a, b); UPDATE {VERSION_TABLE} SET version = 0")
     connection.close()
 
 

@@ -218,7 +218,7 @@ def test_a_connection_that_says_nothing_sees_nothing(walled: tuple[Store, str]) 
     with psycopg.connect(url) as connection:
         for table in ("session", "head", "event", "original"):
             assert connection.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,), table
-    assert store.database.wall() == ""
+    assert store.database.row_security_problem() == ""
 
 
 def test_behind_the_wall_a_forgotten_predicate_shows_nothing(walled: tuple[Store, str]) -> None:
@@ -263,4 +263,4 @@ def test_doctor_refuses_a_role_that_walks_through(postgres: Server, tmp_path: Pa
     }
     assert findings[walled].ok
     assert not findings[open_to_all].ok
-    assert "bypasses row level security" in findings[open_to_all].found
+    assert "bypasses row-level security" in findings[open_to_all].found

@@ -277,7 +277,7 @@ def test_a_reader_that_holds_an_old_state_is_named(
         [erased] = erase(store, session, actor=ADA)
         reader.close()
         assert any("-wal" in place for place in erased.beyond_reach)
-        assert store.database.scrub() == []
+        assert store.database.overwrite_free_space() == []
         assert canary.hits(everything(tmp_path)) == []
 
 

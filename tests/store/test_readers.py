@@ -94,7 +94,7 @@ def test_a_thread_that_reads_inside_a_read_needs_no_second_connection(database: 
 
 def test_a_restricted_read_inside_an_unrestricted_one_has_its_own_connection(database: Postgres) -> None:
     """What the inner read may see must not decide what the outer one sees, nor the other way round."""
-    restricted = database.behind("7")
+    restricted = database.restricted_to_projects("7")
     reach = "SELECT current_setting('clew.reach')"
     with database.read() as whole:
         with restricted.read() as part:
@@ -213,7 +213,7 @@ def test_no_thread_outlives_the_database(url: str) -> None:
     before = set(threading.enumerate())
     database = Postgres(url)
     assert set(threading.enumerate()) == before, "and none begins before something is read"
-    beside = database.beside("clew.views", "clew_views")
+    beside = database.open_derived("clew.views", "clew_views")
     ask(database)
     ask(beside)
     assert pool_threads()

@@ -21,7 +21,7 @@ from store.words import ADA, opened, say
 
 DIALECTS = ["lite", "pg"]
 PACKAGE = "clew.views"
-LEDGER = "clew_views"
+VERSION_TABLE = "clew_views"
 
 
 # Lines that may be left out -------------------------------------------------------------------------------------------
@@ -77,7 +77,7 @@ def test_lines_of_one_database_may_be_left_out_too() -> None:
 @pytest.fixture
 def beside(store: Store) -> Iterator[Database]:
     """The views' database with its tables."""
-    made = store.database.beside(PACKAGE, LEDGER)
+    made = store.database.open_derived(PACKAGE, VERSION_TABLE)
     if not made.schema_version():
         define(made)
     yield made
@@ -85,8 +85,9 @@ def beside(store: Store) -> Iterator[Database]:
 
 
 def define(database: Database) -> None:
-    ledger = f"\nCREATE TABLE {LEDGER} (version BIGINT PRIMARY KEY); INSERT INTO {LEDGER} (version) VALUES (1);"
-    database.define(derived_schema(PACKAGE, database.dialect) + ledger, 1)
+    table = f"\nCREATE TABLE {VERSION_TABLE} (version BIGINT PRIMARY KEY);"
+    row = f"INSERT INTO {VERSION_TABLE} (version) VALUES (1);"
+    database.apply_schema(derived_schema(PACKAGE, database.dialect) + table + row, 1)
 
 
 def test_a_database_understands_every_statement_with_any_of_its_lines(beside: Database) -> None:
@@ -183,7 +184,7 @@ def test_what_is_written_there_keeps_nobody_from_appending(store: Store, beside:
 
 def test_closing_the_log_closes_what_is_beside_it(store_url: str, tmp_path: Path) -> None:
     with open_store(store_url) as store:
-        beside = store.database.beside(PACKAGE, LEDGER)
+        beside = store.database.open_derived(PACKAGE, VERSION_TABLE)
         with beside.read() as tx:
             connection = tx.connection  # type: ignore[attr-defined]
     with pytest.raises((apsw.ConnectionClosedError, psycopg.OperationalError)):
@@ -196,13 +197,13 @@ def test_thrown_away_it_is_empty_and_the_log_as_it_was(store_url: str) -> None:
     with open_store(store_url) as store:
         session = opened(store)
         for _ in range(2):
-            beside = store.database.beside(PACKAGE, LEDGER, fresh=True)
+            beside = store.database.open_derived(PACKAGE, VERSION_TABLE, fresh=True)
             assert beside.schema_version() == 0
             define(beside)
             with beside.write() as tx:
                 tx.many("speaking_set", speaking(1))
             beside.close()
-        beside = store.database.beside(PACKAGE, LEDGER)
+        beside = store.database.open_derived(PACKAGE, VERSION_TABLE)
         with beside.read() as tx:
             assert len(tx.run("speaking_of", session=1)) == 1
         assert store.session(session.id) == session
@@ -212,7 +213,7 @@ def test_thrown_away_it_is_empty_and_the_log_as_it_was(store_url: str) -> None:
 def test_beside_a_file_it_is_a_file_as_private_as_that(tmp_path: Path) -> None:
     for name, other in (("clew.db", "clew-views.db"), ("log", "log-views"), ("a.b.sqlite", "a.b-views.sqlite")):
         with open_store(f"sqlite:///{tmp_path / name}") as store:
-            store.database.beside(PACKAGE, LEDGER).close()
+            store.database.open_derived(PACKAGE, VERSION_TABLE).close()
         assert stat.S_IMODE((tmp_path / other).stat().st_mode) == 0o600
 
 
@@ -222,7 +223,7 @@ def test_a_file_of_another_program_in_its_place_is_left_alone(tmp_path: Path) ->
         session = opened(other)
     told = r"database of another program.*left alone.*move this one away"
     with open_store(f"sqlite:///{tmp_path}/clew.db") as store, pytest.raises(Damaged, match=told):
-        store.database.beside(PACKAGE, LEDGER, fresh=False)
+        store.database.open_derived(PACKAGE, VERSION_TABLE, fresh=False)
     with open_store(f"sqlite:///{tmp_path}/clew-views.db") as other:
         assert other.session(session.id) == session
 
@@ -230,23 +231,23 @@ def test_a_file_of_another_program_in_its_place_is_left_alone(tmp_path: Path) ->
 def test_it_is_gone_when_its_file_is_another(tmp_path: Path) -> None:
     path = tmp_path / "clew-views.db"
     with open_store(f"sqlite:///{tmp_path}/clew.db") as store:
-        beside = store.database.beside(PACKAGE, LEDGER)
-        assert not beside.is_gone()
+        beside = store.database.open_derived(PACKAGE, VERSION_TABLE)
+        assert not beside.was_replaced()
         path.rename(tmp_path / "elsewhere")
-        assert beside.is_gone()
+        assert beside.was_replaced()
         path.write_bytes(b"")
-        assert beside.is_gone()
+        assert beside.was_replaced()
         path.unlink()
         (tmp_path / "elsewhere").rename(path)
-        assert not beside.is_gone()
+        assert not beside.was_replaced()
 
 
 def test_a_file_that_somebody_else_is_making_is_waited_for(tmp_path: Path) -> None:
     """Two who come first at once; SQLite itself gives up at once when both want to put the file into WAL mode."""
     other = apsw.Connection(str(tmp_path / "clew-views.db"))
-    other.execute(f"CREATE TABLE {LEDGER} (version); BEGIN IMMEDIATE")
+    other.execute(f"CREATE TABLE {VERSION_TABLE} (version); BEGIN IMMEDIATE")
     with open_store(f"sqlite:///{tmp_path}/clew.db") as store:
-        opening = Crowd([lambda: store.database.beside(PACKAGE, LEDGER)])
+        opening = Crowd([lambda: store.database.open_derived(PACKAGE, VERSION_TABLE)])
         await_(lambda: bool(opening.ended) or "_Patience.__call__" in running())
         other.execute("COMMIT")
         [made] = opening.outcomes()
@@ -267,7 +268,7 @@ def running() -> set[str]:
 
 def test_a_file_that_has_lost_a_table_is_damaged(tmp_path: Path) -> None:
     with open_store(f"sqlite:///{tmp_path}/clew.db") as store:
-        beside = store.database.beside(PACKAGE, LEDGER)
+        beside = store.database.open_derived(PACKAGE, VERSION_TABLE)
         define(beside)
         connection = apsw.Connection(str(tmp_path / "clew-views.db"))
         connection.execute("DROP TABLE listing")

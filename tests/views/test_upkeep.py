@@ -17,7 +17,7 @@ from clew.store import Store, open_store
 from clew.views import upkeep
 from clew.views.contract import Rebuilding
 from clew.views.text import TextView
-from clew.views.upkeep import LEDGER, SCHEMA, VIEWS, Step, Views
+from clew.views.upkeep import SCHEMA, VERSION_TABLE, VIEWS, Step, Views
 from store.crowd import Crowd, at_once
 from store.rows import change, query
 from store.words import ADA, opened, say
@@ -174,7 +174,7 @@ def test_the_views_of_a_newer_program_are_refused_and_left_alone(
     before = contents(views)
     views.close()
     with views.database.write() as tx:
-        tx.connection.execute(f"UPDATE {LEDGER} SET version = {SCHEMA + 1}")  # type: ignore[attr-defined]
+        tx.connection.execute(f"UPDATE {VERSION_TABLE} SET version = {SCHEMA + 1}")  # type: ignore[attr-defined]
     views.close()
     with pytest.raises(SchemaNewer, match=r"made by a newer clew.*upgrade clew"):
         views.catch_up()

@@ -43,7 +43,7 @@ class Store:
     def restricted_to(self, projects: str) -> "Store":
         """The same store, reading through the database's row-level security, if it has any."""
         restricted = copy.copy(self)
-        restricted.database = self.database.behind(projects)
+        restricted.database = self.database.restricted_to_projects(projects)
         restricted._reader = Reader(restricted.database, self.blobs)
         return restricted
 
@@ -216,13 +216,13 @@ class Store:
         """Whether there is an event after this position, waiting for one until the time is over."""
         end = time.monotonic() + timeout
         while True:
-            heard = self.database.heard()
+            wakes = self.database.wake_count()
             if self.last_position() > after:
                 return True
             left = end - time.monotonic()
             if left <= 0:
                 return False
-            self.database.wait(left, heard)
+            self.database.wait(left, wakes)
 
     def lineage(self, session: Session) -> list[Segment]:
         return sessions.lineage(self.database, session)

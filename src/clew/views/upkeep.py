@@ -28,11 +28,11 @@ VIEWS: tuple[type[View], ...] = tuple(
     import_module(f"{PACKAGE}.{file.stem}").VIEW for file in statement_files(PACKAGE) if file.stem != "views"
 )
 SCHEMA = 3
-LEDGER = "clew_views"
+VERSION_TABLE = "clew_views"
 RECORD = """
-DROP TABLE IF EXISTS {ledger};
-CREATE TABLE {ledger} (version BIGINT PRIMARY KEY);
-INSERT INTO {ledger} (version) VALUES ({version});
+DROP TABLE IF EXISTS {version_table};
+CREATE TABLE {version_table} (version BIGINT PRIMARY KEY);
+INSERT INTO {version_table} (version) VALUES ({version});
 """
 # Events in one transaction, and about how long it may take: whoever else takes events in waits for it, and a server
 # gives up a transaction that says nothing for seconds.
@@ -73,7 +73,7 @@ class Views:
     def database(self) -> Database:
         """The views' own database, opened and defined on first use."""
         with self._lock:
-            if self._database is not None and self._database.is_gone():
+            if self._database is not None and self._database.was_replaced():
                 self._database.close()
                 self._database = None
             if self._database is None:
@@ -83,12 +83,12 @@ class Views:
     def _opened(self) -> Database:
         log = self.store.database
         try:
-            return self._defined(log.beside(PACKAGE, LEDGER))
+            return self._defined(log.open_derived(PACKAGE, VERSION_TABLE))
         except Damaged as error:
             if "place" not in error.details:
                 raise  # Not damaged, but another program's.
         self._notice = REBUILT
-        return self._defined(log.beside(PACKAGE, LEDGER, fresh=True))
+        return self._defined(log.open_derived(PACKAGE, VERSION_TABLE, fresh=True))
 
     def _defined(self, database: Database) -> Database:
         """The database with the tables of this program."""
@@ -108,7 +108,7 @@ class Views:
                     # A table that is there before ours were ever made is somebody else's.
                     drops = (f"DROP TABLE IF EXISTS {table};\n" for table in tables(PACKAGE, database.dialect))
                     text = "".join(drops) + text
-                database.define(text + RECORD.format(ledger=LEDGER, version=SCHEMA), SCHEMA)
+                database.apply_schema(text + RECORD.format(version_table=VERSION_TABLE, version=SCHEMA), SCHEMA)
         except BaseException:
             database.close()
             raise
@@ -156,8 +156,8 @@ class Views:
                 return False
             database.close()
             self._database = None
-            if not database.is_gone():
-                self.store.database.beside(PACKAGE, LEDGER, fresh=True).close()
+            if not database.was_replaced():
+                self.store.database.open_derived(PACKAGE, VERSION_TABLE, fresh=True).close()
             self._notice = REBUILT
             return True
 
@@ -268,7 +268,7 @@ class Views:
                 if database.dialect == "lite":
                     with database.write() as tx:
                         tx.run("words_merge")
-                return database.scrub()
+                return database.overwrite_free_space()
         except Rebuilding:
             return []  # They are gone, with all that was in them.
 

@@ -31,5 +31,5 @@ def verify(context: Context, session: Session | None = None) -> list[Verified]:
 def collect(context: Context) -> Collected:
     """Delete blobs that no event names any more, and overwrite what was removed."""
     blobs, size = context.store.collect_blobs()
-    context.store.database.scrub()
+    context.store.database.overwrite_free_space()
     return Collected(blobs=blobs, bytes=size)

@@ -79,12 +79,17 @@ def erase(context: Context, session: Session, *, with_forks: bool = False, reaso
     for one in forks:
         permit(context, Right.ADMINISTER, one)
     # To overwrite free space keeps everybody waiting: on a server that is for whoever runs it.
-    scrub = not context.outward or context.caller.rule(Right.ADMINISTER, Target()).allowed
+    overwrite = not context.outward or context.caller.rule(Right.ADMINISTER, Target()).allowed
     erased = erase_session(
-        context.unrestricted, session, actor=context.principal, with_forks=with_forks, reason=reason, scrub=scrub
+        context.unrestricted,
+        session,
+        actor=context.principal,
+        with_forks=with_forks,
+        reason=reason,
+        overwrite=overwrite,
     )
     discard_report(context.home)
-    if not scrub:
+    if not overwrite:
         context.views.catch_up()
         return erased
     beyond = context.views.purge()

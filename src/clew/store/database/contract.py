@@ -1,7 +1,7 @@
-"""What the log asks of a database and of a place for blobs. Everything else is written once, above these.
+"""What the store asks of a database and of a place for objects. Everything else is written once, above these.
 
-Statements are named (statements/*.sql); parameters are plain values; rows are tuples. Driver exceptions stop here: what
-comes out are errors of the model.
+Statements have names (statements/*.sql), parameters are plain values, rows are tuples. Driver exceptions end here: a
+caller gets errors of the model.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -39,10 +39,10 @@ class Transaction(Protocol):
         ...
 
     def append(self, moves: Sequence[Row], events: Sequence[Row]) -> set[int]:
-        """Move heads on and add their events; returns the sessions that were moved.
+        """Move heads and add their events; returns the sessions that were moved.
 
-        A head that is not where its plan began, or whose fence does not hold by the database's clock, stays, and none
-        of its events is added.
+        A head that has moved since its plan was made, or whose lease does not hold by the database's clock, stays, and
+        none of its events is added.
         """
         ...
 
@@ -59,96 +59,97 @@ class Database(Protocol):
         ...
 
     def write(self) -> AbstractContextManager[Transaction]:
-        """The process's one writing transaction: committed and on disk when the block ends, undone if it raises.
+        """The process's one writing transaction: committed and on disk when the block ends, rolled back if it raises.
 
-        A second caller waits. When the connection is lost during the commit the error carries `ambiguous=True`: the
+        A second caller waits. When the connection is lost during the commit, the error carries `ambiguous=True`: the
         outcome is unknown, and only the sources of the drafts can tell.
         """
         ...
 
     def append(self, moves: Sequence[Row], events: Sequence[Row]) -> set[int]:
-        """`Transaction.append` as a transaction of its own, in as few steps as the database allows."""
+        """`Transaction.append` as a transaction of its own, in as few round trips as the database allows."""
         ...
 
     def now(self) -> int:
-        """About what the database's clock shows, in microseconds, without asking it. No lease is decided by this."""
+        """About what the database's clock shows, in microseconds, without a round trip. No lease is decided by this."""
         ...
 
-    def heard(self) -> int:
-        """How often a wait has ended so far: asked for before a look, it tells `wait` what the look has seen."""
+    def wake_count(self) -> int:
+        """How many waits have ended so far. Read it before you look for news, and pass it to `wait`."""
         ...
 
     def wait(self, timeout: float, since: int) -> None:
-        """Return once something may have been committed, at the latest after the time; may return early.
+        """Return once something may have been committed, at the latest after `timeout` seconds; may return early.
 
-        Returns at once if any wait has ended `since`: what ended it may be what this caller waits for.
+        Returns at once if a wait has ended after `wake_count` returned `since`: the caller may have missed the news.
         """
         ...
 
-    def beside(self, package: str, ledger: str, *, fresh: bool = False) -> "Database":
-        """Where tables derived from this log live: apart, so that writing them never keeps an append waiting.
+    def open_derived(self, package: str, version_table: str, *, fresh: bool = False) -> "Database":
+        """The database of tables derived from this log. It is separate, so that writing them never blocks an append.
 
-        The statements are those of `package`; the table `ledger` says which version of their schema is there. With
-        `fresh` what is there is thrown away, whatever state it is in, and `define` makes it anew. Closing this database
-        closes that one, too.
+        Its statements are those of `package`; `version_table` holds the version of their schema. With `fresh` the
+        existing tables are dropped, whatever state they are in, and `apply_schema` makes them again. Closing this
+        database closes that one, too.
         """
         ...
 
-    def behind(self, wall: str) -> "Database":
-        """The same database for reading on somebody's behalf: only projects with these keys, apart by commas.
+    def restricted_to_projects(self, projects: str) -> "Database":
+        """The same database, whose reads see only the projects with these keys, separated by commas; `*` is all.
 
-        A second wall behind the predicates of the statements, where the database has one; `*` is everything.
+        Row-level security enforces it where the database has it. It is a second check behind the conditions in the
+        statements.
         """
         ...
 
-    def is_gone(self) -> bool:
-        """Whether somebody took away what was opened here, or put another in its place."""
+    def row_security_problem(self) -> str:
+        """Why row-level security does not hold; empty when it holds, or when the database has none."""
         ...
 
-    def define(self, text: str, version: int) -> None:
-        """Run a schema script, all or nothing, unless another process has brought the database there already."""
+    def was_replaced(self) -> bool:
+        """Whether another program removed or replaced the file that was opened here."""
+        ...
+
+    def apply_schema(self, text: str, version: int) -> None:
+        """Run a schema script, all or nothing, unless another process has brought the database to this version."""
         ...
 
     def schema_version(self) -> int:
         """The version recorded in the database; 0 when it is empty."""
         ...
 
-    def scrub(self) -> list[str]:
-        """Overwrite what was removed, so that no trace is left in free space; returns what is beyond reach."""
+    def overwrite_free_space(self) -> list[str]:
+        """Overwrite removed rows, so that no copy is left in free space; returns the copies that are beyond reach."""
         ...
 
     def check(self) -> list[str]:
         """Problems found by the database's own integrity check."""
         ...
 
-    def wall(self) -> str:
-        """What is wrong with the wall between projects; empty when it stands, or when the database has none."""
-        ...
-
     def describe(self) -> dict[str, str]:
-        """Versions and places, for `doctor`. No secrets."""
+        """Versions and paths, for diagnostics. No secrets."""
         ...
 
     def close(self) -> None: ...
 
 
 class Blobs(Protocol):
-    """Where the bytes of blobs live. Counting references is the log's work, in the same transaction as the events."""
+    """Where the bytes of objects are. Counting references is the log's work, in the same transaction as the events."""
 
-    def prepare(self, digest: bytes, packed: bytes) -> None:
-        """Make the bytes durable before the transaction that names them, where that is possible."""
+    def make_durable(self, digest: bytes, packed: bytes) -> None:
+        """Write the bytes before the transaction that names them, unless they are stored in the row itself."""
         ...
 
     def row_data(self, packed: bytes) -> bytes | None:
-        """What goes into the blob's row: the bytes themselves, or nothing when they live elsewhere."""
+        """What goes into the object's row: the bytes themselves, or nothing when they are stored elsewhere."""
         ...
 
-    def settle(self, digest: bytes, packed: bytes) -> None:
-        """Inside the transaction that names the blob: make sure that a collector has not just taken it away."""
+    def rewrite_if_collected(self, digest: bytes, packed: bytes) -> None:
+        """Inside the transaction that names the object: write the bytes again if a collector has just deleted them."""
         ...
 
     def fetch(self, digest: bytes, row: Row | None) -> bytes:
-        """The packed bytes, given the blob's row."""
+        """The packed bytes, given the object's row."""
         ...
 
     def remove(self, digests: Iterable[bytes]) -> None:

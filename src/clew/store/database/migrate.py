@@ -84,4 +84,4 @@ def _create(database: Database, version: int) -> None:
 
 
 def _apply(database: Database, text: str, version: int) -> None:
-    database.define(in_words(text + RECORD.replace("VERSION", str(version)), database.dialect), version)
+    database.apply_schema(in_words(text + RECORD.replace("VERSION", str(version)), database.dialect), version)

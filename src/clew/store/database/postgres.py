@@ -26,7 +26,7 @@ CONNECT_SECONDS = 10
 IDLE_MS = 5000
 MOST_MAX_READERS = 1000
 SCHEMA_LOCK = 0x636C6577
-WALL = """
+ROW_SECURITY = """
 SELECT current_user, (SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user),
     (SELECT bool_and(relrowsecurity AND relforcerowsecurity) FROM pg_class
      WHERE oid IN (to_regclass('session'), to_regclass('head'), to_regclass('event'), to_regclass('original')))
@@ -39,10 +39,10 @@ class Postgres:
     dialect = "pg"
     remote = True
 
-    def __init__(self, url: str, *, package: str = "clew.store.database", ledger: str = "clew_schema") -> None:
+    def __init__(self, url: str, *, package: str = "clew.store.database", version_table: str = "clew_schema") -> None:
         self._url = url
         self._package = package
-        self._ledger = ledger
+        self._version_table = version_table
         url, max_readers = _split_max_readers(url)
         parameters = _parsed(url)
         self.place = _place(parameters)
@@ -56,22 +56,22 @@ class Postgres:
         )
         self._closed = False
         self._listener: psycopg.Connection | None = None
-        self._hearing = threading.Condition()
-        self._is_listening = False
-        self._heard = 0
-        self._beside: set[Postgres] = set()
-        self._forget: Callable[[Postgres], None] = lambda one: None
-        # What each reader was told to see, if it is not everything.
-        self._walls: WeakKeyDictionary[psycopg.Connection, str] = WeakKeyDictionary()
+        self._woken = threading.Condition()
+        self._listening = False
+        self._wakes = 0
+        self._derived: set[Postgres] = set()
+        self._on_close: Callable[[Postgres], None] = lambda database: None
+        # Which projects each connection shows, if it was ever restricted.
+        self._visible: WeakKeyDictionary[psycopg.Connection, str] = WeakKeyDictionary()
         self._writer = self._open()
-        # For appends alone: a new cursor would look up again how each value is sent, which costs more than sending it.
+        # For appends only: a new cursor looks up again how to send each type, which costs more than sending the values.
         self._appender = self._writer.cursor(binary=True)
 
     # Connections ------------------------------------------------------------------------------------------------------
 
     def _open(self) -> psycopg.Connection:
         if self._closed:
-            # Not Unavailable, which whoever appends would wait for.
+            # Not Unavailable: an append would wait for it and try again.
             raise StoreError(f"the store at {self.place} was closed by this program; open it again")
         with self._translating():
             connection = psycopg.connect(**self._arguments)
@@ -85,25 +85,25 @@ class Postgres:
     def _configure(self, connection: psycopg.Connection) -> None:
         # An acknowledged event is on disk, whatever the server's default says.
         connection.execute("SET synchronous_commit = on")
-        # A process that is stopped in a transaction must not keep the others waiting for as long as it likes.
+        # A process that is suspended inside a transaction must not hold its locks for ever.
         connection.execute(f"SET idle_in_transaction_session_timeout = {IDLE_MS:d}")
-        # Every statement has an index for what it looks up; a plan made while a table is small must not outlive it.
+        # Every lookup has an index. A plan made while a table is small would scan it, and be kept when it has grown.
         connection.execute("SET plan_cache_mode = force_generic_plan")
         connection.execute("SET enable_seqscan = off")
-        # A statement here takes a millisecond; compiling it takes a hundred, which that last setting would ask for.
+        # Compiling a statement takes 100 ms and running it one; enable_seqscan = off makes the planner compile.
         connection.execute("SET jit = off")
-        # Without this a connection sees no session at all.
+        # Row-level security shows a connection nothing before this is set.
         connection.execute("SET clew.reach = '*'")
         [(now,)] = connection.execute(statements("pg")["now"].encode()).fetchall()
         self._clock = (int(now), time.monotonic())
 
     @contextmanager
-    def read(self, wall: str = "*") -> Iterator["_Transaction"]:
-        reader = self._readers.acquire(wall)
+    def read(self, projects: str = "*") -> Iterator["_Transaction"]:
+        reader = self._readers.acquire(projects)
         connection = reader.connection
         try:
-            if self._walls.get(connection, "*") != wall:
-                self._restrict(connection, wall)
+            if self._visible.get(connection, "*") != projects:
+                self._restrict(connection, projects)
             yield _Transaction(connection, self)
         except psycopg.Error:
             connection.close()
@@ -111,15 +111,15 @@ class Postgres:
         finally:
             self._readers.release(reader)
 
-    def _restrict(self, connection: psycopg.Connection, wall: str) -> None:
+    def _restrict(self, connection: psycopg.Connection, projects: str) -> None:
         """Let row-level security show only these projects on a connection."""
         with self._translating():
             try:
-                connection.execute("SELECT set_config('clew.reach', %s, FALSE)", [wall])
+                connection.execute("SELECT set_config('clew.reach', %s, FALSE)", [projects])
             except BaseException:
                 connection.close()  # Whichever projects it shows now, nobody may read over it.
                 raise
-        self._walls[connection] = wall
+        self._visible[connection] = projects
 
     def _usable_writer(self) -> psycopg.Connection:
         if not is_usable(self._writer):
@@ -133,7 +133,7 @@ class Postgres:
             writer = self._usable_writer()
             committing = False
             try:
-                # No pipeline: in one the server does not count a stopped process as idle, and keeps its locks for ever.
+                # No pipeline: inside one the server does not count a suspended process as idle and keeps its locks.
                 writer.execute("BEGIN")
                 yield _Transaction(writer, self)
                 committing = True
@@ -158,7 +158,7 @@ class Postgres:
             try:
                 return _append(self._appender, moves, events)
             except errors.DeadlockDetected:
-                return set()  # Undone. Another process wrote the same sessions; the caller takes the locks in order.
+                return set()  # Rolled back: another process wrote the same sessions. The caller locks them in order.
             except psycopg.Error as error:
                 raise self._translated(error, ambiguous=True) from error
 
@@ -168,25 +168,25 @@ class Postgres:
 
     # Waiting ----------------------------------------------------------------------------------------------------------
 
-    def heard(self) -> int:
-        return self._heard
+    def wake_count(self) -> int:
+        return self._wakes
 
     def wait(self, timeout: float, since: int) -> None:
-        # One thread listens for all: whatever it hears may be meant for another, so every end of it wakes them.
-        with self._hearing:
-            if self._heard != since:
+        # One thread listens for all. A notification may concern any of them, so the end of a wait wakes all.
+        with self._woken:
+            if self._wakes != since:
                 return
-            if self._is_listening:
-                self._hearing.wait(timeout)
+            if self._listening:
+                self._woken.wait(timeout)
                 return
-            self._is_listening = True
+            self._listening = True
         try:
             self._listen(timeout)
         finally:
-            with self._hearing:
-                self._is_listening = False
-                self._heard += 1
-                self._hearing.notify_all()
+            with self._woken:
+                self._listening = False
+                self._wakes += 1
+                self._woken.notify_all()
 
     def _listen(self, timeout: float) -> None:
         with self._translating():
@@ -195,40 +195,40 @@ class Postgres:
                 self._listener.execute("LISTEN clew")
                 if self._closed:
                     self._listener.close()
-                return  # What was committed before LISTEN took hold is found by the caller's next look.
+                return  # Commits before LISTEN took effect send nothing; the caller reads again and finds them.
             for _ in self._listener.notifies(timeout=timeout, stop_after=1):
                 pass
 
-    # What is derived from the log -------------------------------------------------------------------------------------
+    # Derived tables, and who may read ---------------------------------------------------------------------------------
 
-    def beside(self, package: str, ledger: str, *, fresh: bool = False) -> "Postgres":
-        # The same database, over connections of its own: whoever writes there never keeps the log waiting.
-        made = Postgres(self._url, package=package, ledger=ledger)
-        # Held on to, so that closing the log closes what nobody closed before.
-        self._beside.add(made)
-        made._forget = self._beside.discard
-        if fresh and made.schema_version():
-            with made._translating(), made._writer.transaction():
-                for table in (*tables(package, "pg"), ledger):
-                    made._writer.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(sql.Identifier(table)))
-        return made
+    def open_derived(self, package: str, version_table: str, *, fresh: bool = False) -> "Postgres":
+        # The same database over its own connections, so that writing derived tables never blocks an append.
+        derived = Postgres(self._url, package=package, version_table=version_table)
+        # Remembered, so that closing the log closes it.
+        self._derived.add(derived)
+        derived._on_close = self._derived.discard
+        if fresh and derived.schema_version():
+            with derived._translating(), derived._writer.transaction():
+                for table in (*tables(package, "pg"), version_table):
+                    derived._writer.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(sql.Identifier(table)))
+        return derived
 
-    def behind(self, wall: str) -> Database:
-        return self if wall == "*" else cast(Database, _Walled(self, wall))
+    def restricted_to_projects(self, projects: str) -> Database:
+        return self if projects == "*" else cast(Database, _Restricted(self, projects))
 
-    def wall(self) -> str:
+    def row_security_problem(self) -> str:
         with self.read() as tx, self._translating():
-            [(role, bypasses, stands)] = tx.connection.execute(WALL).fetchall()
+            [(role, bypasses, is_forced)] = tx.connection.execute(ROW_SECURITY).fetchall()
         if bypasses:
-            return f"the role {role} bypasses row level security"
-        return "" if stands else "row level security is switched off on some tables"
+            return f"the role {role} bypasses row-level security"
+        return "" if is_forced else "row-level security is switched off on some tables"
 
-    def is_gone(self) -> bool:
+    def was_replaced(self) -> bool:
         return False
 
-    # Schema and care --------------------------------------------------------------------------------------------------
+    # Schema and upkeep ------------------------------------------------------------------------------------------------
 
-    def define(self, text: str, version: int) -> None:
+    def apply_schema(self, text: str, version: int) -> None:
         with self._lock, self._translating(), self._writer.transaction():
             self._writer.execute("SELECT pg_advisory_xact_lock(%s)", [SCHEMA_LOCK])
             if self._version(self._writer) < version:
@@ -239,10 +239,10 @@ class Postgres:
             return self._version(tx.connection)
 
     def _version(self, connection: psycopg.Connection) -> int:
-        if connection.execute("SELECT to_regclass(%s)", [self._ledger]).fetchone() == (None,):
+        if connection.execute("SELECT to_regclass(%s)", [self._version_table]).fetchone() == (None,):
             return 0
-        ledger = sql.Identifier(self._ledger)
-        row = connection.execute(sql.SQL("SELECT coalesce(max(version), 0) FROM {}").format(ledger)).fetchone()
+        version_table = sql.Identifier(self._version_table)
+        row = connection.execute(sql.SQL("SELECT coalesce(max(version), 0) FROM {}").format(version_table)).fetchone()
         return int(row[0]) if row else 0
 
     @contextmanager
@@ -252,7 +252,7 @@ class Postgres:
         except psycopg.Error as error:
             raise self._translated(error) from error
 
-    def scrub(self) -> list[str]:
+    def overwrite_free_space(self) -> list[str]:
         with self._lock, self._translating():
             for table in tables(self._package, "pg"):
                 self._writer.execute(sql.SQL("VACUUM FULL {}").format(sql.Identifier(table)))
@@ -282,9 +282,9 @@ class Postgres:
         }
 
     def close(self) -> None:
-        self._forget(self)
-        for one in list(self._beside):
-            one.close()
+        self._on_close(self)
+        for derived in list(self._derived):
+            derived.close()
         with self._lock:
             self._closed = True
             self._readers.close()
@@ -299,11 +299,11 @@ class Postgres:
             case errors.DiskFull():
                 return DiskFull(f"the disk of {self.place} is full; nothing of this was written; free some space there")
             case errors.LockNotAvailable() | errors.QueryCanceled() | errors.DeadlockDetected():
-                return Busy(f"{self.place} did not get to it in time ({_first_line(error)}); try again")
+                return Busy(f"{self.place} did not answer in time ({_first_line(error)}); try again")
             case errors.DataCorrupted() | errors.IndexCorrupted():
                 return Damaged(f"{self.place} reports damaged data: {_first_line(error)}; restore from a backup")
             case errors.ProgramLimitExceeded():
-                return StoreError(f"PostgreSQL at {self.place} takes nothing that large: {_first_line(error)}")
+                return StoreError(f"PostgreSQL at {self.place} accepts no value that large: {_first_line(error)}")
             case psycopg.OperationalError() | psycopg.InterfaceError():
                 outcome = (
                     "; the connection was lost during the commit, so the outcome is unknown: append again with the "
@@ -313,22 +313,22 @@ class Postgres:
                 )
                 return Unavailable(
                     f"cannot reach PostgreSQL at {self.place} ({_first_line(error)}); check that the server runs and "
-                    f"that CLEW_STORE names it{outcome}",
+                    f"that the store's URL names it{outcome}",
                     ambiguous=ambiguous,
                 )
             case _:
                 return StoreError(f"PostgreSQL at {self.place} could not carry this out: {_first_line(error)}")
 
 
-class _Walled:
-    """A database whose reads see only some projects. Everything else is the database's own."""
+class _Restricted:
+    """A database whose reads see only some projects. Everything else is delegated to the database."""
 
-    def __init__(self, database: Postgres, wall: str) -> None:
+    def __init__(self, database: Postgres, projects: str) -> None:
         self._database = database
-        self._wall = wall
+        self._projects = projects
 
     def read(self) -> AbstractContextManager["_Transaction"]:
-        return self._database.read(self._wall)
+        return self._database.read(self._projects)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._database, name)
@@ -397,14 +397,14 @@ def _first_line(error: psycopg.Error) -> str:
 
 
 def _parsed(url: str) -> dict[str, Any]:
-    """The URL taken apart. One that cannot be is not repeated: any piece of it could be the password."""
+    """The parameters in the URL. An error does not repeat a bad URL, because any part of it could be the password."""
     try:
         parameters = conninfo_to_dict(url)
     except (psycopg.Error, UnicodeError, ValueError):
         parameters = {"port": "none"}
     if not str(parameters.get("port") or 0).replace(",", "").isdigit():
         raise InvalidInput(
-            "the PostgreSQL URL cannot be taken apart; expected postgresql://user:password@host:port/name, with any "
+            "the PostgreSQL URL cannot be parsed; expected postgresql://user:password@host:port/name, with any "
             "of : / ? # [ ] @ % in the password written as %3A %2F %3F %23 %5B %5D %40 %25"
         )
     return parameters

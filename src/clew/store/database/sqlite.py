@@ -43,7 +43,7 @@ class SQLite:
         *,
         synchronous: str = "FULL",
         package: str = "clew.store.database",
-        ledger: str = "clew_schema",
+        version_table: str = "clew_schema",
     ) -> None:
         if apsw.SQLITE_VERSION_NUMBER < SAFE_VERSION:
             raise StoreError(
@@ -53,22 +53,22 @@ class SQLite:
         self.path = path
         self._synchronous = synchronous
         self._package = package
-        self._ledger = ledger
+        self._version_table = version_table
         self._lock = threading.Lock()
         self._readers: list[_Transaction] = []
         self._commits = threading.Condition()
         self._waiting = 0
         self._writing = _Writing(self)
-        self._distrusted = False
-        self._beside: WeakSet[SQLite] = WeakSet()
+        self._must_reopen = False
+        self._derived: WeakSet[SQLite] = WeakSet()
         self._refuse_others()
         self._writer = _Transaction(self._open(), self)
-        self._file = self._found()
+        self._opened_file = self._file_id()
 
     # Connections ------------------------------------------------------------------------------------------------------
 
     def _refuse_others(self) -> None:
-        """Leave the database of another program alone, before anything of it is changed."""
+        """Refuse the database of another program before anything in it is changed."""
         if not self.path.is_file() or not self.path.stat().st_size:
             return
         try:
@@ -78,7 +78,7 @@ class SQLite:
             connection.close()
         except apsw.Error as error:
             raise self._translated(error) from error
-        if names and self._ledger not in names:
+        if names and self._version_table not in names:
             raise Damaged(
                 f"{self.path} is a database of another program (it has tables such as {min(names)!r}), not a clew "
                 "database; it was left alone: name another file, or move this one away"
@@ -132,11 +132,11 @@ class SQLite:
     def _begin(self) -> "_Transaction":
         self._lock.acquire()
         try:
-            if self._distrusted:
-                # Here and not where it failed: whatever stood in the way may be gone by now.
+            if self._must_reopen:
+                # Opened again here and not where it failed: the cause may be gone by now.
                 self._writer.connection.close(True)
                 self._writer = _Transaction(self._open(), self)
-                self._distrusted = False
+                self._must_reopen = False
             self._writer.execute("BEGIN IMMEDIATE")
         except BaseException as error:
             self._lock.release()
@@ -169,66 +169,66 @@ class SQLite:
             return tx.append(moves, events)
 
     def _undo(self, error: BaseException) -> None:
-        # After a failed fsync nothing the connection holds in memory can be trusted: the next writer starts from the
-        # file again. A failed commit of which nothing is left to roll back is no better.
+        # After a failed fsync the connection's cache cannot be trusted, so the next writer opens the file again,
+        # and also after a failed commit that left nothing to roll back.
         cause = error.__cause__ or error
-        self._distrusted = isinstance(cause, apsw.IOError | apsw.CantOpenError)
+        self._must_reopen = isinstance(cause, apsw.IOError | apsw.CantOpenError)
         try:
             if self._writer.connection.in_transaction:
                 self._writer.execute("ROLLBACK")
             else:
-                self._distrusted = True
+                self._must_reopen = True
         except apsw.Error as failed:
             error.add_note(f"and the rollback failed: {failed}")
-            self._distrusted = True
+            self._must_reopen = True
 
     def now(self) -> int:
         return time.time_ns() // 1_000_000 * 1000
 
     # Waiting ----------------------------------------------------------------------------------------------------------
 
-    def heard(self) -> int:
+    def wake_count(self) -> int:
         return 0
 
     def wait(self, timeout: float, since: int) -> None:
-        # Commits of this process wake at once; those of others, or just missed, are found by the caller's next look.
+        # Commits of this process wake at once. The caller finds those of other processes when it polls again.
         with self._commits:
             self._waiting += 1
             self._commits.wait(min(timeout, POLL_SECONDS))
             self._waiting -= 1
 
-    # What is derived from the log -------------------------------------------------------------------------------------
+    # Derived tables, and who may read ---------------------------------------------------------------------------------
 
-    def beside(self, package: str, ledger: str, *, fresh: bool = False) -> "SQLite":
-        # A file of its own: whoever writes there never keeps the log waiting, and it can be thrown away. After a power
-        # loss it may be a little behind, and catches up.
+    def open_derived(self, package: str, version_table: str, *, fresh: bool = False) -> "SQLite":
+        # A file of its own, so that writing it never blocks an append and it can be deleted. With synchronous=NORMAL it
+        # may lose its last commits in a power loss; its owner reads them from the log again.
         path = self.path.with_name(f"{self.path.stem}-views{self.path.suffix}")
         if fresh:
             for suffix in ("", "-wal", "-shm"):
                 Path(f"{path}{suffix}").unlink(missing_ok=True)
-        made = SQLite(path, synchronous="NORMAL", package=package, ledger=ledger)
-        self._beside.add(made)
-        return made
+        derived = SQLite(path, synchronous="NORMAL", package=package, version_table=version_table)
+        self._derived.add(derived)
+        return derived
 
-    def behind(self, wall: str) -> "SQLite":
-        return self  # Whoever can open the file can read all of it.
+    def restricted_to_projects(self, projects: str) -> "SQLite":
+        return self  # SQLite has no row-level security: a process that can open the file can read all of it.
 
-    def wall(self) -> str:
+    def row_security_problem(self) -> str:
         return ""
 
-    def is_gone(self) -> bool:
-        return self._found() != self._file
+    def was_replaced(self) -> bool:
+        return self._file_id() != self._opened_file
 
-    def _found(self) -> tuple[int, int] | None:
+    def _file_id(self) -> tuple[int, int] | None:
         try:
-            found = self.path.stat()
+            status = self.path.stat()
         except OSError:
             return None
-        return found.st_dev, found.st_ino
+        return status.st_dev, status.st_ino
 
-    # Schema and care --------------------------------------------------------------------------------------------------
+    # Schema and upkeep ------------------------------------------------------------------------------------------------
 
-    def define(self, text: str, version: int) -> None:
+    def apply_schema(self, text: str, version: int) -> None:
         with self.write() as tx:
             if self._version(tx.connection) < version:
                 try:
@@ -242,15 +242,15 @@ class SQLite:
 
     def _version(self, connection: apsw.Connection) -> int:
         try:
-            found = connection.execute("SELECT 1 FROM sqlite_schema WHERE name = ?", [self._ledger]).fetchall()
+            found = connection.execute("SELECT 1 FROM sqlite_schema WHERE name = ?", [self._version_table]).fetchall()
             if not found:
                 return 0
-            [(version,)] = connection.execute(f"SELECT coalesce(max(version), 0) FROM {self._ledger}").fetchall()  # noqa: S608
+            [(version,)] = connection.execute(f"SELECT coalesce(max(version), 0) FROM {self._version_table}").fetchall()  # noqa: S608
             return version if isinstance(version, int) else 0
         except apsw.Error as error:
             raise self._translated(error) from error
 
-    def scrub(self) -> list[str]:
+    def overwrite_free_space(self) -> list[str]:
         with self._lock:
             try:
                 while self._readers:
@@ -259,9 +259,7 @@ class SQLite:
                 [(busy, _, _)] = self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
             except apsw.Error as error:
                 raise self._translated(error) from error
-        return (
-            [f"{self.path}-wal: another program reads the log; run the command again when it is done"] if busy else []
-        )
+        return [f"{self.path}-wal: another program reads the log; try again when it has finished"] if busy else []
 
     def check(self) -> list[str]:
         with self.read() as tx:
@@ -280,8 +278,8 @@ class SQLite:
         }
 
     def close(self) -> None:
-        for one in list(self._beside):
-            one.close()
+        for derived in list(self._derived):
+            derived.close()
         with self._lock:
             self._close()
 
@@ -298,8 +296,8 @@ class SQLite:
 
     def _not_unicode(self, error: UnicodeDecodeError) -> Damaged:
         return Damaged(
-            f"{self.path} holds text that is not Unicode ({error}): it is damaged; `clew verify`, without an id, names "
-            "the sessions that are hit, and the others stay readable",
+            f"{self.path} holds text that is not Unicode ({error}): it is damaged; verifying every session names "
+            "those that are affected, and the others stay readable",
             place=str(self.path),
         )
 
@@ -317,8 +315,8 @@ class SQLite:
                 return Conflict(f"this is in {self.path} already ({error}); nothing was written")
             case apsw.BusyError() | apsw.LockedError():
                 return Busy(
-                    f"another program has been writing to {self.path} for over {BUSY_SECONDS:.0f} s; find it with "
-                    "`fuser`, or try again"
+                    f"another program has been writing to {self.path} for over {BUSY_SECONDS:.0f} s; try again, or "
+                    "find out which program has the file open"
                 )
             case apsw.CantOpenError() | apsw.PermissionsError() | apsw.ReadOnlyError() | apsw.AuthError():
                 return Unavailable(f"cannot open or write {self.path} ({error}); check the path and its permissions")
@@ -390,7 +388,7 @@ class _Transaction:
 
 
 def _in_wal_mode(connection: apsw.Connection) -> str:
-    """Put a file into WAL mode; returns the mode it is in. SQLite itself does not wait for others who do the same."""
+    """Put a file into WAL mode; returns its mode. SQLite itself does not wait when another process does the same."""
     patience, tries = _Patience(), 0
     while True:
         try:
@@ -414,7 +412,7 @@ class _Patience:
             self._since = now
         if now - self._since > BUSY_SECONDS:
             return False
-        import random  # Seldom anybody has to wait.
+        import random  # Imported here: a caller rarely has to wait.
 
         time.sleep(random.uniform(0.0002, 0.002) * min(tries + 1, 5))  # noqa: S311  # jitter, not a secret
         return True

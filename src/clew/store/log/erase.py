@@ -42,11 +42,11 @@ def descendants(store: Store, session: Session) -> list[Session]:
 
 
 def erase(
-    store: Store, session: Session, *, actor: str, reason: str = "", with_forks: bool = False, scrub: bool = True
+    store: Store, session: Session, *, actor: str, reason: str = "", with_forks: bool = False, overwrite: bool = True
 ) -> list[Erased]:
     """Erase a session, and its forks if asked to, beyond recovery by this program.
 
-    Without `scrub` free space is not overwritten; overwriting it blocks every other writer.
+    Without `overwrite` free space is not overwritten; overwriting it blocks every other writer.
     """
     doomed = descendants(store, session)
     forks = [fork.id for fork in doomed[1:]]
@@ -60,7 +60,7 @@ def erase(
     for doomed_session in doomed:
         with store.database.read() as tx:
             _refuse_if_held(tx, doomed_session)
-    # A session that was erased before is only scrubbed again: the last time something may have been in the way.
+    # A session that was erased before is only overwritten again: a reader may have prevented it the last time.
     counts = [
         (0, 0)
         if store.head(doomed_session).state == State.ERASED
@@ -68,9 +68,9 @@ def erase(
         for doomed_session in reversed(doomed)
     ]
     beyond = [NOT_OVERWRITTEN]
-    if scrub:
+    if overwrite:
         objects.collect(store, grace_us=0)
-        beyond = store.database.scrub()
+        beyond = store.database.overwrite_free_space()
     return [
         Erased(session=doomed_session.id, events=events, blobs=blobs, beyond_reach=beyond)
         for doomed_session, (events, blobs) in zip(reversed(doomed), counts, strict=True)

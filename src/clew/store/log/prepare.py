@@ -70,7 +70,7 @@ def prepare(draft: Draft, blobs: Blobs) -> Prepared:
             limit=LARGEST_BYTES,
         )
     digest, packed = blob.address(encoded), blob.pack(encoded)
-    blobs.prepare(digest, packed)
+    blobs.make_durable(digest, packed)
     return Prepared(
         draft.body, None, hash, draft.source, draft.said_at, blob=digest, packed=packed, size=len(encoded), names=names
     )

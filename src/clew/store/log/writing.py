@@ -167,7 +167,7 @@ def keep_blobs(tx: Transaction, drafts: list[Prepared], blobs: Blobs) -> None:
         if new is not None and new.packed is not None:
             data = blobs.row_data(new.packed)
             tx.run("blob_add", digest=digest, size=new.size, refs=counts[digest], data=data)
-            blobs.settle(digest, new.packed)
+            blobs.rewrite_if_collected(digest, new.packed)
         elif not tx.run("blob_ref", digest=digest, refs=counts[digest]):
             raise NotFound(f"no blob {digest.hex()} in this store; save its bytes before an event names it")
 

@@ -51,7 +51,7 @@ def cut(data: bytes, drafts: Sequence[Prepared], store: "Store") -> list[Segment
 def as_blob(data: bytes, store: "Store") -> Segment:
     """Bytes as a blob; a large one is durable before any row names it."""
     digest, packed = blob.address(data), blob.pack(data)
-    store.blobs.prepare(digest, packed)
+    store.blobs.make_durable(digest, packed)
     made = Prepared(_BYTES, None, b"", None, None, blob=digest, packed=packed, size=len(data))
     return Segment(digest, len(data), blob=made)
 

@@ -1,12 +1,12 @@
-"""Blobs: bytes named by their BLAKE3 digest, packed with zstd, stored once.
+"""Where the bytes of objects are: named by their BLAKE3 digest, compressed with zstd, stored once.
 
-Two homes: a `Folder` beside an embedded database, and `Rows` in the database itself, where every machine of a team
-finds them. A small blob lies in its row in both: a file of its own would cost more time and room than it holds. Another
-home (an object store) is one more class with these methods.
+There are two places: `Folder`, files beside an embedded database, and `Rows`, the database itself, which every machine
+of a team can read. Both store a small object in its row: a file of its own would cost more time and space than it
+holds. Another place (S3) is one more class with these methods.
 
-A blob row counts how many events point to it. Events and counts change in one transaction, so a blob is collected only
-when nothing names it; a file is deleted while the row's lock is held, and a writer who meets a deleted one writes it
-again under the same lock (`settle`).
+An object's row counts the events that name it. Events and counts change in one transaction, so an object is collected
+only when nothing names it. A collector deletes a file while it holds the row's lock. A writer that finds the file
+deleted writes it again under the same lock (`rewrite_if_collected`).
 """
 
 import errno
@@ -24,7 +24,7 @@ from clew.store.database.contract import Row
 from clew.store.durable_folders import make_private, sync
 
 LEVEL = 3
-# Packed bytes up to here lie in the row, even where larger blobs are files.
+# Up to this compressed size an object is stored in its row, even where larger ones are files.
 ROW_BYTES = 64 * 1024
 
 
@@ -49,20 +49,20 @@ def unpack(digest: bytes, packed: bytes) -> bytes:
 
 
 class Folder:
-    """Blobs as files, two letters of the digest deep; the small ones in their rows."""
+    """Objects as files in folders named by the first two letters of the digest; small ones are in their rows."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._durable: set[Path] = set()
 
-    def prepare(self, digest: bytes, packed: bytes) -> None:
+    def make_durable(self, digest: bytes, packed: bytes) -> None:
         if len(packed) > ROW_BYTES:
             self._store(self._path(digest), packed)
 
     def row_data(self, packed: bytes) -> bytes | None:
         return packed if len(packed) <= ROW_BYTES else None
 
-    def settle(self, digest: bytes, packed: bytes) -> None:
+    def rewrite_if_collected(self, digest: bytes, packed: bytes) -> None:
         path = self._path(digest)
         if len(packed) > ROW_BYTES and not path.exists():
             self._store(path, packed)
@@ -81,12 +81,12 @@ class Folder:
 
     def sweep(self, known: set[bytes], grace_us: int) -> int:
         before = time.time() - grace_us / 1_000_000
-        found = 0
+        deleted = 0
         for path in self._files():
-            if _named(path) not in known and _modified(path) <= before:
+            if _digest_in_name(path) not in known and _modified_at(path) <= before:
                 path.unlink(missing_ok=True)
-                found += 1
-        return found
+                deleted += 1
+        return deleted
 
     def _files(self) -> Iterator[Path]:
         yield from self.path.glob("??/*") if self.path.exists() else ()
@@ -96,21 +96,21 @@ class Folder:
         return self.path / name[:2] / name
 
     def _make(self, folder: Path) -> None:
-        """Make a folder and be sure of its name, whoever made it and however far they came."""
-        for one in (self.path, folder):
-            if one not in self._durable:
-                make_private(one)
-                sync(one.parent)
-                self._durable.add(one)
+        """Make a folder and its name durable, even if another process made it and did not finish."""
+        for path in (self.path, folder):
+            if path not in self._durable:
+                make_private(path)
+                sync(path.parent)
+                self._durable.add(path)
 
     def _store(self, path: Path, packed: bytes) -> None:
-        """Written whole and durable under its name, or not at all."""
+        """Write the file whole and durable under its name, or not at all."""
         try:
             self._make(path.parent)
-            # Tried again when a sweep took the half-written file for one that was left behind.
+            # Tried again when a sweep deleted the unfinished file, taking it for an abandoned one.
             while not path.exists() and not _write(path, packed):
                 pass
-            # In any case: whoever wrote it may not have synced its name yet.
+            # Even if the file exists: the process that wrote it may not have synced its name yet.
             sync(path.parent)
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -119,15 +119,15 @@ class Folder:
 
 
 class Rows:
-    """Blobs in the database, in the row that counts them."""
+    """Objects in the database, in the row that counts their references."""
 
-    def prepare(self, digest: bytes, packed: bytes) -> None:
+    def make_durable(self, digest: bytes, packed: bytes) -> None:
         """Nothing: the row itself is written in the transaction."""
 
     def row_data(self, packed: bytes) -> bytes | None:
         return packed
 
-    def settle(self, digest: bytes, packed: bytes) -> None:
+    def rewrite_if_collected(self, digest: bytes, packed: bytes) -> None:
         """Nothing: row and bytes are one."""
 
     def fetch(self, digest: bytes, row: Row | None) -> bytes:
@@ -143,8 +143,8 @@ class Rows:
 
 
 def _write(path: Path, packed: bytes) -> bool:
-    """Whether the bytes are there under their name, synced."""
-    from tempfile import NamedTemporaryFile  # Not needed to read, nor for the many blobs that lie in their rows.
+    """Write and sync the bytes under their name; False if the unfinished file was deleted meanwhile."""
+    from tempfile import NamedTemporaryFile  # Imported here: reading does not need it, nor do objects in rows.
 
     with NamedTemporaryFile(dir=path.parent, prefix="new-", delete=False) as file:
         try:
@@ -160,15 +160,15 @@ def _write(path: Path, packed: bytes) -> bool:
             raise
 
 
-def _named(path: Path) -> bytes:
+def _digest_in_name(path: Path) -> bytes:
     try:
         return bytes.fromhex(path.name)
     except ValueError:
         return b""
 
 
-def _modified(path: Path) -> float:
+def _modified_at(path: Path) -> float:
     try:
         return path.stat().st_mtime
     except FileNotFoundError:
-        return math.inf  # Somebody else swept it.
+        return math.inf  # Another sweep deleted it.

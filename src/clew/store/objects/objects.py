@@ -16,10 +16,10 @@ GRACE_US = 3_600_000_000
 def save(store: "Store", data: bytes) -> str:
     """Store bytes once and return their digest. They are collected unless an event names them within the grace."""
     digest, packed = blobs.address(data), blobs.pack(data)
-    store.blobs.prepare(digest, packed)
+    store.blobs.make_durable(digest, packed)
     with store.database.write() as tx:
         tx.run("blob_add", digest=digest, size=len(data), refs=0, data=store.blobs.row_data(packed))
-        store.blobs.settle(digest, packed)
+        store.blobs.rewrite_if_collected(digest, packed)
     return digest.hex()
 
 
