@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from clew.cli.hints import HINTS, hint_for
+from clew.cli.hints import HINTS, LISTS, hint_for
 from clew.cli.run import clew
 from clew.model.errors import BudgetExceeded, ClewError, Damaged, HasForks, InvalidInput, NotFound, WrongState
 
@@ -26,6 +26,7 @@ from clew.model.errors import BudgetExceeded, ClewError, Damaged, HasForks, Inva
         (Damaged("x"), "clew verify"),
         (NotFound("x", session="s1"), "clew sessions"),
         (NotFound("x"), ""),
+        *((NotFound("x", missing=kind), command) for kind, command in LISTS.items()),
         (InvalidInput("x"), ""),
     ],
 )
@@ -36,6 +37,7 @@ def test_a_hint_is_the_command_that_helps(error: ClewError, hint: str) -> None:
 @pytest.mark.parametrize("code", HINTS)
 def test_every_hint_names_a_command_that_exists(code: str) -> None:
     with clew.make_context("clew", [], resilient_parsing=True) as context:
-        for details in ({}, *({"session": "s1", "state": state} for state in ("paused", "archived"))):
+        states = [{"session": "s1", "state": state} for state in ("paused", "archived")]
+        for details in ({}, *states, *({"missing": kind} for kind in LISTS)):
             for name in re.findall(r"\bclew (\w+)", HINTS[code](details)):
                 assert clew.get_command(context, name) is not None

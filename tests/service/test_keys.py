@@ -107,7 +107,7 @@ def test_whoever_is_shut_out_stays_out(owner: Context, authenticator: Authentica
 def test_changing_a_title_keeps_the_login(owner: Context) -> None:
     call(owner, "principal_add", {"principal": "ann", "issuer": "https://id.example/", "subject": "7"})
     assert call(owner, "principal_add", {"principal": "ann", "title": "Ann"}).login == "https://id.example 7"
-    with pytest.raises(InvalidInput, match="one login is one person"):
+    with pytest.raises(InvalidInput, match="belongs to person:ann already"):
         call(owner, "principal_add", {"principal": "bob", "issuer": "https://id.example", "subject": "7"})
 
 

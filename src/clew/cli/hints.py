@@ -36,6 +36,20 @@ def _damaged(details: Details) -> str:
     return f"clew verify {details['session']}" if details.get("session") else "clew verify"
 
 
+# Lists that show what there is instead, by what was not found.
+LISTS = {
+    "agent": "clew agents",
+    "key": "clew key list",
+    "grant": "clew access list",
+    "principal": "clew principal list",
+    "member": "clew team list",
+}
+
+
+def _not_found(details: Details) -> str:
+    return "clew sessions" if details.get("session") else LISTS.get(details.get("missing", ""), "")
+
+
 HINTS: dict[str, Callable[[Details], str]] = {
     "wrong_state": _wrong_state,
     "budget_exceeded": _budget,
@@ -45,5 +59,5 @@ HINTS: dict[str, Callable[[Details], str]] = {
     "on_hold": lambda _: "clew retention list",
     "has_forks": lambda details: f"clew erase {details.get('session', 'ID')} --with-forks",
     "ambiguous_id": lambda _: "clew sessions",
-    "not_found": lambda details: "clew sessions" if details.get("session") else "",
+    "not_found": _not_found,
 }

@@ -1,4 +1,4 @@
-"""Agents: definitions that act, and the rules by which sessions find their own."""
+"""Agents: definitions that act, and the rules that assign sessions to them."""
 
 from fnmatch import fnmatchcase
 from typing import Annotated
@@ -38,16 +38,16 @@ def agent_register(
     for text in (name, project, runtime, model, instructions, place, *(tools or ())):
         check_name(text, "what an agent is", longest=100_000)
     rule = AgentRule(runtime=match_runtime, path=match_path, name=match_name)
-    there = _named(context, name)
-    if there is not None and not context.caller.rule(Right.ADMINISTER, Target(project=there.project)).allowed:
+    known = _find(context, name)
+    if known is not None and not context.caller.rule(Right.ADMINISTER, Target(project=known.project)).allowed:
         raise Denied(f"an agent called {name!r} is there already, and is not yours; choose another name")
-    made = Agent(
+    agent = Agent(
         name=name, project=project, runtime=runtime, model=model, instructions=instructions, tools=tuple(tools or ()),
         owner=principal_named(owner) if owner else context.principal, place=place,
         rules=() if rule == AgentRule() else (rule,),
     )  # fmt: skip
-    set_agent(context.store, made)
-    return _named(context, name) or made
+    set_agent(context.store, agent)
+    return _find(context, name) or agent
 
 
 @operation(right=Right.SEE, route="GET /agents", filters_by_reach=True)
@@ -66,33 +66,33 @@ def agents(context: Context) -> list[Agent]:
 @operation(right=Right.ADMINISTER, route="DELETE /agents", audited=True, group=AGENTS)
 def agent_remove(context: Context, name: str, *, project: str = "") -> None:
     """Remove an agent from the registry; its sessions stay."""
-    there = _named(context, name)
-    if there is None or there.project != project:
+    agent = _find(context, name)
+    if agent is None or agent.project != project:
         where = f"project {project}" if project else "no project"
-        raise NotFound(f"no agent {name[:100]!r} of {where}; `clew agents` shows all, with their projects")
+        raise NotFound(f"no agent {name[:100]!r} of {where}", missing="agent")
     remove_agent(context.store, name)
 
 
-def _named(context: Context, name: str) -> Agent | None:
+def _find(context: Context, name: str) -> Agent | None:
     return next((agent for agent in list_agents(context.store) if agent.name == name), None)
 
 
-def agent_for(known: list[Agent], *, project: str, runtime: str, path: str, name: str = "") -> str:
-    """The agent whose rules a session fits, the one with the longest path first; empty when there is none."""
-    fitting = [
+def agent_for(agents: list[Agent], *, project: str, runtime: str, path: str, name: str = "") -> str:
+    """The agent with a rule that a session matches, of several the one with the longest path; empty without any."""
+    matches = [
         (len(rule.path), agent.name)
-        for agent in known
+        for agent in agents
         if agent.project in ("", project)
         for rule in agent.rules
-        if _fits(rule, runtime, path, name)
+        if _matches(rule, runtime, path, name)
     ]
-    return max(fitting)[1] if fitting else ""
+    return max(matches)[1] if matches else ""
 
 
-def _fits(rule: AgentRule, runtime: str, path: str, name: str) -> bool:
-    below = rule.path.rstrip("/")
+def _matches(rule: AgentRule, runtime: str, path: str, name: str) -> bool:
+    folder = rule.path.rstrip("/")
     return (
         (not rule.runtime or rule.runtime == runtime)
-        and (not below or path == below or path.startswith(f"{below}/") or fnmatchcase(path, below))
+        and (not folder or path == folder or path.startswith(f"{folder}/") or fnmatchcase(path, folder))
         and (not rule.name or fnmatchcase(name, rule.name))
     )

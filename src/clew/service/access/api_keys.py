@@ -1,4 +1,4 @@
-"""API keys: made, shown once, narrowed, rotated, ended."""
+"""API keys: create, show once, narrow, rotate and revoke them."""
 
 from typing import Annotated
 
@@ -15,9 +15,9 @@ from clew.service.kernel.registry import Group, operation
 from clew.store.access.api_keys import ApiKey, add_api_key, expire_api_key, find_api_key, list_api_keys, scopes_of
 from clew.store.access.principals import Principal, find_principal, set_principal
 
-# The old key stays good for so long after a rotation, so that both can be used while programs change over.
+# How long the old key stays valid after a rotation, while programs change over to the new one.
 OVERLAP_HOURS = 24
-MOST_ACTIVE = 2
+MOST_VALID = 2
 
 Days = Annotated[int, msgspec.Meta(ge=1, le=3650, description="Days until it ends.")]
 
@@ -49,7 +49,7 @@ def _is_own(context: Context, principal: str) -> bool:
 
 
 def _permit_keys_of(context: Context, principal: str) -> None:
-    """Everybody may have keys of their own; those of others are for who administers the store."""
+    """Refuse the keys of others to anybody but an owner."""
     if not _is_own(context, principal) and not may_everything(context):
         raise Denied(f"{context.principal} may not make or end keys of others; ask an owner", right="administer")
 
@@ -70,16 +70,16 @@ def key_create(
     """Make an API key, for yourself or another; its text is shown this once."""
     name = principal_named(principal) if principal else context.principal
     _permit_keys_of(context, name)
-    _permit_as_wide(context, frozenset(scopes) if scopes else None, project)
+    _permit_scopes(context, frozenset(scopes) if scopes else None, project)
     check_name(label, "the label")
     check_name(project, "the project")
     return _make(context, name, scopes=" ".join(sorted(scopes or ())), project=project, label=label, days=days)
 
 
-def _permit_as_wide(context: Context, scopes: frozenset[Right] | None, project: str) -> None:
-    """Nobody makes a key that is good for more than the one they hold."""
+def _permit_scopes(context: Context, scopes: frozenset[Right] | None, project: str) -> None:
+    """Refuse a key that allows more than the key the caller holds."""
     if context.scopes is not None and (scopes is None or not scopes <= context.scopes):
-        raise Denied("a key makes no key that is good for more than itself; name fewer --scopes", right="administer")
+        raise Denied("a key cannot make a key that allows more than itself; name fewer scopes", right="administer")
     if context.bound and project != context.bound:
         raise Denied("a key that is bound to a project makes only keys that are bound to it", right="administer")
 
@@ -91,12 +91,12 @@ def _make(context: Context, principal: str, *, scopes: str, project: str, label:
     token = new_token(kind)
     if find_principal(context.store, principal) is None:
         set_principal(context.store, Principal(name=principal))
-    made = ApiKey(
+    key = ApiKey(
         id=token.id, principal=principal, hash=token.hash, scopes=scopes, project=project, label=label, at=0,
         until=context.store.database.now() + days * DAY_US, used_at=0, given_by=context.principal, disabled=False,
     )  # fmt: skip
-    at = add_api_key(context.store, made)
-    return _info(msgspec.structs.replace(made, at=at), token.text)
+    at = add_api_key(context.store, key)
+    return _info(msgspec.structs.replace(key, at=at), token.text)
 
 
 @operation(
@@ -104,18 +104,17 @@ def _make(context: Context, principal: str, *, scopes: str, project: str, label:
 )
 def key_rotate(context: Context, key: str, *, days: Days = 90) -> KeyInfo:
     """Make a successor of a key; the old one stays good for a day, so that programs can change over."""
-    old = _found(context, key)
-    _permit_as_wide(context, scopes_of(old), old.project)
+    old = _find(context, key)
+    _permit_scopes(context, scopes_of(old), old.project)
     now = context.store.database.now()
-    active = [
-        one
-        for one in list_api_keys(context.store, old.principal)
-        if one.label == old.label and not 0 < one.until <= now and one.scopes == old.scopes
+    valid = [
+        key.id
+        for key in list_api_keys(context.store, old.principal)
+        if key.label == old.label and not 0 < key.until <= now and key.scopes == old.scopes
     ]
-    if len(active) >= MOST_ACTIVE:
+    if len(valid) >= MOST_VALID:
         raise InvalidInput(
-            f"two keys of {old.principal} are good at once already ({', '.join(one.id for one in active)}); end one of "
-            "them first with `clew key revoke ID`"
+            f"two keys of {old.principal} with these rights are valid already ({', '.join(valid)}); revoke one first"
         )
     made = _make(
         context, old.principal, scopes=old.scopes, project=old.project, label=old.label, days=days
@@ -127,9 +126,9 @@ def key_rotate(context: Context, key: str, *, days: Days = 90) -> KeyInfo:
 @operation(right=Right.SEE, route="DELETE /keys/{key}", filters_by_reach=True, audited=True, group=KEYS)
 def key_revoke(context: Context, key: str) -> KeyInfo:
     """End a key now; it is refused everywhere within a second."""
-    found = _found(context, key)
-    expire_api_key(context.store, found.id, context.store.database.now())
-    return _info(find_api_key(context.store, found.id) or found)
+    revoked = _find(context, key)
+    expire_api_key(context.store, revoked.id, context.store.database.now())
+    return _info(find_api_key(context.store, revoked.id) or revoked)
 
 
 @operation(right=Right.SEE, route="GET /keys", filters_by_reach=True, group=KEYS)
@@ -140,8 +139,8 @@ def key_list(context: Context, *, principal: Who = "") -> list[KeyInfo]:
     return [_info(key) for key in list_api_keys(context.store, name)]
 
 
-def _found(context: Context, id: str) -> ApiKey:
-    found = find_api_key(context.store, check_name(id, "a key's id"))
-    if found is None or not (_is_own(context, found.principal) or may_everything(context)):
-        raise NotFound(f"no key {id[:40]!r} of yours; `clew key list` shows their ids")
-    return found
+def _find(context: Context, id: str) -> ApiKey:
+    key = find_api_key(context.store, check_name(id, "a key's id"))
+    if key is None or not (_is_own(context, key.principal) or may_everything(context)):
+        raise NotFound(f"no key {id[:40]!r} of yours", missing="key")
+    return key

@@ -1,4 +1,4 @@
-"""Access: give rights and take them back, share a session, and say who may what because of which grant."""
+"""Access: grant rights and revoke them, share a session, and explain who may do what because of which grant."""
 
 from typing import Annotated
 
@@ -43,7 +43,7 @@ class GrantInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Explained(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether somebody has a right, and because of what."""
+    """Whether a principal has a right, and because of which grant."""
 
     who: str
     what: str
@@ -53,7 +53,7 @@ class Explained(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Me(msgspec.Struct, frozen=True, kw_only=True):
-    """Who asks, and what counts for them."""
+    """The caller, and the grants that count for them."""
 
     principal: str
     teams: list[str]
@@ -62,11 +62,11 @@ class Me(msgspec.Struct, frozen=True, kw_only=True):
     grants: list[GrantInfo]
 
 
-def _given(given: GrantRecord) -> GrantInfo:
-    return _shown(given.grant, given.given_by, given.at)
+def _record_info(record: GrantRecord) -> GrantInfo:
+    return _info(record.grant, record.given_by, record.at)
 
 
-def _shown(grant: Grant, given_by: str = "", at: int = 0) -> GrantInfo:
+def _info(grant: Grant, given_by: str = "", at: int = 0) -> GrantInfo:
     return GrantInfo(
         id=grant.id, who=grant.principal, rights=sorted(map(str, grant.rights)), project=grant.project,
         agent=grant.agent, session=grant.session, until=grant.until, given_by=given_by, at=at,
@@ -82,7 +82,7 @@ def whoami(context: Context) -> Me:
     return Me(
         principal=context.principal, teams=sorted(context.teams),
         scopes=None if context.scopes is None else sorted(map(str, context.scopes)), project=context.bound,
-        grants=[_shown(grant) for grant in context.caller.grants],
+        grants=[_info(grant) for grant in context.caller.grants],
     )  # fmt: skip
 
 
@@ -104,7 +104,7 @@ def access_grant(
     check_name(project, "the project", longest=200)
     check_name(agent, "the agent", longest=LONGEST_AGENT)
     target = target_of(session) if session else Target(project=project, agent=agent)
-    return _give(context, who, _rights(role, rights), target, days)
+    return _grant(context, who, _rights(role, rights), target, days)
 
 
 @operation(right=Right.ADMINISTER, route="PUT /sessions/{session}/grants", audited=True)
@@ -118,7 +118,7 @@ def share(
     days: Days | None = None,
 ) -> GrantInfo:
     """Share a session with a person, an agent or a team."""
-    return _give(context, who, _rights("" if rights else role, rights), target_of(session), days)
+    return _grant(context, who, _rights("" if rights else role, rights), target_of(session), days)
 
 
 @operation(right=Right.ADMINISTER, route="POST /sessions/{session}/links", audited=True, shows_secret=True)
@@ -131,7 +131,7 @@ def link(
     """Make a link that lets whoever has it read a session until it ends; its text is shown this once."""
     token = new_token("link")
     principal = f"link:{token.id}"
-    until = _end(context, days, _within_own(context, ROLES["viewer"], target_of(session)))
+    until = _until(context, days, _permit_granting(context, ROLES["viewer"], target_of(session)))
     key = ApiKey(
         id=token.id, principal=principal, hash=token.hash, scopes="read see", project="", label=f"link to {session.id}",
         at=0, until=until, used_at=0, given_by=context.principal, disabled=False,
@@ -154,7 +154,7 @@ def privacy(
 ) -> SessionInfo:
     """Make a session private, or open it to all who may see its project."""
     if not private:
-        # What it inherited from private ancestors is theirs to open.
+        # Opening a fork shows the history of its ancestors too, so a private ancestor has to be the caller's to open.
         for part in context.store.lineage(session):
             ancestor = context.unrestricted.session_by_key(part.key)
             if ancestor.private and ancestor.key != session.key:
@@ -168,11 +168,11 @@ def privacy(
 @operation(right=Right.SEE, route="DELETE /grants/{grant}", filters_by_reach=True, audited=True, group=ACCESS)
 def access_revoke(context: Context, grant: int) -> GrantInfo:
     """Take a grant back; it counts no more within a second."""
-    found = find_grant(context.store, grant) if 0 < grant < 2**62 else None
-    if found is None or not context.caller.rule(Right.ADMINISTER, _place(context, found.grant)).allowed:
-        raise NotFound(f"no grant {grant} that you may take back; `clew access list` shows their ids")
+    record = find_grant(context.store, grant) if 0 < grant < 2**62 else None
+    if record is None or not context.caller.rule(Right.ADMINISTER, _target_of_grant(context, record.grant)).allowed:
+        raise NotFound(f"no grant {grant} that you may revoke", missing="grant")
     remove_grant(context.store, grant)
-    return _given(found)
+    return _record_info(record)
 
 
 @operation(right=Right.ADMINISTER, route="GET /grants", group=ACCESS)
@@ -184,16 +184,16 @@ def access_list(
     session: Session | None = None,
 ) -> list[GrantInfo]:
     """List grants: on a project, on a session, or all there are."""
-    found = list_grants(
+    records = list_grants(
         context.store, who=anyone_named(who) if who else "", project=project, session=session.id if session else ""
     )
-    return [_given(one) for one in found]
+    return [_record_info(record) for record in records]
 
 
 @operation(right=Right.SEE, route="GET /access", filters_by_reach=True, group=ACCESS)
 def access_explain(context: Context, who: Who, what: str) -> list[Explained]:
     """Say for each right whether somebody has it on a session or a project, and because of which grant."""
-    target = _about(context, what)
+    target = _target_named(context, what)
     name = anyone_named(who)
     if name != context.principal:
         permit(context, Right.ADMINISTER, target)
@@ -205,19 +205,19 @@ def access_explain(context: Context, who: Who, what: str) -> list[Explained]:
         caller = context.caller
     rulings = [(right, caller.rule(right, target)) for right in Right]
     return [
-        Explained(who=name, what=what, right=str(right), allowed=one.allowed, because=one.because)
-        for right, one in rulings
+        Explained(who=name, what=what, right=str(right), allowed=ruling.allowed, because=ruling.because)
+        for right, ruling in rulings
     ]
 
 
-def _about(context: Context, what: str) -> Target:
+def _target_named(context: Context, what: str) -> Target:
     """A project by its name, or a session by the beginning of its id."""
     if what in projects(context, Right.SEE).values():
         return Target(project=what)
     return target_of(context.store.session(what, context.reach(None)))
 
 
-def _place(context: Context, grant: Grant) -> Target:
+def _target_of_grant(context: Context, grant: Grant) -> Target:
     if not grant.session:
         return Target(project=grant.project, agent=grant.agent)
     try:
@@ -229,14 +229,14 @@ def _place(context: Context, grant: Grant) -> Target:
 def _rights(role: str, rights: list[Right] | None) -> frozenset[Right]:
     if role and role not in ROLES:
         raise InvalidInput(f"no role {role[:40]!r}; there are {', '.join(ROLES)}")
-    found = ROLES.get(role, frozenset()) | frozenset(rights or ())
-    if not found:
-        raise InvalidInput("give a --role or some --rights, as in: clew access grant ada --role viewer --project shop")
-    return found
+    named = ROLES.get(role, frozenset()) | frozenset(rights or ())
+    if not named:
+        raise InvalidInput(f"no rights are named; name a role ({', '.join(ROLES)}) or the rights")
+    return named
 
 
-def _within_own(context: Context, rights: frozenset[Right], target: Target) -> int:
-    """Nobody gives what they do not have, nor for longer; returns when what they have ends, 0 for never."""
+def _permit_granting(context: Context, rights: frozenset[Right], target: Target) -> int:
+    """Refuse to grant rights that the caller does not have; returns when the caller's own end, 0 for never."""
     rulings = {right: context.caller.rule(right, target) for right in (Right.ADMINISTER, *rights)}
     missing = sorted(str(right) for right, ruling in rulings.items() if not ruling.allowed)
     if missing:
@@ -244,18 +244,18 @@ def _within_own(context: Context, rights: frozenset[Right], target: Target) -> i
     return min((ruling.until for ruling in rulings.values() if ruling.until), default=0)
 
 
-def _end(context: Context, days: int | None, own: int) -> int:
-    """When a grant ends: as asked for, and not after the giver's own."""
-    wanted = context.store.database.now() + days * DAY_US if days else 0
-    return min((one for one in (wanted, own) if one), default=0)
+def _until(context: Context, days: int | None, own_until: int) -> int:
+    """When a grant ends: after `days`, but not after the caller's own; 0 for never."""
+    asked_until = context.store.database.now() + days * DAY_US if days else 0
+    return min((until for until in (asked_until, own_until) if until), default=0)
 
 
-def _give(context: Context, who: str, rights: frozenset[Right], target: Target, days: int | None) -> GrantInfo:
-    until = _end(context, days, _within_own(context, rights, target))
+def _grant(context: Context, who: str, rights: frozenset[Right], target: Target, days: int | None) -> GrantInfo:
+    until = _until(context, days, _permit_granting(context, rights, target))
     on_session = bool(target.session)
     grant = Grant(
         principal=anyone_named(who), rights=rights, until=until, session=target.session,
         project="" if on_session else target.project, agent="" if on_session else target.agent,
     )  # fmt: skip
-    made = add_grant(context.store, grant, given_by=context.principal)
-    return _shown(made, context.principal, context.store.database.now())
+    added = add_grant(context.store, grant, given_by=context.principal)
+    return _info(added, context.principal, context.store.database.now())

@@ -1,5 +1,7 @@
-"""API keys as text: `clew_<kind>_<id>_<secret>_<checksum>`. One double click selects it, scanners find it, a typo is
-seen without asking anybody."""
+"""API keys as text: `clew_<kind>_<id>_<secret>_<checksum>`.
+
+A double click selects all of it, secret scanners find it, and its checksum shows a typo without a look into the store.
+"""
 
 import hashlib
 import hmac
@@ -17,7 +19,7 @@ KINDS = ("person", "agent", "service", "link")
 
 
 class Token(NamedTuple):
-    """A key as it was shown once. Its text never goes into a log, an error or a list."""
+    """A key in parts. Its text is shown once, and never goes into a log, an error or a list."""
 
     kind: str
     id: str
@@ -30,10 +32,10 @@ class Token(NamedTuple):
 
     @property
     def hash(self) -> bytes:
-        """What is kept of it. The secret is random and long, so a plain hash cannot be turned back."""
+        """What the store holds of it. The secret is long and random, so a plain hash cannot be reversed."""
         return hashlib.sha256(self.secret.encode()).digest()
 
-    def fits(self, hash: bytes) -> bool:
+    def matches(self, hash: bytes) -> bool:
         return hmac.compare_digest(self.hash, hash)
 
     def __repr__(self) -> str:
@@ -45,14 +47,14 @@ def new_token(kind: str) -> Token:
 
 
 def parse_token(text: str) -> Token:
-    """The token of a text; refused without saying more than that when it is none."""
+    """The token in a text. The error does not say what is wrong with it."""
     parts = text.split("_")
     if len(parts) == 5 and parts[0] == "clew" and parts[1] in KINDS and text.isascii():
         _, kind, id, secret, checksum = parts
         well_formed = len(id) == ID_LENGTH and len(secret) == SECRET_LENGTH
         if well_formed and hmac.compare_digest(checksum, _checksum(text.rpartition("_")[0])):
             return Token(kind, id, secret)
-    raise Unauthenticated("that is no API key of clew, or one with a typo; copy it again, or ask for a new one")
+    raise Unauthenticated("this is not a valid API key of clew; copy it again, or ask for a new one")
 
 
 def _random(length: int) -> str:

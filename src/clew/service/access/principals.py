@@ -1,4 +1,4 @@
-"""Principals and teams: who there is, and who belongs together."""
+"""Principals and teams: add, disable and list them."""
 
 import re
 from typing import Annotated
@@ -38,27 +38,27 @@ class Team(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def may_everything(context: Context) -> bool:
-    """Whether nothing is out of the caller's rights: who can become anybody else can do all that they can."""
+    """Whether the caller has every right on everything, as whoever can log in as anybody else needs to have."""
     return all(context.caller.rule(right, Target()).allowed for right in Right)
 
 
 def _permit_everything(context: Context) -> None:
     if not may_everything(context):
-        raise Denied("this decides who may come in as whom; it needs every right on everything", right="administer")
+        raise Denied("this decides who can log in as whom, so it needs every right on everything", right="administer")
 
 
 def principal_named(name: str) -> str:
     """A principal in full; a bare name is a person's."""
     full = name if ":" in name else f"person:{name}"
     if not _NAME.fullmatch(check_name(full, "a principal")):
-        raise InvalidInput(f"{name[:100]!r} is no principal; write person:NAME, agent:NAME or service:NAME")
+        raise InvalidInput(f"{name[:100]!r} is not a valid principal; write person:NAME, agent:NAME or service:NAME")
     return full
 
 
 def team_named(name: str) -> str:
     full = name if ":" in name else f"team:{name}"
     if not _TEAM.fullmatch(check_name(full, "a team")):
-        raise InvalidInput(f"{name[:100]!r} is no team; write team:NAME, or only its name")
+        raise InvalidInput(f"{name[:100]!r} is not a valid team; write team:NAME, or only its name")
     return full
 
 
@@ -82,20 +82,20 @@ def principal_add(
 ) -> Principal:
     """Add a person, an agent or a service, or change its title or its login; what is left out stays."""
     if bool(issuer) != bool(subject):
-        raise InvalidInput("a login is an --issuer and a --subject together")
+        raise InvalidInput("a login is an issuer and a subject together; only one was given")
     if issuer:
         _permit_everything(context)
     login = login_of(issuer, subject) if issuer else ""
-    made = Principal(name=principal_named(principal), title=title, login=login)
-    there = find_principal_by_login(context.store, login) if login else None
-    if there is not None and there.name != made.name:
-        raise InvalidInput(f"that login is {there.name}'s already; one login is one person")
-    set_principal(context.store, made)
-    return find_principal(context.store, made.name) or made
+    changed = Principal(name=principal_named(principal), title=title, login=login)
+    holder = find_principal_by_login(context.store, login) if login else None
+    if holder is not None and holder.name != changed.name:
+        raise InvalidInput(f"that login belongs to {holder.name} already; a login belongs to one principal")
+    set_principal(context.store, changed)
+    return find_principal(context.store, changed.name) or changed
 
 
 def login_of(issuer: str, subject: str) -> str:
-    """What tells one login from all others."""
+    """The identity of a login: unlike a name or an address, it never changes hands."""
     return f"{issuer.rstrip('/')} {subject}"
 
 
@@ -104,7 +104,7 @@ def principal_disable(context: Context, principal: Who) -> None:
     """Shut a principal out: its keys and logins are no longer good."""
     name = principal_named(principal)
     if not disable_principal(context.store, name):
-        raise NotFound(f"no principal {name}; `clew principal list` shows all")
+        raise NotFound(f"no principal {name}", missing="principal")
 
 
 @operation(right=Right.ADMINISTER, route="POST /principals/enable", audited=True, group=PRINCIPALS)
@@ -113,7 +113,7 @@ def principal_enable(context: Context, principal: Who) -> None:
     _permit_everything(context)
     name = principal_named(principal)
     if not enable_principal(context.store, name):
-        raise NotFound(f"no principal {name}; `clew principal list` shows all")
+        raise NotFound(f"no principal {name}", missing="principal")
 
 
 @operation(right=Right.ADMINISTER, route="GET /principals", group=PRINCIPALS)
@@ -136,7 +136,7 @@ def team_remove(context: Context, name: TeamName, principal: Who) -> Team:
     """Take a principal out of a team."""
     full, who = team_named(name), principal_named(principal)
     if not remove_member(context.store, full, who):
-        raise NotFound(f"{who} is not in {full}; `clew team list` shows who is")
+        raise NotFound(f"{who} is not in {full}", missing="member")
     return Team(name=full, members=list_members(context.store).get(full, []))
 
 

@@ -1,4 +1,4 @@
-"""Settings of projects: whether reads are recorded, and what becomes of secrets."""
+"""Settings of projects: whether reads are recorded, and whether secrets are masked when they come in."""
 
 from typing import Annotated
 
@@ -11,12 +11,12 @@ from clew.service.kernel.context import Context
 from clew.service.kernel.registry import Group, operation
 from clew.store.access.settings import list_settings, set_setting
 
-# What can be set, to what, and what it is when nobody has set it.
-KNOWN = {"audit_reads": ("off", "on"), "secrets": ("keep", "mask")}
+# The settings and their values; the first value is the default.
+VALUES = {"audit_reads": ("off", "on"), "secrets": ("keep", "mask")}
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
-    """What is set for a project; for every project when it is empty."""
+    """A setting of a project; of every project when `project` is empty."""
 
     project: str
     name: str
@@ -35,9 +35,9 @@ def setting_set(
     project: Annotated[str, msgspec.Meta(description="Only for this project. [default: all]")] = "",
 ) -> Setting:
     """Set how a project is kept: audit_reads (off, on) records who reads; secrets (keep, mask) masks what comes in."""
-    if name not in KNOWN or value not in KNOWN[name]:
-        some = "; ".join(f"{one}: {', '.join(values)}" for one, values in KNOWN.items())
-        raise InvalidInput(f"{name[:40]!r} cannot be set to {value[:40]!r}; there are {some}")
+    if name not in VALUES or value not in VALUES[name]:
+        allowed = "; ".join(f"{setting}: {', '.join(values)}" for setting, values in VALUES.items())
+        raise InvalidInput(f"{name[:40]!r} cannot be set to {value[:40]!r}; there are {allowed}")
     set_setting(context.store, check_name(project, "the project", longest=200), name, value)
     return Setting(project=project, name=name, value=value)
 
@@ -45,13 +45,15 @@ def setting_set(
 @operation(right=Right.SEE, route="GET /settings", filters_by_reach=True, group=SETTINGS)
 def setting_list(context: Context) -> list[Setting]:
     """List what is set for the projects you may see."""
-    known = [
+    all_settings = [
         Setting(project=project, name=name, value=value)
         for (project, name), value in list_settings(context.store).items()
-        if name in KNOWN  # What clew itself keeps there is nobody's to set.
+        if name in VALUES  # The store keeps other values of clew's own beside them.
     ]
     if not context.reach(Right.SEE):
-        return known
+        return all_settings
     return [
-        one for one in known if not one.project or context.caller.rule(Right.SEE, Target(project=one.project)).allowed
+        setting
+        for setting in all_settings
+        if not setting.project or context.caller.rule(Right.SEE, Target(project=setting.project)).allowed
     ]
