@@ -130,11 +130,11 @@ def _workloads(effort: Effort, opened: ExitStack) -> Iterator[Workload]:
         return tree.store
 
     yield Start(effort, commands)
-    yield Log("sqlite", effort, sqlite)
-    yield Log("postgres", effort, postgres)
+    yield Log("sqlite", effort, sqlite, effort.slices)
+    yield Log("postgres", effort, postgres, effort.remote_slices)
     yield Http(effort)
-    yield Find("find, sqlite", effort, commands, sqlite)
-    yield Find("find, postgres", effort, commands, postgres)
+    yield Find("find, sqlite", effort, commands, sqlite, effort.slices)
+    yield Find("find, postgres", effort, commands, postgres, effort.remote_slices)
     yield Capture(effort, commands)
     yield HandOver(effort, commands)
 
