@@ -1,4 +1,4 @@
-"""The Python API: `call(name, arguments)` and, on top of it, sessions as objects.
+"""The Python API: a client carries out operations, and on top of it sessions are objects.
 
     plane = clew.connect()
     with plane.session(agent="reviewer", title="Fix the lock error") as s:
@@ -14,18 +14,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, MutableMapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import msgspec
 
 from clew.model import events as e
 from clew.model import knowledge
 from clew.model.ids import new_id
-from clew.service import Context, call
 
 if TYPE_CHECKING:
     from clew.model.knowledge import Knowledge
     from clew.model.working_set import Touched
+    from clew.service import Context
     from clew.service.capture.capture import FoundFiles
     from clew.service.capture.report import Captured
     from clew.service.find.files import Touching
@@ -40,34 +40,42 @@ if TYPE_CHECKING:
     from clew.store.log.verify import Verified
 
 
-class Local:
-    """Operations on a log that this process opened itself."""
-
-    def __init__(self, context: Context) -> None:
-        self.context = context
+class Client(Protocol):
+    """Who carries out operations: this process on a log of its own (`Local`), or a server (`Remote`)."""
 
     @property
     def principal(self) -> str:
-        return self.context.principal
+        """On whose behalf the operations are carried out."""
+        ...
+
+    @property
+    def context(self) -> Context:
+        """The context on this machine's own log; a server's log has none here, and asking for it is refused."""
+        ...
 
     def call(self, name: str, /, **arguments: Any) -> Any:
-        return call(self.context, name, arguments)
+        """Carry out an operation; returns its result or raises its error."""
+        ...
 
     def wait(self, *, after: int, timeout: float) -> bool:
         """Whether the log has an event after this position, waiting until the time is over."""
-        return self.context.store.wait(after=after, timeout=timeout)
+        ...
 
     def last_position(self) -> int:
-        return self.context.store.last_position()
+        """The position of the newest event."""
+        ...
 
-    def close(self) -> None:
-        self.context.close()
+    def follow(self, *, after: int, session: str = "", project: str = "") -> Iterator[e.Event]:
+        """The events of a session (after a seq), a project or everything (after a position), as they come, for ever."""
+        ...
+
+    def close(self) -> None: ...
 
 
 class Plane:
     """All the sessions of one store."""
 
-    def __init__(self, client: Local) -> None:
+    def __init__(self, client: Client) -> None:
         self.client = client
 
     def session(
@@ -163,7 +171,7 @@ class Plane:
 class OpenSession:
     """One session, to be written and read."""
 
-    def __init__(self, client: Local, id: str) -> None:
+    def __init__(self, client: Client, id: str) -> None:
         self._client = client
         self.id = id
         self.scratch = Scratch(self)

@@ -1,4 +1,4 @@
-"""Operations on a log that a server keeps: the same face as `client.Local`, over HTTP.
+"""A client on a log that a server keeps, over HTTP.
 
 An operation's route makes the request, its return type the result, and a problem the same error that a log of one's own
 would raise. What changes something carries an Idempotency-Key, so that it can be sent again when the answer was lost.
@@ -9,6 +9,7 @@ import typing
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from enum import Enum
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -18,10 +19,12 @@ from clew.model import codec
 from clew.model.errors import ClewError, InvalidInput, Unavailable
 from clew.model.events import Draft, Event
 from clew.model.ids import check_prefix, new_id
-from clew.service.kernel.registry import Operation, operation_named
+from clew.service.kernel.registry import OPERATIONS, Operation, operation_named
 
 if TYPE_CHECKING:
     import httpx2
+
+    from clew.service.kernel.context import Context
 
 PREFIX = "/v1"
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -33,6 +36,7 @@ ANSWER_SECONDS = 120.0
 SILENCE_SECONDS = 45.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 PACKED_FROM = 1024
+MOST_URLS = 1000
 NO_ROUTE = "there is nothing at this address"
 # What stands in a refusal beside the details of the error.
 TOLD = {"type", "title", "status", "detail", "code", "request"}
@@ -46,6 +50,9 @@ class Remote:
         self._key = key
         self._patience = patience
         self._pool: httpx2.Client | None = None
+        self._headers: list[tuple[str, str]] = []
+        self._extensions: dict[str, Any] = {}
+        self._url_of = lru_cache(maxsize=MOST_URLS)(self._parsed_url)
         self._principal = ""
 
     def __repr__(self) -> str:
@@ -58,13 +65,12 @@ class Remote:
         return self._principal
 
     @property
-    def context(self) -> typing.NoReturn:
-        """What only a log of one's own has."""
+    def context(self) -> "Context":
         raise InvalidInput(_here(self.url))
 
     def call(self, name: str, /, **arguments: Any) -> Any:
         """Carry out an operation on the server."""
-        operation = operation_named(name)
+        operation = OPERATIONS.get(name) or operation_named(name)
         if operation.on_server is not None:
             return operation.on_server
         if not operation.route:
@@ -84,7 +90,6 @@ class Remote:
     # Following --------------------------------------------------------------------------------------------------------
 
     def wait(self, *, after: int, timeout: float) -> bool:
-        """Whether the log has an event after this position, waiting until the time is over."""
         import httpx2
 
         end = time.monotonic() + timeout
@@ -102,7 +107,6 @@ class Remote:
         return False
 
     def last_position(self) -> int:
-        """The position of the newest event."""
         import httpx2
 
         try:
@@ -168,6 +172,8 @@ class Remote:
             self._pool = httpx2.Client(
                 headers=headers, timeout=self._timeout(ANSWER_SECONDS), follow_redirects=False, trust_env=not is_own
             )
+            self._headers = list(self._pool.headers.items())
+            self._extensions = {"timeout": self._timeout(ANSWER_SECONDS).as_dict()}
         return self._pool
 
     def _timeout(self, seconds: float) -> "httpx2.Timeout":
@@ -180,14 +186,18 @@ class Remote:
         import httpx2
 
         content, more = _packed(body)
+        # Made here: to merge a client's defaults into each request takes as long as an append takes on the server.
+        http = self._http
+        complete = [*self._headers, *headers.items(), *more.items()]
         end = time.monotonic() + self._patience
         pause = FIRST_PAUSE
         while True:
             error: ClewError
             try:
-                response = self._http.request(
-                    method, self.url + PREFIX + path, content=content, headers={**headers, **more}
+                request = httpx2.Request(
+                    method, self._url_of(path), headers=complete, content=content, extensions=self._extensions
                 )
+                response = http.send(request)
                 if response.status_code == 200:
                     return response.content
                 error = self._refusal(response.status_code, response.content, name)
@@ -198,6 +208,11 @@ class Remote:
                 raise error
             time.sleep(pause)  # Nothing tells when a server is back; asking again is the only way to know.
             pause = min(2 * pause, LONGEST_PAUSE)
+
+    def _parsed_url(self, path: str) -> "httpx2.URL":
+        import httpx2
+
+        return httpx2.URL(self.url + PREFIX + path)
 
     def _refusal(self, status: int, body: bytes, name: str) -> ClewError:
         """The error that a server told, as it was there."""
@@ -340,12 +355,14 @@ def result_from(kind: Any, text: bytes | msgspec.Raw) -> Any:
     return [result_from(typing.get_args(kind)[0], item) for item in msgspec.json.decode(text, type=list[msgspec.Raw])]
 
 
+@cache
 def _holds_events(kind: Any) -> bool:
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         return kind is Event or any(map(_holds_events, _hints(kind).values()))
     return any(map(_holds_events, typing.get_args(kind)))
 
 
+@cache
 def _hints(kind: Any) -> dict[str, Any]:
     hints = typing.get_type_hints(kind, include_extras=True)
     return {name: hints[name] for name in kind.__struct_fields__}

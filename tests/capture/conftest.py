@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from clew.client import Local, Plane
+from clew.client import Plane
+from clew.local import Local
 from clew.model.access import owner_of_everything
 from clew.service import Context
 from clew.store import Store

@@ -23,7 +23,7 @@ def line(number: int, text: str) -> str:
 
 def test_what_is_captured_holds_no_secret_and_goes_on_growing(plane: Plane, tmp_path: Path) -> None:
     call(plane.client.context, "setting_set", {"name": "secrets", "value": "mask"})
-    plane.client.context._found.clear()
+    plane.client.context._cache.clear()
     file = tmp_path / "projects" / "-work-bank" / f"{ID}.jsonl"
     file.parent.mkdir(parents=True)
     file.write_text(line(0, f"the token is {SECRET}, keep it"))
@@ -53,7 +53,7 @@ def test_a_file_that_was_kept_before_the_project_masked_is_not_read_again(plane:
     file.write_text(line(0, f"the token is {SECRET}, keep it"))
     [first] = list(plane.capture([str(file)], runtime="claude-code"))
     call(plane.client.context, "setting_set", {"name": "secrets", "value": "mask"})
-    plane.client.context._found.clear()
+    plane.client.context._cache.clear()
     with file.open("a") as more:
         more.write(line(1, f"again {SECRET}"))
     [second] = list(plane.capture([str(file)], runtime="claude-code"))

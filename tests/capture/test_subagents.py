@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from clew.client import Local, Plane
+from clew.client import Plane
+from clew.local import Local
 from clew.model.access import Grant, Right
 from clew.service import Context
 from clew.store import Store

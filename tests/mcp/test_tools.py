@@ -295,7 +295,7 @@ def test_whoever_may_not_read_a_session_finds_nothing_of_it(agent: Agent, contex
         agent.good("remember", session_id=id, text="the vault opens at nine", fact=f"fact-{id}")
         said(agent, id, "open the vault")
     grant = Grant(principal="agent:guest", rights=frozenset({Right.READ, Right.SEE}), project="a")
-    theirs = msgspec.structs.replace(context, principal="agent:guest", grants=(grant,), _found={})
+    theirs = msgspec.structs.replace(context, principal="agent:guest", grants=(grant,), _cache={})
     guest = type(agent)(build(lambda _: theirs))
     asked = [
         guest.call("search_sessions", query="vault"), guest.call("recall", query="vault"), guest.call("recall"),

@@ -127,7 +127,7 @@ def post(url: str, message: dict[str, Any], **headers: str) -> tuple[int, Any]:
 def test_each_request_is_served_for_whoever_sent_it_without_a_session_of_the_protocol(context: Context) -> None:
     def of_request(request: Any) -> Context:
         who = request.headers["x-who"]
-        return msgspec.structs.replace(context, principal=who, grants=(owner_of_everything(who),), _found={})
+        return msgspec.structs.replace(context, principal=who, grants=(owner_of_everything(who),), _cache={})
 
     session = call(context, "open", {"title": "shared"})
     with served(of_request) as url:

@@ -12,7 +12,6 @@ from clew.model.errors import Conflict
 from clew.model.events import Draft, MessageAdded
 from clew.server.http import idempotency
 from clew.server.http.problems import Refused
-from clew.server.http.request_handler import rights_of
 from clew.store.answers import read_answer
 from clew.store.log.plan import AlreadyAnswered, Appended, Request
 from server.running import Running
@@ -94,7 +93,7 @@ def test_what_a_dead_process_did_is_said_to_be_unknown(running: Running, client:
     """Its claim has no end; after a while nobody waits for one."""
     store = running.authenticator.store
     body = msgspec.json.encode({"title": "x"})
-    request = idempotency.digest("POST", "/v1/sessions", b"", body, rights_of(running.owner))
+    request = idempotency.digest("POST", "/v1/sessions", b"", body, running.owner.rights)
     assert isinstance(idempotency.claim(store, "person:owner", "dead", request), idempotency.Claim)
     with store.database.write() as tx:
         tx.execute("UPDATE answered SET answer = zeroblob(24) WHERE key LIKE 'dead%'")

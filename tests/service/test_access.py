@@ -66,7 +66,7 @@ def test_what_a_query_reaches_is_what_a_ruling_allows(
         else Grant(principal=EVE, rights=rights, **where)
         for rights, where in drawn
     ]
-    eve = acting(owner, EVE, *grants, scopes=scopes, bound=bound)
+    eve = acting(owner, EVE, *grants, scopes=scopes, key_project=bound)
     caller = Caller(EVE, grants, scopes=scopes, bound=bound)
     may = {id for id in ids if caller.rule(right, target_of(owner.store.session(id))).allowed}
     with owner.views.read() as tx:

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from clew.client import Local, Plane
+from clew.client import Plane
+from clew.local import Local
 from clew.model.access import Grant, Right, owner_of_everything
 from clew.model.errors import Denied, NotFound
 from clew.service import Context, call

@@ -32,7 +32,7 @@ def acting(owner: Context) -> Callable[..., Context]:
             principal=principal,
             grants=grants,
             scopes=scopes,
-            outward=True,
+            answers_leave_machine=True,
             _views=[owner.views],
         )
 

@@ -252,7 +252,8 @@ def test_whoever_is_given_a_project_can_open_its_first_session(walled: tuple[Sto
 
 
 def test_doctor_refuses_a_role_that_walks_through(postgres: Server, tmp_path: Path) -> None:
-    from clew.app import diagnose, settings
+    from clew.app import settings
+    from clew.doctor import diagnose
 
     walled, open_to_all = postgres.walled_database(), postgres.new_database()
     for url in (walled, open_to_all):

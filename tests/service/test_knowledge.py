@@ -170,14 +170,14 @@ def test_only_what_the_caller_may_read_is_recalled(context: Context) -> None:
     for id in (mine, other):
         remembered(context, id, f"vault of {id}")
     grant = Grant(principal="agent:guest", rights=frozenset({Right.READ, Right.SEE}), project="a")
-    guest = msgspec.structs.replace(context, principal="agent:guest", grants=(grant,), _found={})
+    guest = msgspec.structs.replace(context, principal="agent:guest", grants=(grant,), _cache={})
     assert recalled(guest, "vault") == recalled(guest) == [f"vault of {mine}"]
     for refused in (lambda: recalled(guest, session=other), lambda: remembered(guest, other, "x")):
         with pytest.raises(NotFound):
             refused()
     with pytest.raises(Denied):
         remembered(guest, mine, "x")
-    nobody = msgspec.structs.replace(context, principal="person:nobody", grants=(), _found={})
+    nobody = msgspec.structs.replace(context, principal="person:nobody", grants=(), _cache={})
     assert recalled(nobody) == []
     with pytest.raises(NotFound):
         recalled(nobody, session=mine)

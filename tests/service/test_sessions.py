@@ -5,7 +5,8 @@ import threading
 import msgspec
 import pytest
 
-from clew.client import Local, OpenSession, Plane
+from clew.client import OpenSession, Plane
+from clew.local import Local
 from clew.model.access import owner_of_everything
 from clew.model.errors import BudgetExceeded, LeaseHeld, LeaseLost, StaleHead, WrongState
 from clew.model.events import Draft, FilePart, ImagePart, MessageAdded, TextPart, Touch, Usage

@@ -1,6 +1,7 @@
 """Planes on a store of one's own choice."""
 
-from clew.client import Local, Plane
+from clew.client import Plane
+from clew.local import Local
 from clew.model.access import owner_of_everything
 from clew.service import Context
 from clew.store import open_store

@@ -8,7 +8,7 @@ from clew.server.http.application import Application
 from clew.server.http.uvicorn_server import listen, make_server
 
 made = listen("127.0.0.1", int(sys.argv[2]))
-running = make_server(Application(app.door(app.settings(store=sys.argv[1], home=sys.argv[3]))))
+running = make_server(Application(app.authenticator(app.settings(store=sys.argv[1], home=sys.argv[3]))))
 
 
 def tell() -> None:

@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
-from clew.app import Finding
 from clew.cli.times import moment
+from clew.doctor import Finding
 from clew.model.errors import ClewError
 
 # The longest text that is kept of an error.

@@ -6,9 +6,9 @@ from typing import Any
 import click
 import msgspec
 
-from clew.app import Finding
 from clew.cli.output import one_line, table
 from clew.cli.times import ago, moment
+from clew.doctor import Finding
 from clew.model import events as e
 from clew.model.events import Event
 from clew.model.plain import plain

@@ -179,7 +179,7 @@ def _supervise(chosen: app.Settings, listener: socket.socket, processes: int, ur
     """Run several processes that serve with the options of this one."""
     from clew.server.http.supervisor import Supervisor
 
-    authenticator = app.door(chosen)
+    authenticator = app.authenticator(chosen)
     _show_owner_link(authenticator, url)
     authenticator.close()
     # The store is passed in the environment: everybody on the machine can read the arguments of a process.
@@ -219,7 +219,7 @@ def _loopback_names() -> tuple[str, ...]:
 def _application(chosen: app.Settings, options: "Options") -> "Application":
     from clew.server.http.application import Application
 
-    return Application(app.door(chosen), options, mcp=lambda contexts: _mcp(contexts, options))
+    return Application(app.authenticator(chosen), options, mcp=lambda contexts: _mcp(contexts, options))
 
 
 def _mcp(contexts: Any, options: "Options") -> Any:

@@ -15,7 +15,6 @@ from clew.model.errors import BudgetExceeded, InvalidInput, NotFound
 from clew.model.events import Draft, Event
 
 CHUNK = 256 * 1024
-FOLLOW_SECONDS = 30.0
 
 
 class Plane:
@@ -26,7 +25,7 @@ class Plane:
         self._plane: client.Plane | None = None
 
     @property
-    def client(self) -> client.Local:
+    def client(self) -> client.Client:
         if self._plane is None:
             self._plane = app.connect(self.settings.store, home=self.settings.home, principal=self.settings.principal)
         return self._plane.client
@@ -81,7 +80,7 @@ def commands() -> list[click.Command]:
             top = plane.call("show", session=session).session.head if session else newest
             after = max(0, top - lines)
         try:
-            for found in pages(plane, session, after, newest, project=project, follow=follow):
+            for found in pages(plane, session, after, project=project, follow=follow):
                 if as_json:
                     print_json(found)
                 else:
@@ -159,9 +158,10 @@ def commands() -> list[click.Command]:
     @click.pass_obj
     def doctor(plane: Plane, as_json: bool) -> None:
         """Check versions, permissions, free disk, integrity, every digest chain and captures in the background."""
+        from clew import doctor as examination
         from clew.cli import background
 
-        found = [*app.diagnose(plane.settings), *background.findings(plane.settings.home)]
+        found = [*examination.diagnose(plane.settings), *background.findings(plane.settings.home)]
         if as_json:
             print_json(found)
         else:
@@ -246,14 +246,7 @@ def _acknowledge(seqs: list[int], repeated: list[int]) -> None:
     print_json([{"seq": seq, "deduplicated": True} if seq in repeated else {"seq": seq} for seq in seqs])
 
 
-def _streamed(remote: Any, after: int, *, session: str, project: str) -> Iterator[list[Event]]:
-    for event in remote.follow(after=after, session=session, project=project):
-        yield [event]
-
-
-def pages(
-    plane: Plane, session: str | None, after: int, newest: int, *, project: str, follow: bool
-) -> Iterator[list[Event]]:
+def pages(plane: Plane, session: str | None, after: int, *, project: str, follow: bool) -> Iterator[list[Event]]:
     """Events page by page; with `follow`, for ever."""
     while True:
         found: list[Event] = (
@@ -266,11 +259,6 @@ def pages(
             after = found[-1].seq if session else found[-1].position
         elif not follow:
             return
-        elif app.is_remote(plane.settings.store):
-            # A server tells by itself, and goes on after a break.
-            yield from _streamed(plane.client, after, session=session or "", project=project)
         else:
-            # Look again whenever the log as a whole has grown, whoever grew it.
-            while not plane.client.wait(after=newest, timeout=FOLLOW_SECONDS):
-                pass
-            newest = plane.client.last_position()
+            for event in plane.client.follow(after=after, session=session or "", project=project):
+                yield [event]

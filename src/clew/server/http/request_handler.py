@@ -174,7 +174,7 @@ class RequestHandler:
     def _digest(self, context: Context) -> bytes:
         scope = self._exchange.scope
         return idempotency.digest(
-            self._exchange.method, scope["path"], scope["query_string"], self._body, rights_of(context)
+            self._exchange.method, scope["path"], scope["query_string"], self._body, context.rights
         )
 
     # Arguments and the answer -----------------------------------------------------------------------------------------
@@ -220,12 +220,6 @@ class RequestHandler:
             body, more = compressed(body, exchange.headers.get(b"accept-encoding", b""))
             headers += more
         return Answer(200, body, headers)
-
-
-def rights_of(context: Context) -> str:
-    """What a caller may do, to be compared: an answer that was given to somebody with more is not given again."""
-    scopes = "*" if context.scopes is None else sorted(map(str, context.scopes))
-    return f"{scopes} {context.bound} {sorted(map(repr, context.grants))}"
 
 
 def masked(context: Context, body: bytes) -> bytes:

@@ -238,7 +238,7 @@ _Rights = tuple[object, ...]
 def _rights(context: Context) -> _Rights:
     now = context.store.database.now()
     standing = tuple(grant for grant in context.grants if not 0 < grant.until <= now)
-    return standing, context.teams, context.scopes, context.bound
+    return standing, context.teams, context.scopes, context.key_project
 
 
 class _Subscriber:

@@ -80,7 +80,7 @@ def _permit_scopes(context: Context, scopes: frozenset[Right] | None, project: s
     """Refuse a key that allows more than the key the caller holds."""
     if context.scopes is not None and (scopes is None or not scopes <= context.scopes):
         raise Denied("a key cannot make a key that allows more than itself; name fewer scopes", right="administer")
-    if context.bound and project != context.bound:
+    if context.key_project and project != context.key_project:
         raise Denied("a key that is bound to a project makes only keys that are bound to it", right="administer")
 
 

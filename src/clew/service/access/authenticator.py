@@ -77,7 +77,8 @@ class Authenticator:
         if key.scopes == LOGIN:
             raise Unauthenticated("this is a link for one login, not an API key; open it in a browser")
         self._record_use(key)
-        return self._cache(("key", secret), self._context(key.principal, scopes=scopes_of(key), bound=key.project))
+        context = self._context(key.principal, scopes=scopes_of(key), key_project=key.project)
+        return self._cache(("key", secret), context)
 
     def principal_context(self, principal: str, scopes: frozenset[Right] | None = None) -> Context:
         """The context of a principal who was authenticated elsewhere; `scopes` narrow their rights."""
@@ -165,15 +166,16 @@ class Authenticator:
         *,
         grants: tuple[Grant, ...] | None = None,
         scopes: frozenset[Right] | None = None,
-        bound: str = "",
+        key_project: str = "",
     ) -> Context:
         if grants is None:
             grants = tuple(list_grants_for(self.store, principal))
         return Context(
             store=self.store.restricted_to(self._accessible_projects(principal, grants)), unrestricted=self.store,
             principal=principal, grants=grants,
-            teams=frozenset(list_teams_of(self.store, principal)), scopes=scopes, bound=bound, machine=self._machine,
-            home=self._home, outward=True, known_sessions={}, _views=self._shared_views(),
+            teams=frozenset(list_teams_of(self.store, principal)), scopes=scopes, key_project=key_project,
+            machine=self._machine, home=self._home, answers_leave_machine=True, known_sessions={},
+            _views=self._shared_views(),
         )  # fmt: skip
 
     def _accessible_projects(self, principal: str, grants: tuple[Grant, ...]) -> str:

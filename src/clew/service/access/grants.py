@@ -81,7 +81,7 @@ def whoami(context: Context) -> Me:
     """Say who you are here, and which grants count for you."""
     return Me(
         principal=context.principal, teams=sorted(context.teams),
-        scopes=None if context.scopes is None else sorted(map(str, context.scopes)), project=context.bound,
+        scopes=None if context.scopes is None else sorted(map(str, context.scopes)), project=context.key_project,
         grants=[_info(grant) for grant in context.caller.grants],
     )  # fmt: skip
 

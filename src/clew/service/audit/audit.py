@@ -275,7 +275,7 @@ def audit_export(
             raise InvalidInput("a bundle is of the whole log and takes no filters; they belong to jsonl, csv and otel")
         if with_content:
             permit(context, Right.READ, "")
-        if with_content and context.outward:
+        if with_content and context.answers_leave_machine:
             raise InvalidInput(
                 "a bundle with content is made where the store is: secrets are masked on the way out, and what was "
                 "masked does not have its hash any more"

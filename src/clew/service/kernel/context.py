@@ -25,18 +25,18 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     teams: frozenset[str] = frozenset()
     scopes: frozenset[Right] | None = None
     """The rights that the caller's key is good for; None is all."""
-    bound: str = ""
+    key_project: str = ""
     """The only project that the caller's key is good for."""
     machine: str = ""
     home: str = ""
     """Where a person keeps settings of their own."""
-    outward: bool = False
-    """Whether what is answered leaves this machine."""
+    answers_leave_machine: bool = False
+    """Whether the caller is a server's: secrets are masked in what it reads, and it may not keep everybody waiting."""
     known_sessions: dict[str, Session] | None = None
     """Sessions that were looked up before, by id: for appends, which need no more than what never changes of them. A
     server keeps a context, and so these, for half a second; elsewhere there are none."""
     _views: list["Views"] = msgspec.field(default_factory=list)
-    _found: dict[Any, Any] = msgspec.field(default_factory=dict)
+    _cache: dict[Any, Any] = msgspec.field(default_factory=dict)
 
     @property
     def views(self) -> "Views":
@@ -49,21 +49,30 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def caller(self) -> Caller:
-        if "caller" not in self._found:
-            self._found["caller"] = Caller(
-                self.principal, self.grants, teams=self.teams, scopes=self.scopes, bound=self.bound,
+        if "caller" not in self._cache:
+            self._cache["caller"] = Caller(
+                self.principal, self.grants, teams=self.teams, scopes=self.scopes, bound=self.key_project,
                 now=self.store.database.now(),
             )  # fmt: skip
-        found: Caller = self._found["caller"]
-        return found
+        caller: Caller = self._cache["caller"]
+        return caller
+
+    @property
+    def rights(self) -> str:
+        """Everything that decides what the caller may do, as text to be compared."""
+        if "rights" not in self._cache:
+            scopes = "*" if self.scopes is None else sorted(map(str, self.scopes))
+            self._cache["rights"] = f"{scopes} {self.key_project} {sorted(map(repr, self.grants))}"
+        rights: str = self._cache["rights"]
+        return rights
 
     def reach(self, right: Right | None) -> Parameters:
         """Where the caller has this right, or any at all, as parameters of a statement; none for everywhere."""
-        if right not in self._found:
+        if right not in self._cache:
             reach = self.caller.reach(right)
-            self._found[right] = {} if reach is None else self._parameters(reach)
-        found: Parameters = self._found[right]
-        return found
+            self._cache[right] = {} if reach is None else self._parameters(reach)
+        parameters: Parameters = self._cache[right]
+        return parameters
 
     def _parameters(self, reach: Reach) -> Parameters:
         projects = {name: key for key, name in self.store.projects().items()}
@@ -71,12 +80,12 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
 
     def setting(self, project: str, name: str) -> str:
         """What is set for a project, or else for all; empty when nothing is."""
-        if "settings" not in self._found:
+        if "settings" not in self._cache:
             from clew.store.access.settings import list_settings
 
-            self._found["settings"] = list_settings(self.store)
-        known: dict[tuple[str, str], str] = self._found["settings"]
-        return known.get((project, name)) or known.get(("", name), "")
+            self._cache["settings"] = list_settings(self.store)
+        settings: dict[tuple[str, str], str] = self._cache["settings"]
+        return settings.get((project, name)) or settings.get(("", name), "")
 
     def close(self) -> None:
         for views in self._views:

@@ -79,7 +79,7 @@ def erase(context: Context, session: Session, *, with_forks: bool = False, reaso
     for one in forks:
         permit(context, Right.ADMINISTER, one)
     # To overwrite free space keeps everybody waiting: on a server that is for whoever runs it.
-    overwrite = not context.outward or context.caller.rule(Right.ADMINISTER, Target()).allowed
+    overwrite = not context.answers_leave_machine or context.caller.rule(Right.ADMINISTER, Target()).allowed
     erased = erase_session(
         context.unrestricted,
         session,

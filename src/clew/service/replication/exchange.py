@@ -379,7 +379,7 @@ def sync_send(
 
 
 def _masked(context: Context, event: Event) -> Event:
-    if not context.outward:
+    if not context.answers_leave_machine:
         return event
     from clew.service.privacy.masking import mask_events, masker_of
 
@@ -465,7 +465,7 @@ def blob(
     data, masked = files.stretch(context.store, session, digest), dict[str, int]()
     if data is None:
         data = context.store.load_blob(digest)
-    if context.outward:
+    if context.answers_leave_machine:
         data, masked = _without_secrets(context, digest, data)
     end = start + PAGE_BYTES
     return Piece(

@@ -1,0 +1,162 @@
+"""`clew doctor`: what clew depends on, looked at one by one: the home, the disk, the store, its chains and views."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from clew import app
+from clew.model.errors import ClewError, Damaged
+
+if TYPE_CHECKING:
+    from clew.store import Store
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of `clew doctor`: what was looked at, whether it is well, and what to do if not."""
+
+    what: str
+    ok: bool
+    found: str
+    advice: str = ""
+
+
+def diagnose(chosen: app.Settings) -> list[Finding]:
+    """Look at everything clew depends on; what is wrong with it is a finding, never an error."""
+    import platform
+
+    import clew
+
+    findings = [Finding(what="clew", ok=True, found=f"{clew.__version__} on Python {platform.python_version()}")]
+    if app.is_remote(chosen.store):
+        return [*findings, _server(chosen)]
+    if chosen.store.startswith("sqlite:///"):
+        home = Path(chosen.store.removeprefix("sqlite:///")).expanduser().absolute().parent
+        findings += [_home(home), _free_disk(home)]
+    return findings + _store(chosen)
+
+
+def _server(chosen: app.Settings) -> Finding:
+    try:
+        remote = app.remote(chosen)
+        return Finding(what="server", ok=True, found=f"{remote.url} lets you in as {remote.principal}")
+    except ClewError as error:
+        return Finding(what="server", ok=False, found=str(error), advice=f"error code {error.code}")
+
+
+def _home(home: Path) -> Finding:
+    if not home.exists():
+        return Finding(what="home", ok=True, found=f"{home} (made on first use)")
+    mode = home.stat().st_mode & 0o777
+    if not os.access(home, os.W_OK | os.X_OK):
+        return Finding(
+            what="home", ok=False, found=f"{home} cannot be written", advice="set CLEW_HOME to a folder of yours"
+        )
+    if mode & 0o077:
+        return Finding(
+            what="home", ok=False, found=f"{home} is open to others (mode {mode:o})", advice=f"chmod 700 {home}"
+        )
+    return Finding(what="home", ok=True, found=f"{home} (private)")
+
+
+def _free_disk(home: Path) -> Finding:
+    import shutil
+
+    folder = next(folder for folder in (home, *home.parents) if folder.exists())
+    free = shutil.disk_usage(folder).free
+    enough = free > 200 * 1024 * 1024
+    return Finding(
+        what="free disk", ok=enough, found=f"{free / 1e9:.1f} GB", advice="" if enough else "free at least 200 MB"
+    )
+
+
+def _store(chosen: app.Settings) -> list[Finding]:
+    from clew.store import open_store
+    from clew.store.database import migrate as schema
+
+    try:
+        store = open_store(chosen.store)
+    except ClewError as error:
+        return [Finding(what="store", ok=False, found=str(error), advice=_advice(error))]
+    with store:
+        about = store.database.describe()
+        findings = [
+            Finding(
+                what="store",
+                ok=True,
+                found=f"{about['database']} {about['version']} ({about['driver']}), {about['place']}",
+            ),
+            Finding(what="schema", ok=True, found=f"version {schema.current()}"),
+        ]
+        if store.database.dialect == "pg":
+            findings.append(_row_level_security(store))
+        try:
+            findings += [_integrity(store), _chains(store)]
+        except ClewError as error:
+            findings.append(Finding(what="integrity", ok=False, found=str(error), advice=_advice(error)))
+        findings.append(_views(store))
+    return findings
+
+
+def _integrity(store: "Store") -> Finding:
+    from clew.store.log.verify import WHAT_HELPS
+
+    problems = store.database.check()
+    return Finding(
+        what="integrity", ok=not problems, found="; ".join(problems[:5]) or "ok", advice=WHAT_HELPS * bool(problems)
+    )
+
+
+def _chains(store: "Store") -> Finding:
+    from clew.store.log.verify import verify_all
+
+    sessions = events = 0
+    problems = []
+    for verified in verify_all(store):
+        sessions, events = sessions + bool(verified.session), events + verified.events
+        problems += verified.problems
+    first = f"; first: {problems[0].place}: {problems[0].what}" if problems else ""
+    return Finding(
+        what="chains",
+        ok=not problems,
+        found=f"{sessions} sessions, {events} events, {len(problems)} problems{first}",
+        advice="run `clew verify` for all of them" if problems else "",
+    )
+
+
+def _advice(error: ClewError) -> str:
+    """What to do about an error; a database of another program is none that is damaged."""
+    from clew.store.log.verify import WHAT_HELPS
+
+    return WHAT_HELPS if isinstance(error, Damaged) and "place" in error.details else f"error code {error.code}"
+
+
+def _row_level_security(store: "Store") -> Finding:
+    problem = store.database.row_security_problem()
+    return Finding(
+        what="wall",
+        ok=not problem,
+        found=problem or "row level security stands between projects",
+        advice="connect as a role of its own that is neither a superuser nor has BYPASSRLS; see docs/access.md"
+        * bool(problem),
+    )
+
+
+def _views(store: "Store") -> Finding:
+    from clew.views.upkeep import Views
+
+    views = Views(store)
+    try:
+        problems, behind = views.database.check(), views.behind()
+    except ClewError as error:
+        return Finding(what="views", ok=False, found=str(error), advice=f"error code {error.code}")
+    finally:
+        views.close()
+    lag = "up to date" if not behind else f"{behind:,} events behind; whoever reads them next takes those in"
+    return Finding(
+        what="views",
+        ok=not problems,
+        found="; ".join(problems[:5]) or lag,
+        advice="run `clew rebuild`" * bool(problems),
+    )
