@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from clew.service.find.search import Found
     from clew.service.find.usage import UsageReport
     from clew.service.handover.resume_elsewhere import Materialised
-    from clew.service.knowledge.remember import Recall
+    from clew.service.knowledge.remember import Decided, Recall, Remembered
     from clew.service.sessions.forks import Difference
     from clew.service.sessions.lifecycle import SessionDetail, SessionInfo, SessionLine
     from clew.store.log.leases import Lease
@@ -224,24 +224,29 @@ class OpenSession:
 
     def remember(self, text: str, *, evidence: Iterable[int] = (), scope: str = "session", fact: str = "") -> str:
         """Learn a fact that outlives the conversation; returns its id."""
-        fact = fact or new_id()
-        self._add(e.FactLearned(fact=fact, text=text, evidence=tuple(evidence), scope=scope))
-        return fact
+        learned: Remembered = self._call(
+            "remember", text=text, evidence=list(evidence), scope=scope, fact=fact, **self._fence()
+        )
+        return learned.fact
 
     def retire(self, fact: str, *, reason: str = "") -> int:
-        return self._add(e.FactRetired(fact=fact, reason=reason))
+        """Retire a fact that no longer holds; returns the seq."""
+        return int(self._call("retire", fact=fact, reason=reason, **self._fence()).seq)
 
     def decide(self, choice: str, *, why: str = "", rejected: Iterable[str] = (), decision: str = "") -> str:
         """Record a decision with its reason; returns its id."""
-        decision = decision or new_id()
-        self._add(e.DecisionMade(decision=decision, choice=choice, why=why, rejected=tuple(rejected)))
-        return decision
+        made: Decided = self._call(
+            "decide", choice=choice, why=why, rejected=list(rejected), decision=decision, **self._fence()
+        )
+        return made.decision
 
     def reverse(self, decision: str, *, reason: str = "") -> int:
-        return self._add(e.DecisionReversed(decision=decision, reason=reason))
+        """Reverse a decision; returns the seq."""
+        return int(self._call("reverse", decision=decision, reason=reason, **self._fence()).seq)
 
     def note_progress(self, done: str = "", *, next: str = "", open: Iterable[str] = ()) -> int:
-        return self._add(e.ProgressNoted(done=done, next=next, open=tuple(open)))
+        """Note what is done, what is next and what is open; returns the seq."""
+        return int(self._call("progress", done=done, next=next, open=list(open), **self._fence()).seq)
 
     # Lifecycle --------------------------------------------------------------------------------------------------------
 

@@ -1,6 +1,9 @@
 """Sessions as people and agents use them, through the Python API, on both databases."""
 
+import re
 import threading
+from collections.abc import Callable
+from typing import Any
 
 import msgspec
 import pytest
@@ -8,7 +11,7 @@ import pytest
 from clew.client import OpenSession, Plane
 from clew.local import Local
 from clew.model.access import owner_of_everything
-from clew.model.errors import BudgetExceeded, LeaseHeld, LeaseLost, StaleHead, WrongState
+from clew.model.errors import BudgetExceeded, ClewError, LeaseHeld, LeaseLost, StaleHead, WrongState
 from clew.model.events import Draft, FilePart, ImagePart, MessageAdded, TextPart, Touch, Usage
 from clew.service import Context
 from clew.store import Store, open_store
@@ -143,6 +146,57 @@ def test_knowledge_is_folded_and_can_be_seen_as_of_an_event(plane: Plane) -> Non
     assert now.progress.next == "rest"
     assert then.facts[fact].text == "the lock is in WAL mode"
     assert then.decisions[choice].rejected == ("DELETE",)
+
+
+REFUSED_KNOWLEDGE: list[tuple[str, dict[str, Any]]] = [
+    ("remember", {"text": ""}),
+    ("remember", {"text": "x" * 10_001}),
+    ("remember", {"text": "x", "evidence": [99]}),
+    ("remember", {"text": "x", "evidence": [0]}),
+    ("remember", {"text": "x", "scope": "nowhere"}),
+    ("remember", {"text": "x", "fact": "f" * 201}),
+    ("remember", {"text": "x", "fact": "a\0b"}),
+    ("decide", {"choice": ""}),
+    ("decide", {"choice": "x", "why": "y" * 10_001}),
+    ("decide", {"choice": "x", "rejected": [""]}),
+    ("decide", {"choice": "x", "rejected": ["y"] * 101}),
+    ("decide", {"choice": "x", "decision": "d" * 201}),
+    ("retire", {"fact": "unknown"}),
+    ("retire", {"fact": "gone"}),
+    ("reverse", {"decision": "unknown"}),
+    ("reverse", {"decision": "gone"}),
+    ("progress", {}),
+    ("progress", {"done": "x" * 10_001}),
+    ("progress", {"open": [""]}),
+]
+
+
+@pytest.mark.parametrize(("operation", "arguments"), REFUSED_KNOWLEDGE)
+def test_python_refuses_what_the_operations_refuse(plane: Plane, operation: str, arguments: dict[str, Any]) -> None:
+    s = plane.session()
+    s.remember("x", fact="gone")
+    s.retire("gone")
+    s.decide("x", decision="gone")
+    s.reverse("gone")
+    head = s.head
+    with pytest.raises(ClewError) as expected:
+        plane.client.call(operation, session=s.id, **arguments)
+    with pytest.raises(type(expected.value), match=re.escape(str(expected.value))):
+        getattr(s, "note_progress" if operation == "progress" else operation)(**arguments)
+    assert s.head == head
+
+
+def test_what_is_known_is_written_under_the_lease_that_is_held(plane: Plane) -> None:
+    s = plane.session()
+    s.acquire()
+    fact, choice = s.remember("x"), s.decide("y")
+    assert s.retire(fact) + 1 == s.reverse(choice)
+    assert s.note_progress("z") == s.head
+    other = plane.get(s.id)
+    writes: list[Callable[[], object]] = [lambda: other.remember("x"), lambda: other.note_progress("z")]
+    for write in writes:
+        with pytest.raises(LeaseHeld):
+            write()
 
 
 def test_exceeding_a_budget_stores_everything_and_pauses(plane: Plane) -> None:
