@@ -95,7 +95,7 @@ class _Pull:
             if error.code != NotFound.code:
                 raise
             name = self._setting.name
-            raise NotFound(f"{name} has no session {id!r} that you may read; was it pushed?", session=id) from None
+            raise NotFound(f"{name} has no session {id!r} that you may read; was it pushed?", remote=name) from None
         if len(found.id) != LENGTH or not found.id.startswith(check_prefix(id)):
             raise Damaged(f"{self._setting.name} answered with another session than {id!r}")
         return found
