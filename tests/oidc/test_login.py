@@ -171,8 +171,8 @@ def test_an_id_token_with_a_wrong_claim_is_refused(
         (lambda claims: Provider.sign(None, claims, FOREIGN), "signature"),  # type: ignore[arg-type]
         (lambda claims: Provider.sign(None, claims, UNKNOWN), "signature"),  # type: ignore[arg-type]
         (lambda claims: Provider.sign(None, claims, FIRST)[:-8] + "AAAAAAAA", "signature"),  # type: ignore[arg-type]
-        (lambda claims: "nonsense", "no signed token"),
-        (lambda claims: "WyJhbGciXQ.e30.AA", "no signed token"),
+        (lambda claims: "nonsense", "not a signed token"),
+        (lambda claims: "WyJhbGciXQ.e30.AA", "not a signed token"),
     ],
     ids=["none", "public key as a secret", "another key", "unknown key", "changed", "nonsense", "odd header"],
 )
@@ -358,7 +358,7 @@ def test_without_the_provider_people_are_told_and_keys_go_on(tmp_path: Path, pro
         ({"issuer": "https://login.example"}, "calls itself 'https://login.example'"),
         ({"token_endpoint": "http://login.example/token"}, "which is not https"),
         ({"authorization_endpoint": "javascript:alert(1)"}, "which is not https"),
-        ({"jwks_uri": 7}, "something else than expected"),
+        ({"jwks_uri": 7}, "unexpected document"),
         ({"padding": "x" * 2_000_000}, "more than 1,048,576 bytes"),
     ],
 )

@@ -189,7 +189,7 @@ def test_no_text_is_taken_for_a_token_by_mistake(known: Site, provider: Provider
     header, body, signature = honest.split(".")
     parts = st.sampled_from([header, body, signature, "", "e30", "bnVsbA", "W10", "eyJhbGciOiJSUzI1NiJ9"]) | st.text()
     oidc = trusted(provider)
-    resource = Resource(known.authenticator, oidc, Asked(oidc), url=URL, tell=lambda error: pytest.fail(str(error)))
+    resource = Resource(known.authenticator, oidc, Asked(oidc), url=URL, report=lambda error: pytest.fail(str(error)))
 
     @given(st.lists(parts, max_size=5).map(".".join).filter(lambda text: text != honest))
     def refused(text: str) -> None:
@@ -204,7 +204,7 @@ def test_many_at_once_ask_the_provider_once(sites: Callable[..., Site], provider
     site = sites()
     site.add("person:ada", issuer=provider.issuer, subject=ADA["sub"])
     oidc = trusted(provider)
-    resource = Resource(site.authenticator, oidc, Asked(oidc), url=URL, tell=lambda error: None)
+    resource = Resource(site.authenticator, oidc, Asked(oidc), url=URL, report=lambda error: None)
     tokens = [provider.access_token(URL, USUAL, jti=str(number)) for number in range(8)]
     gate = threading.Barrier(len(tokens))
     found: list[str] = []

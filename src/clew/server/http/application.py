@@ -1,4 +1,4 @@
-"""The application: one door, its operations, streams and pages, and what runs beside them."""
+"""The application: wires operations, streams, pages and login together, and runs the background work."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from clew.server.login.oidc import OpenId
 
 STREAM_THREADS = 8
-FORGET_SECONDS = 3600.0
+CLEANUP_SECONDS = 3600.0
 
 
 class Application:
-    """Everything that serves one door. `app` is what a server runs; `end_streams` is called before it stops."""
+    """Serves one store. A server runs `app`, and calls `end_streams` before it stops."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class Application:
         log: JsonLog | None = None,
         traces: Traces | None = None,
     ) -> None:
-        """`bearer` takes tokens that are no keys of clew; `routes` come before our own; `mcp` makes what is at /mcp."""
+        """`bearer` authenticates tokens that are not keys of clew; `routes` come before our own; `mcp` makes /mcp."""
         options = options or Options()
         self.authenticator = authenticator
         self.options = options
@@ -62,8 +62,8 @@ class Application:
         self.streams = Streams(self.operations, self._watcher, self.metrics, self._stream_pool)
         self._mcp = LazyMount(self.operations, mcp) if mcp else None
         web = Web(self.operations, self.identity, self.metrics)
-        before = [*routes, *(openid.routes(self.identity) if openid else ())]
-        pages = Router([*before, *web.routes(self._mcp)], redirect_slashes=False, lifespan=self._lifespan)
+        first_routes = [*routes, *(openid.routes(self.identity) if openid else ())]
+        pages = Router([*first_routes, *web.routes(self._mcp)], redirect_slashes=False, lifespan=self._lifespan)
         self._traces = traces or (Traces() if options.traces else None)
         root = RootApp(
             self.operations, pages, self.identity, log=self.log, metrics=self.metrics, traces=self._traces
@@ -78,15 +78,17 @@ class Application:
         async with AsyncExitStack() as stack:
             if self._mcp is not None:
                 stack.push_async_callback(self._mcp.close)
-            beside = [asyncio.get_running_loop().create_task(work) for work in (self._tidy(), self._checkpoint())]
+            background = [
+                asyncio.get_running_loop().create_task(work) for work in (self._clean_up(), self._checkpoint())
+            ]
             try:
                 yield
             finally:
-                for task in beside:
+                for task in background:
                     task.cancel()
                 await self.streams.stop()
                 await self._watcher.stop()
-        # What runs is finished before the store below it goes.
+        # Running operations end before the store is closed.
         await asyncio.to_thread(self.operations.append_queue.close)
         await asyncio.to_thread(self._pool.shutdown)
         await asyncio.to_thread(self._stream_pool.shutdown)
@@ -95,15 +97,15 @@ class Application:
             await asyncio.to_thread(self._traces.close)
         self.log.flush()
 
-    async def _tidy(self) -> None:
-        """Forget old answers and blobs that nothing names now and then, and write down what was gathered."""
+    async def _clean_up(self) -> None:
+        """Write the log every second; every hour, remove old idempotency records and unreferenced blobs."""
         loop = asyncio.get_running_loop()
-        forgotten = 0.0
+        cleaned_at = 0.0
         while True:
             await asyncio.sleep(1.0)
             self.log.flush()
-            if loop.time() - forgotten > FORGET_SECONDS:
-                forgotten = loop.time()
+            if loop.time() - cleaned_at > CLEANUP_SECONDS:
+                cleaned_at = loop.time()
                 try:
                     await loop.run_in_executor(self._pool, idempotency.forget, self.authenticator.store)
                     await loop.run_in_executor(self._pool, self.authenticator.store.collect_blobs)
@@ -111,7 +113,7 @@ class Application:
                     self.log.write_failure("", error)
 
     async def _checkpoint(self) -> None:
-        """Sign a checkpoint now and then, if anything is new. Whichever process comes first makes it."""
+        """Sign a checkpoint regularly, if anything is new. The first process to try makes it for all."""
         seconds = 0.0 if self.options.is_own else self.options.checkpoint_seconds
         while seconds:
             await asyncio.sleep(seconds)
@@ -126,7 +128,7 @@ class Application:
 
 
 def _openid(authenticator: Authenticator, options: Options, log: JsonLog) -> "OpenId | None":
-    """What the provider brings, if there is one; loaded only then."""
+    """The login with a provider, if there is one; its libraries are loaded only then."""
     if options.oidc is None:
         return None
     from clew.server.login.oidc import OpenId

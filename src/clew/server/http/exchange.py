@@ -1,4 +1,7 @@
-"""One request and its answer, as logs and metrics know them: never a body, a query, a name or an id of a path."""
+"""An HTTP exchange: one request and its response, and what logs and metrics record of it.
+
+They record the route template, never a body, a query, or the names and ids in a path.
+"""
 
 import itertools
 import re
@@ -14,22 +17,22 @@ from clew.model.ids import new_id
 from clew.server.http.problems import Headers
 from clew.service.kernel.context import Context
 
-_OURS = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+_REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _TRACE = re.compile(rb"00-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
-# Random once and counted from there: asking for randomness each time costs as much as a small statement.
+# Ids are this random text and a number: random bytes for each request would cost as much as a small statement.
 _PROCESS = new_id()[:10]
 _NUMBERS = itertools.count(1)
-# What every answer says: it is for this caller alone, and is what it says it is.
+# Headers of every response: no cache stores it, and no browser guesses its type.
 ALWAYS = [(b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff")]
 
 
 @lru_cache(maxsize=2)
-def _told(second: int) -> str:
+def _timestamp(second: int) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(second))
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What goes back."""
+    """A whole response."""
 
     status: int
     body: bytes
@@ -37,7 +40,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class Exchange:
-    """A request on its way."""
+    """A request that is being served."""
 
     __slots__ = ("began", "context", "headers", "id", "method", "route", "scope", "status")
 
@@ -46,7 +49,9 @@ class Exchange:
         self.method: str = scope["method"]
         self.headers: Mapping[bytes, bytes] = dict(scope["headers"])
         given = self.headers.get(b"x-request-id")
-        self.id = given.decode() if given is not None and _OURS.fullmatch(given) else f"{_PROCESS}-{next(_NUMBERS):x}"
+        self.id = (
+            given.decode() if given is not None and _REQUEST_ID.fullmatch(given) else f"{_PROCESS}-{next(_NUMBERS):x}"
+        )
         self.began = time.perf_counter()
         self.route = ""
         self.context: Context | None = None
@@ -54,16 +59,16 @@ class Exchange:
 
     @property
     def trace(self) -> str:
-        """The W3C trace that this is a part of."""
-        found = _TRACE.fullmatch(self.headers.get(b"traceparent", b""))
-        return found[1].decode() if found else ""
+        """The id of the W3C trace that the caller named; empty without one."""
+        match = _TRACE.fullmatch(self.headers.get(b"traceparent", b""))
+        return match[1].decode() if match else ""
 
     @property
     def seconds(self) -> float:
         return time.perf_counter() - self.began
 
     async def answer(self, send: Send, answer: Answer) -> None:
-        """Send all of an answer."""
+        """Send a whole response."""
         self.status = answer.status
         headers = [*answer.headers, *ALWAYS, (b"x-request-id", self.id.encode())]
         if answer.status != 304:
@@ -72,9 +77,9 @@ class Exchange:
         await send({"type": "http.response.body", "body": answer.body})
 
     def line(self) -> dict[str, Any]:
-        """What the log says about it."""
-        told = {
-            "at": _told(int(time.time())),
+        """The line of the log."""
+        line = {
+            "at": _timestamp(int(time.time())),
             "level": "error" if self.status >= 500 else "info",
             "event": "request",
             "method": self.method if self.method.isalpha() and len(self.method) <= 10 else "?",
@@ -84,4 +89,4 @@ class Exchange:
             "principal": self.context.principal if self.context else "",
             "request": self.id,
         }
-        return told if not self.trace else {**told, "trace": self.trace}
+        return line if not self.trace else {**line, "trace": self.trace}

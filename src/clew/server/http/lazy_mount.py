@@ -1,4 +1,4 @@
-"""Another application below a path of ours, made when it is first asked for: MCP takes two seconds to load."""
+"""Another application below a path of ours, loaded at the first request for it: MCP takes two seconds to load."""
 
 import asyncio
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from clew.service.kernel.context import Context
 
 
 class MountedApp(Protocol):
-    """What is mounted, and what has to stay open while it serves."""
+    """A mounted application, and the context manager that stays open while it serves."""
 
     @property
     def app(self) -> ASGIApp: ...
@@ -22,13 +22,13 @@ class MountedApp(Protocol):
 
 
 class LazyMount:
-    """Authenticates each request, then hands it on."""
+    """Authenticates each request, then passes it on."""
 
     def __init__(self, operations: Operations, make: Callable[[Callable[..., Context]], MountedApp]) -> None:
         self._operations = operations
         self._make = make
-        self._made: MountedApp | None = None
-        self._making = asyncio.Lock()
+        self._mounted: MountedApp | None = None
+        self._loading = asyncio.Lock()
         self._closing = asyncio.Event()
         self._open: asyncio.Task[None] | None = None
 
@@ -37,22 +37,22 @@ class LazyMount:
         exchange.route = "/mcp"
         credential = self._operations.credential(exchange)
         await self._operations.in_thread(self._operations.admit, exchange, credential)
-        made = self._made or await self._first()
-        await made.app(scope, receive, send)
+        mounted = self._mounted or await self._load()
+        await mounted.app(scope, receive, send)
 
-    async def _first(self) -> MountedApp:
-        async with self._making:
-            if self._made is None:
-                made = await self._operations.in_thread(self._make, context_of)
+    async def _load(self) -> MountedApp:
+        async with self._loading:
+            if self._mounted is None:
+                mounted = await self._operations.in_thread(self._make, context_of)
                 ready = asyncio.Event()
-                # In a task of its own, because what it opens has to be closed by the task that opened it.
-                self._open = asyncio.get_running_loop().create_task(self._keep_open(made, ready))
+                # In a task of its own: a context manager has to be closed by the task that opened it.
+                self._open = asyncio.get_running_loop().create_task(self._keep_open(mounted, ready))
                 await ready.wait()
-                self._made = made
-        return self._made
+                self._mounted = mounted
+        return self._mounted
 
-    async def _keep_open(self, made: MountedApp, ready: asyncio.Event) -> None:
-        async with made.run():
+    async def _keep_open(self, mounted: MountedApp, ready: asyncio.Event) -> None:
+        async with mounted.run():
             ready.set()
             await self._closing.wait()
 
@@ -63,6 +63,6 @@ class LazyMount:
 
 
 def context_of(request: Request) -> Context:
-    """On whose behalf a request is served that was let in."""
-    found: Context = request.scope["clew.exchange"].context
-    return found
+    """The context of the authenticated caller of a request."""
+    context: Context = request.scope["clew.exchange"].context
+    return context

@@ -1,4 +1,4 @@
-"""What stands before every route: names, errors, logs, counts and the end of it all."""
+"""The root application: checks the host, passes a request on, turns errors into responses, logs and counts."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -22,7 +22,7 @@ Served = Callable[[Exchange, Receive, Send], Awaitable[None]]
 
 
 class RootApp:
-    """The application: operations and streams below /v1, everything else by `pages`."""
+    """Passes paths below /v1 to the operations and streams, and all others to `pages`."""
 
     def __init__(
         self,
@@ -52,8 +52,8 @@ class RootApp:
             if scope["path"].startswith(PREFIX + "/"):
                 await self._operations(exchange, receive, send)
             else:
-                # With an `app` the router raises for what it does not know, and we tell it like everything else.
-                await self._pages({**scope, "app": self}, receive, self._told(exchange, send))
+                # With an `app`, the router raises for an unknown path, and it is answered here like other errors.
+                await self._pages({**scope, "app": self}, receive, self._with_our_headers(exchange, send))
         except HTTPException as error:
             allowed = (error.headers or {}).get("Allow", "").replace(" ", "")
             await self._refuse(exchange, no_route(set(allowed.split(",")) - {""}), send)
@@ -62,7 +62,7 @@ class RootApp:
         except asyncio.CancelledError:
             exchange.status = exchange.status or CLIENT_WENT_AWAY
             raise
-        except Exception as error:  # noqa: BLE001 - Answered with a 500 and an id, and told in the log.
+        except Exception as error:  # noqa: BLE001 - Answered with a 500 and an id; the log has the error.
             await self._refuse(exchange, error, send)
         finally:
             self._metrics.count(exchange.method, exchange.route, exchange.status, exchange.seconds)
@@ -78,18 +78,18 @@ class RootApp:
         if exchange.context is not None:
             body = masked(exchange.context, body)
         if exchange.status:
-            # The answer has begun; breaking it off is all that can be said.
+            # The response has begun, so its status cannot change any more; the client sees the connection break.
             raise ConnectionAbortedError from None
         await exchange.answer(send, Answer(status, body, headers))
 
-    def _told(self, exchange: Exchange, send: Send) -> Send:
-        async def tell(message: Message) -> None:
+    def _with_our_headers(self, exchange: Exchange, send: Send) -> Send:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 exchange.status = message["status"]
-                given = list(message.get("headers", []))
-                names = {name for name, _ in given}
-                always = [*ALWAYS, (b"x-request-id", exchange.id.encode())]
-                message["headers"] = given + [one for one in always if one[0] not in names]
+                headers = list(message.get("headers", []))
+                names = {name for name, _ in headers}
+                ours = [*ALWAYS, (b"x-request-id", exchange.id.encode())]
+                message["headers"] = headers + [header for header in ours if header[0] not in names]
             await send(message)
 
-        return tell
+        return send_with_headers

@@ -1,4 +1,4 @@
-"""OpenAPI 3.1 from the operations: their signatures are the schema, their docstrings the text."""
+"""The OpenAPI 3.1 description, made from the operations: signatures become schemas, docstrings become the text."""
 
 import types
 import typing
@@ -13,7 +13,7 @@ from clew.model.ids import ALPHABET, LENGTH
 from clew.server.http.arguments import LARGEST, kind_of
 from clew.server.http.endpoints import Endpoint
 from clew.server.http.problems import STATUS, Refusal
-from clew.server.streams.sse import FARTHEST
+from clew.server.streams.sse import LARGEST_ID
 from clew.service.kernel.registry import Parameter
 
 REF = "#/components/schemas/{name}"
@@ -23,7 +23,7 @@ SESSION_ID = {
     "format": "session",
     "description": "The id of a session, or a beginning of it that no other has.",
 }
-# Texts with a form that a schema cannot tell; the description does.
+# Parameters whose form no schema can express; their description does.
 FORMATS = {"when": "moment", "since": "moment", "until": "moment"}
 BASE64 = "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
 EVENT = {
@@ -47,20 +47,19 @@ EVENT = {
 
 
 def openapi(endpoints: list[Endpoint], *, url: str = "") -> dict[str, Any]:
-    """The whole description."""
-    results = [one.result for one in endpoints if one.result is not type(None)]
+    results = [endpoint.result for endpoint in endpoints if endpoint.result is not type(None)]
     schemas, components = msgspec.json.schema_components(
         [*map(_as_sent, results), Refusal, *map(_as_drafted, _drafted())], ref_template=REF
     )
-    told = dict(zip(map(str, results), schemas, strict=False))
+    result_schemas = dict(zip(map(str, results), schemas, strict=False))
     drafts = dict(zip((body.kind for body in _drafted()), schemas[len(results) + 1 :], strict=True))
     components["FlatEvent"] = EVENT
     components["Draft"] = _draft(drafts, components)
     components["SessionId"] = SESSION_ID
     paths: dict[str, dict[str, Any]] = {}
-    for one in endpoints:
-        paths.setdefault(one.template, {})[one.method.lower()] = _operation(one, told)
-    _say_base64([paths, components])
+    for endpoint in endpoints:
+        paths.setdefault(endpoint.template, {})[endpoint.method.lower()] = _operation(endpoint, result_schemas)
+    _add_base64_patterns([paths, components])
     session = {"name": "session", "in": "path", "required": True, "schema": {"$ref": REF.format(name="SessionId")}}
     paths["/v1/sessions/{session}/stream"] = {"get": _stream("stream_session", "Follow a session.", session)}
     project = {"name": "project", "in": "query", "schema": {"type": "string"}, "description": "Only this project."}
@@ -80,12 +79,12 @@ def openapi(endpoints: list[Endpoint], *, url: str = "") -> dict[str, Any]:
 
 
 class FlatEvent(msgspec.Struct):
-    """Stands in for an event, which goes out flat: its schema is put in later."""
+    """Stands for an event in results; `openapi` replaces its schema with EVENT."""
 
 
 @cache
 def _as_sent(kind: Any) -> Any:
-    """The type of a result as it goes out: events flat, every field there, verbatim JSON as anything."""
+    """The type of a result as it is sent: events are flat, no field is left out, verbatim JSON is anything."""
     if kind is Event:
         return FlatEvent
     if kind is msgspec.Raw:
@@ -103,7 +102,7 @@ def _as_sent(kind: Any) -> Any:
 
 
 def _as_drafted(kind: type[Body]) -> Any:
-    """The type of a body as it comes in: what is optional stays so, verbatim JSON is anything."""
+    """The type of an event's body as it is received: optional fields stay optional, verbatim JSON is anything."""
     fields = [
         (field.name, Any if field.type is msgspec.Raw else field.type)
         if field.required
@@ -113,45 +112,49 @@ def _as_drafted(kind: type[Body]) -> Any:
     return msgspec.defstruct(kind.__name__, fields, namespace={"__doc__": kind.__doc__}, kw_only=True)
 
 
-def _say_base64(schemas: Any) -> None:
-    """Say in full what bytes look like, wherever there are any."""
+def _add_base64_patterns(schemas: Any) -> None:
+    """Add a pattern to the schema of all bytes, however deep it stands."""
     if isinstance(schemas, dict) and schemas.get("contentEncoding") == "base64":
         schemas["pattern"] = BASE64
     inside = schemas.values() if isinstance(schemas, dict) else schemas if isinstance(schemas, list) else ()
-    for one in inside:
-        _say_base64(one)
+    for schema in inside:
+        _add_base64_patterns(schema)
 
 
 def _drafted() -> list[type[Body]]:
     return [body for body in KINDS.values() if not body.reserved]
 
 
-def _operation(one: Endpoint, results: dict[str, Any]) -> dict[str, Any]:
-    operation = one.operation
+def _operation(endpoint: Endpoint, results: dict[str, Any]) -> dict[str, Any]:
+    operation = endpoint.operation
     first, _, rest = operation.help.partition("\n")
-    group = one.template.split("/")[2]
+    group = endpoint.template.split("/")[2]
     parameters = {parameter.name: parameter for parameter in operation.parameters}
-    told: dict[str, Any] = {
+    description: dict[str, Any] = {
         "operationId": operation.name,
         "summary": first,
         "description": f"{rest.strip()}\n\nNeeds the right to {operation.right}.".strip(),
         "tags": [group],
-        "parameters": [_in_path(parameters[name]) for name in one.names],
-        "responses": {"200": _result(one, results), "default": {"$ref": "#/components/responses/problem"}},
+        "parameters": [_in_path(parameters[name]) for name in endpoint.names],
+        "responses": {"200": _result(endpoint, results), "default": {"$ref": "#/components/responses/problem"}},
     }
-    others = [parameter for parameter in operation.parameters if parameter.name not in one.names]
-    if one.method in ("GET", "DELETE"):
-        told["parameters"] += [_in_query(parameter) for parameter in others]
+    others = [parameter for parameter in operation.parameters if parameter.name not in endpoint.names]
+    if endpoint.method in ("GET", "DELETE"):
+        description["parameters"] += [_in_query(parameter) for parameter in others]
     else:
-        told["requestBody"] = _body(one, others)
-    if one.method != "GET":
-        told["parameters"].append(_header("Idempotency-Key", "The same key and request again get the same answer."))
+        description["requestBody"] = _body(endpoint, others)
+    if endpoint.method != "GET":
+        description["parameters"].append(
+            _header("Idempotency-Key", "The same key and request again get the same answer.")
+        )
     if operation.if_match:
-        told["parameters"].append(_header("If-Match", "The ETag of the session: append only if it is still there."))
+        description["parameters"].append(
+            _header("If-Match", "The ETag of the session: append only if it is still there.")
+        )
     if operation.version is not None:
-        told["parameters"].append(_header("If-None-Match", "An ETag: 304 if the session is still there."))
-        told["responses"]["304"] = {"description": "Nothing has changed."}
-    return told
+        description["parameters"].append(_header("If-None-Match", "An ETag: 304 if the session is still there."))
+        description["responses"]["304"] = {"description": "Nothing has changed."}
+    return description
 
 
 def _header(name: str, text: str) -> dict[str, Any]:
@@ -170,18 +173,18 @@ def _in_path(parameter: Parameter) -> dict[str, Any]:
 
 def _in_query(parameter: Parameter) -> dict[str, Any]:
     schema = _schema(parameter)
-    told: dict[str, Any] = {"name": parameter.name, "in": "query", "required": parameter.required}
+    description: dict[str, Any] = {"name": parameter.name, "in": "query", "required": parameter.required}
     if "description" in schema:
-        told["description"] = schema.pop("description")
+        description["description"] = schema.pop("description")
     if kind_of(parameter) is dict:
-        return {**told, "content": {"application/json": {"schema": schema}}}
-    return {**told, "schema": schema}
+        return {**description, "content": {"application/json": {"schema": schema}}}
+    return {**description, "schema": schema}
 
 
-def _body(one: Endpoint, parameters: list[Parameter]) -> dict[str, Any]:
+def _body(endpoint: Endpoint, parameters: list[Parameter]) -> dict[str, Any]:
     properties = {parameter.name: _or_null(parameter, _schema(parameter)) for parameter in parameters}
-    if one.operation.drafts:
-        properties[one.operation.drafts] = {"type": "array", "items": {"$ref": REF.format(name="Draft")}}
+    if endpoint.operation.drafts:
+        properties[endpoint.operation.drafts] = {"type": "array", "items": {"$ref": REF.format(name="Draft")}}
     schema = {
         "type": "object",
         "properties": properties,
@@ -193,12 +196,12 @@ def _body(one: Endpoint, parameters: list[Parameter]) -> dict[str, Any]:
 
 
 def _schema(parameter: Parameter) -> dict[str, Any]:
-    """The schema of a value, without `null` where leaving it out says the same."""
+    """The schema of a value, without `null` where leaving the value out means the same."""
     if parameter.is_session:
         return dict(SESSION_ID)
     [schema], components = msgspec.json.schema_components([parameter.type], ref_template=REF)
     schema = _inlined(schema, components)
-    options = [one for one in schema.pop("anyOf", []) if one != {"type": "null"}]
+    options = [option for option in schema.pop("anyOf", []) if option != {"type": "null"}]
     if len(options) == 1:
         schema = {**options[0], **schema}
     elif options:
@@ -216,27 +219,27 @@ def _schema(parameter: Parameter) -> dict[str, Any]:
 
 
 def _or_null(parameter: Parameter, schema: dict[str, Any]) -> dict[str, Any]:
-    """In a body, `null` says the same as leaving it out, where there is nothing else that it could mean."""
+    """Allow `null` in a body for a parameter whose default is null: it means the same as leaving it out."""
     if parameter.default is not None or parameter.required:
         return schema
     return {"anyOf": [schema, {"type": "null"}], "description": schema.pop("description", "")}
 
 
 def _inlined(schema: dict[str, Any], components: dict[str, Any]) -> dict[str, Any]:
-    """A schema that stands alone: parameters are small."""
+    """A schema without references to components, because schemas of parameters are small."""
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
         return {**components[name], **{key: value for key, value in schema.items() if key != "$ref"}}
     if "anyOf" in schema:
-        schema = {**schema, "anyOf": [_inlined(one, components) for one in schema["anyOf"]]}
+        schema = {**schema, "anyOf": [_inlined(option, components) for option in schema["anyOf"]]}
     if "items" in schema and isinstance(schema["items"], dict):
         schema = {**schema, "items": _inlined(schema["items"], components)}
     return schema
 
 
 def _draft(drafts: dict[str, Any], components: dict[str, Any]) -> dict[str, Any]:
-    """A draft is one of the kinds, or a kind of somebody else's, which has a dot."""
-    beside = {
+    """The schema of a draft: one of our kinds, or a kind of the caller's own, which has a dot in its name."""
+    common = {
         "source": {
             "type": "string", "minLength": 1, "maxLength": 1000, "pattern": "^[^~\\x00]",
             "description": "Whose record it is: the same source twice is stored once.",
@@ -245,51 +248,53 @@ def _draft(drafts: dict[str, Any], components: dict[str, Any]) -> dict[str, Any]
     }  # fmt: skip
     kinds = []
     for kind, schema in drafts.items():
-        found = components.pop(schema["$ref"].rpartition("/")[2])
+        body = components.pop(schema["$ref"].rpartition("/")[2])
         kinds.append(
             {
                 "title": kind,
                 "type": "object",
-                "description": found.get("description", ""),
-                "properties": {"kind": {"const": kind}, **_without_defaults(found["properties"]), **beside},
-                "required": ["kind", *found.get("required", [])],
+                "description": body.get("description", ""),
+                "properties": {"kind": {"const": kind}, **_without_defaults(body["properties"]), **common},
+                "required": ["kind", *body.get("required", [])],
                 "additionalProperties": False,
             }
         )
     foreign = {
         "title": "a kind of your own",
         "type": "object",
-        "properties": {"kind": {"type": "string", "pattern": r"^[a-z]+\.[a-z]+$"}, **beside},
+        "properties": {"kind": {"type": "string", "pattern": r"^[a-z]+\.[a-z]+$"}, **common},
         "required": ["kind"],
     }
     return {"title": "Draft", "anyOf": [*kinds, foreign]}
 
 
 def _without_defaults(properties: dict[str, Any]) -> dict[str, Any]:
-    return {name: {key: value for key, value in one.items() if key != "default"} for name, one in properties.items()}
+    return {
+        name: {key: value for key, value in schema.items() if key != "default"} for name, schema in properties.items()
+    }
 
 
-def _result(one: Endpoint, results: dict[str, Any]) -> dict[str, Any]:
-    schema = {"type": "null"} if one.result is type(None) else results[str(one.result)]
-    told: dict[str, Any] = {"description": "Done.", "content": {"application/json": {"schema": schema}}}
-    names = {parameter.name for parameter in one.operation.parameters}
-    if one.method == "GET" and names & {"after", "before"}:
+def _result(endpoint: Endpoint, results: dict[str, Any]) -> dict[str, Any]:
+    schema = {"type": "null"} if endpoint.result is type(None) else results[str(endpoint.result)]
+    response: dict[str, Any] = {"description": "Done.", "content": {"application/json": {"schema": schema}}}
+    names = {parameter.name for parameter in endpoint.operation.parameters}
+    if endpoint.method == "GET" and names & {"after", "before"}:
         text = {"schema": {"type": "string"}, "description": "The next page, when there is one: rel=next."}
-        told["headers"] = {"Link": text}
-    return told
+        response["headers"] = {"Link": text}
+    return response
 
 
-def _stream(name: str, summary: str, place: dict[str, Any]) -> dict[str, Any]:
+def _stream(name: str, summary: str, parameter: dict[str, Any]) -> dict[str, Any]:
     after = {
         "name": "after", "in": "query", "description": "Go on after the event with this id.",
-        "schema": {"type": "integer", "minimum": 0, "maximum": FARTHEST},
+        "schema": {"type": "integer", "minimum": 0, "maximum": LARGEST_ID},
     }  # fmt: skip
     return {
         "operationId": name,
         "summary": summary,
         "description": "Server-Sent Events; each has an id to go on from, also as the header Last-Event-ID.",
         "tags": ["streams"],
-        "parameters": [place, after],
+        "parameters": [parameter, after],
         "responses": {
             "200": {"description": "Events, as they come.", "content": {"text/event-stream": {}}},
             "default": {"$ref": "#/components/responses/problem"},

@@ -1,6 +1,6 @@
-"""Where a list goes on: the place that the next page begins after, as the operation itself takes it.
+"""The next page of a list: a `Link` with the parameter that continues after the last item.
 
-A cursor only names a place. What is beyond it is decided by the reach of whoever asks, anew for every page.
+A cursor only names a position. Each page shows what its caller may read, whoever made the cursor.
 """
 
 from collections.abc import Mapping
@@ -12,8 +12,8 @@ from clew.service.kernel.registry import Operation
 
 
 def cursor(operation: Operation, arguments: Mapping[str, Any], result: Any) -> tuple[str, str] | None:
-    """The parameter that goes on with the next page, and its value; none on the last."""
-    parameters = {one.name: one for one in operation.parameters}
+    """The parameter for the next page, and its value; None on the last page."""
+    parameters = {parameter.name: parameter for parameter in operation.parameters}
     if "after" in parameters and getattr(result, "next", None):
         return "after", str(result.next)
     if not isinstance(result, list) or "limit" not in parameters or not result:
@@ -30,6 +30,6 @@ def cursor(operation: Operation, arguments: Mapping[str, Any], result: Any) -> t
 
 
 def link(path: str, query: bytes, name: str, value: str) -> bytes:
-    """The address of the next page as a header."""
-    kept = [(one, text) for one, text in parse_qsl(query.decode("latin-1"), keep_blank_values=True) if one != name]
-    return f'<{path}?{urlencode([*kept, (name, value)])}>; rel="next"'.encode("ascii")
+    """The `Link` header of the next page."""
+    others = [pair for pair in parse_qsl(query.decode("latin-1"), keep_blank_values=True) if pair[0] != name]
+    return f'<{path}?{urlencode([*others, (name, value)])}>; rel="next"'.encode("ascii")

@@ -1,4 +1,4 @@
-"""From error codes to HTTP statuses: the one table, printed in docs/server.md. Every refusal is a problem+json."""
+"""Error codes to HTTP statuses: the one table, printed in docs/server.md. Every refusal is a problem+json."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ STATUS = {
     "busy": 503,
     "disk_full": 507,
 }
-# What is wrong with the server itself is for its operator: a message of the store names files and hosts.
+# Faults of the server itself are for its operator: the store's own messages name files and hosts.
 OWN_FAULTS = {
     "error": "something went wrong in clew; its log has this request id",
     "store": "the store could not carry this out; the log of the server says why",
@@ -51,7 +51,7 @@ Headers = list[tuple[bytes, bytes]]
 
 
 class Refused(Exception):
-    """A refusal that HTTP has its own status for, under one of our codes."""
+    """A refusal with an HTTP status of its own, under one of our codes."""
 
     def __init__(self, status: int, code: str, message: str, headers: Headers | None = None, **details: Any) -> None:
         super().__init__(message)
@@ -62,7 +62,7 @@ class Refused(Exception):
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):
-    """A refusal as it goes out: RFC 9457, with the stable code of the error and its details beside."""
+    """A refusal as it is sent: the fields of RFC 9457, the stable code of the error, and the id of the request."""
 
     type: str
     title: str
@@ -73,7 +73,7 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def problem(error: Exception, request: str, *, challenge: str = "Bearer") -> tuple[int, bytes, Headers]:
-    """The status, body and headers for an error; nothing of an unexpected one but that it happened."""
+    """The status, body and headers for an error. An unexpected error is not described."""
     if isinstance(error, Refused):
         return _answer(error.status, error.code, str(error), error.details, request, error.headers)
     if not isinstance(error, ClewError):
@@ -83,7 +83,7 @@ def problem(error: Exception, request: str, *, challenge: str = "Bearer") -> tup
     if code == "unauthenticated":
         headers.append((b"www-authenticate", challenge.encode("latin-1", "replace")))
     if code == "too_large":
-        headers.append((b"connection", b"close"))  # The rest of it is not worth reading.
+        headers.append((b"connection", b"close"))  # Else the client would go on sending the rest.
     if code in RETRY_SECONDS:
         headers.append((b"retry-after", RETRY_SECONDS[code]))
     if code in OWN_FAULTS:
@@ -95,8 +95,8 @@ def problem(error: Exception, request: str, *, challenge: str = "Bearer") -> tup
 def _answer(
     status: int, code: str, detail: str, details: dict[str, Any], request: str, headers: Headers
 ) -> tuple[int, bytes, Headers]:
-    about = Refusal(
+    refusal = Refusal(
         type=f"/errors/{code}", title=code.replace("_", " "), status=status, detail=detail, code=code, request=request
     )
-    fields = {**details, **msgspec.structs.asdict(about)}
+    fields = {**details, **msgspec.structs.asdict(refusal)}
     return status, msgspec.json.encode(fields, enc_hook=str), [(b"content-type", CONTENT_TYPE), *headers]

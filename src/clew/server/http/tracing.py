@@ -1,7 +1,7 @@
-"""OpenTelemetry spans, one for each request, when the sdk is installed and somebody asked for them (CLEW_TRACES).
+"""OpenTelemetry spans, one for each request, if CLEW_TRACES is set.
 
-Where they go is said by OpenTelemetry's own variables, such as OTEL_EXPORTER_OTLP_ENDPOINT. A span knows what the log
-knows, and no more.
+OpenTelemetry's own variables, such as OTEL_EXPORTER_OTLP_ENDPOINT, say where they are sent. A span holds no more than a
+line of the log.
 """
 
 import time
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Traces:
-    """Tells of requests when they are over, each below the span that its caller named."""
+    """Records requests when they are over, each as a child of the span that its caller named."""
 
     def __init__(self, exporter: "SpanExporter | None" = None) -> None:
         try:
@@ -57,5 +57,5 @@ class Traces:
         span.end(ended)
 
     def close(self) -> None:
-        """Send what is left."""
+        """Send the spans that are left."""
         self._provider.shutdown()

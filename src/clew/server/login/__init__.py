@@ -1,1 +1,1 @@
-"""Who asks: API keys, browsers, OpenID providers."""
+"""Authentication of requests: API keys, browsers, OpenID providers."""

@@ -1,8 +1,8 @@
-"""Who asks: an API key, the cookie of a browser that logged in, or, on one's own machine, the owner.
+"""The caller of a request: the holder of an API key or of a browser's cookie, or the owner on their own machine.
 
-A browser sends its cookie whichever page made it ask. So what changes anything by cookie has to come from a page of
-this server, which the browser itself says in `Origin`. A server on one's own machine needs no login; there, too, a page
-of another site can neither ask (`Origin`) nor reach it under a name of its own (`Host`).
+A browser sends its cookie with requests that pages of other sites make. So a request that changes something by cookie
+has to come from a page of this server, which the browser says in `Origin`. The server on one's own machine needs no
+login, and refuses pages of other sites by `Origin`, and names that they point at this machine by `Host`.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,7 +23,7 @@ Headers = Mapping[bytes, bytes]
 
 
 class Credential(NamedTuple):
-    """How somebody says who they are; the text is secret."""
+    """What a caller authenticates with; the text is secret."""
 
     how: str
     text: str = ""
@@ -36,12 +36,12 @@ OWNER = Credential("owner")
 
 
 class Identity:
-    """Finds the credential of a request, and lets its holder in."""
+    """Finds the credential of a request, and authenticates its holder."""
 
     def __init__(
         self, authenticator: Authenticator, options: Options, bearer: Callable[[str], Context] | None = None
     ) -> None:
-        """`bearer` takes tokens that are no keys of clew, such as those of an OpenID provider."""
+        """`bearer` authenticates tokens that are not keys of clew, such as those of an OpenID provider."""
         self.authenticator = authenticator
         self.options = options
         self.challenge = "Bearer"
@@ -49,14 +49,14 @@ class Identity:
         self.cookie = "__Host-clew" if options.is_secure else "clew"
 
     def credential(self, method: str, headers: Headers) -> Credential:
-        """What the request brings along; refused before anything else is read when that is nothing."""
-        given = headers.get(b"authorization")
-        if given is not None:
-            return self._of_header(given)
+        """The credential of a request. A request without one is refused before its body is read."""
+        authorization = headers.get(b"authorization")
+        if authorization is not None:
+            return self._from_header(authorization)
         if self.options.is_own:
             self.check_origin(headers)
             return OWNER
-        text = self._of_cookie(headers.get(b"cookie", b""))
+        text = self._from_cookie(headers.get(b"cookie", b""))
         if not text:
             raise Unauthenticated("no API key; send `Authorization: Bearer clew_...`, or log in with a browser")
         if method not in SAFE:
@@ -64,21 +64,23 @@ class Identity:
         return Credential("cookie", text)
 
     def authenticate(self, credential: Credential) -> Context:
-        """The context of whoever holds the credential; looks it up, so it runs in a thread."""
+        """The context of the holder of a credential. It reads the store, so it runs in a thread."""
         if credential.how == "owner":
             return self.authenticator.owner_context()
         if credential.how == "cookie":
-            return self.authenticator.authenticate(credential.text)  # Tokens of others come in the header alone.
+            return self.authenticator.authenticate(
+                credential.text
+            )  # A provider's tokens are accepted in the header alone.
         return self.authenticate_bearer(credential.text)
 
     def authenticate_bearer(self, token: str) -> Context:
-        """The context of whoever holds a token: a key of clew, or one that somebody else vouches for."""
+        """The context of the holder of a token: a key of clew, or a token of the OpenID provider."""
         if token.startswith("clew_") or self._bearer is None:
             return self.authenticator.authenticate(token)
         return self._bearer(token)
 
     def check_host(self, headers: Headers) -> None:
-        """Refuse a name that is not this server's: some page may have pointed a name of its own here."""
+        """Refuse a host name that is not this server's, which a page may have pointed here (DNS rebinding)."""
         if not self.options.hosts:
             return
         host = headers.get(b"host", b"").decode("latin-1")
@@ -86,17 +88,17 @@ class Identity:
         if name.lower() not in self.options.hosts:
             raise Denied("this server does not answer to that name; use the address it printed when it started")
 
-    def _of_header(self, given: bytes) -> Credential:
-        scheme, _, token = given.decode("latin-1").partition(" ")
+    def _from_header(self, authorization: bytes) -> Credential:
+        scheme, _, token = authorization.decode("latin-1").partition(" ")
         token = token.strip()
         if scheme.lower() != "bearer" or not token or len(token) > LONGEST_TOKEN:
             raise Unauthenticated("expected `Authorization: Bearer` and an API key")
         if token.startswith("clew_") or self._bearer is None:
-            parse_token(token)  # A typo is seen without asking anybody.
+            parse_token(token)  # Its checksum shows a typo without a look into the store.
         return Credential("key", token)
 
-    def _of_cookie(self, given: bytes) -> str:
-        for pair in given.decode("latin-1").split(";"):
+    def _from_cookie(self, cookies: bytes) -> str:
+        for pair in cookies.decode("latin-1").split(";"):
             name, _, value = pair.strip().partition("=")
             if name == self.cookie:
                 return value
@@ -105,8 +107,8 @@ class Identity:
     def check_origin(self, headers: Headers, *, needed: bool = False) -> None:
         origin = headers.get(b"origin", b"").decode("latin-1")
         site = headers.get(b"sec-fetch-site", b"none")
-        foreign = site in (b"cross-site", b"same-site") and headers.get(b"sec-fetch-mode") != b"navigate"
-        if (origin and not self._is_own(origin, headers)) or foreign or (needed and not origin):
+        is_cross_site = site in (b"cross-site", b"same-site") and headers.get(b"sec-fetch-mode") != b"navigate"
+        if (origin and not self._is_own(origin, headers)) or is_cross_site or (needed and not origin):
             raise Denied("a page of another site cannot do this here; use an API key instead")
 
     def _is_own(self, origin: str, headers: Headers) -> bool:
@@ -115,7 +117,7 @@ class Identity:
         return urlsplit(origin).netloc == headers.get(b"host", b"").decode("latin-1")
 
     def set_cookie(self, key: str) -> str:
-        """The header that gives a browser its key; an empty one takes it away."""
+        """The `Set-Cookie` header that gives a browser its key; an empty key removes the cookie."""
         age = COOKIE_SECONDS if key else 0
         secure = "; Secure" if self.options.is_secure else ""
         return f"{self.cookie}={key}; Path=/; HttpOnly; SameSite=Lax; Max-Age={age}{secure}"

@@ -1,7 +1,7 @@
-"""clew as a resource server of OAuth 2.1: which access tokens it takes, and where a client learns how to get one.
+"""clew as a resource server of OAuth 2.1: which access tokens it accepts, and how a client learns where to get one.
 
-A token counts when the provider made it for this server (its audience), and for no more than the rights that its scopes
-name. It is looked at here and sent to nobody.
+A token is valid if the provider made it for this server (its audience), and only for the rights that its scopes name.
+It is verified here and sent to nobody.
 """
 
 import time
@@ -27,14 +27,14 @@ from clew.store.access.principals import find_principal_by_login
 WELL_KNOWN = "/.well-known/oauth-protected-resource"
 MCP = "/mcp"
 # What an agent needs to read and to write; it can ask for more.
-USUAL = (Right.SEE, Right.READ, Right.APPEND, Right.FORK)
+USUAL_RIGHTS = (Right.SEE, Right.READ, Right.APPEND, Right.FORK)
 FRESH_SECONDS = 0.5
-MOST_REMEMBERED = 10_000
+MOST_CACHED = 10_000
 NO_SCOPE = [(b"www-authenticate", b'Bearer error="insufficient_scope"')]
 
 
 class Resource:
-    """Takes access tokens."""
+    """Authenticates access tokens."""
 
     def __init__(
         self,
@@ -43,60 +43,59 @@ class Resource:
         provider: Provider,
         *,
         url: str,
-        tell: Callable[[Exception], None],
+        report: Callable[[Exception], None],
     ) -> None:
-        """`url` is what this server is called, `tell` gets what its operator should know."""
+        """`url` is the address of this server; `report` takes errors that its operator should see."""
         self._authenticator = authenticator
         self._oidc = oidc
         self._provider = provider
         self._url = url
-        self._tell = tell
-        self._remembered: dict[str, tuple[float, Context]] = {}
+        self._report = report
+        self._contexts: dict[str, tuple[float, Context]] = {}
 
     def authenticate_bearer(self, token: str) -> Context:
-        """The context of whoever holds an access token; in a thread."""
-        until, known = self._remembered.get(token, (0.0, None))
-        if known is not None and until > time.monotonic():
-            return known
-        context = self._entered(token)
-        if len(self._remembered) >= MOST_REMEMBERED:
-            self._remembered.clear()
-        self._remembered[token] = (time.monotonic() + FRESH_SECONDS, context)
+        """The context of the holder of an access token. It may ask the provider, so it runs in a thread."""
+        until, cached = self._contexts.get(token, (0.0, None))
+        if cached is not None and until > time.monotonic():
+            return cached
+        context = self._verify(token)
+        if len(self._contexts) >= MOST_CACHED:
+            self._contexts.clear()
+        self._contexts[token] = (time.monotonic() + FRESH_SECONDS, context)
         return context
 
-    def _entered(self, token: str) -> Context:
+    def _verify(self, token: str) -> Context:
         try:
             claims = self._provider.claims(token)
             subject = check_access_token(
                 token, claims, issuer=self._oidc.issuer, audience=[self._url, self._url + MCP]
             )  # fmt: skip
         except Untrusted as error:
-            raise Unauthenticated(f"this is no API key of clew, and as an access token not good: {error}") from None
+            raise Unauthenticated(f"this is neither an API key of clew nor a valid access token: {error}") from None
         except Unreachable as error:
-            self._tell(error)
+            self._report(error)
             raise Refused(
                 503, "unavailable", "the provider of logins cannot be reached just now; try again, or use an API key",
                 [(b"retry-after", b"5")],
             ) from None  # fmt: skip
         scopes = scopes_of(claims)
         if not scopes:
-            wanted = " ".join(map(_scope, USUAL))
+            wanted = " ".join(map(_scope, USUAL_RIGHTS))
             raise Refused(403, "denied", f"this token has no scope of clew; ask for one with {wanted}", NO_SCOPE)
-        there = find_principal_by_login(self._authenticator.store, login_of(self._oidc.issuer, subject))
-        if there is None:
+        principal = find_principal_by_login(self._authenticator.store, login_of(self._oidc.issuer, subject))
+        if principal is None:
             raise Unauthenticated(
-                "nobody has added the login of this token; an owner can, with `clew principal add` and its issuer and "
-                "subject"
+                "no principal has the login of this token; an owner can add one with its issuer and subject"
             )
-        return self._authenticator.principal_context(there.name, scopes)
+        return self._authenticator.principal_context(principal.name, scopes)
 
     # Where tokens come from -------------------------------------------------------------------------------------------
 
     def routes(self) -> list[Route]:
-        return [self._about(""), self._about(MCP)]
+        return [self._metadata_route(""), self._metadata_route(MCP)]
 
-    def _about(self, path: str) -> Route:
-        told = {
+    def _metadata_route(self, path: str) -> Route:
+        document = {
             "resource": self._url + path,
             "authorization_servers": [self._oidc.issuer],
             "scopes_supported": [_scope(right) for right in Right],
@@ -104,17 +103,17 @@ class Resource:
             "resource_name": "clew",
         }
 
-        async def tell(request: Request) -> Response:
+        async def serve(request: Request) -> Response:
             request.scope["clew.exchange"].route = WELL_KNOWN + path
-            return Response(msgspec.json.encode(told), media_type="application/json")
+            return Response(msgspec.json.encode(document), media_type="application/json")
 
-        return Route(WELL_KNOWN + path, tell, methods=["GET"])
+        return Route(WELL_KNOWN + path, serve, methods=["GET"])
 
     def with_challenges(self, app: ASGIApp) -> ASGIApp:
-        """The application, which tells whoever is refused for a token's sake where tokens come from."""
+        """The application; its refusals of a token say where to get one (`WWW-Authenticate`)."""
 
         async def serve(scope: Scope, receive: Receive, send: Send) -> None:
-            async def tell(message: Message) -> None:
+            async def send_with_challenge(message: Message) -> None:
                 if message["type"] == "http.response.start" and message["status"] in (401, 403):
                     message["headers"] = [
                         (name, self._challenge(scope, value) if name == b"www-authenticate" else value)
@@ -122,13 +121,13 @@ class Resource:
                     ]
                 await send(message)
 
-            await app(scope, receive, tell if scope["type"] == "http" else send)
+            await app(scope, receive, send_with_challenge if scope["type"] == "http" else send)
 
         return serve
 
     def _challenge(self, scope: Scope, before: bytes) -> bytes:
         path = MCP if scope["path"] == MCP or scope["path"].startswith(MCP + "/") else ""
-        parts = [f'resource_metadata="{self._url}{WELL_KNOWN}{path}"', f'scope="{" ".join(map(_scope, USUAL))}"']
+        parts = [f'resource_metadata="{self._url}{WELL_KNOWN}{path}"', f'scope="{" ".join(map(_scope, USUAL_RIGHTS))}"']
         if before == b"Bearer" and any(name == b"authorization" for name, _ in scope["headers"]):
             parts.insert(0, 'error="invalid_token"')
         return before + (b" " if before == b"Bearer" else b", ") + ", ".join(parts).encode("latin-1")

@@ -1,8 +1,8 @@
 """The login of people with an OpenID provider: authorization code with PKCE.
 
-A login that was begun is one secret in a cookie of the browser that began it; state, nonce and verifier are made of it.
-So any process can finish it, nobody else can, and whoever sees one of the three learns nothing of the others. Where a
-browser goes after it is fixed: nothing that was sent says where.
+A login that has begun is one secret in a cookie of the browser that began it; state, nonce and verifier are derived
+from it. So any process can finish the login, no other browser can, and none of the three reveals another. The page
+after the login is fixed: nothing in a request chooses it.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ LOGIN_SECONDS = 600
 
 
 class OpenId:
-    """What a provider brings to a server: the login of people, and tokens for programs."""
+    """What a provider adds to a server: the login of people, and access tokens of programs."""
 
     def __init__(self, authenticator: Authenticator, oidc: Oidc, log: JsonLog, *, url: str) -> None:
         self._authenticator = authenticator
@@ -45,7 +45,7 @@ class OpenId:
         self._redirect_uri = url + CALLBACK
         self._name = urlsplit(oidc.issuer).netloc
         self._provider = Provider(oidc)
-        self._resource = Resource(authenticator, oidc, self._provider, url=url, tell=self._tell)
+        self._resource = Resource(authenticator, oidc, self._provider, url=url, report=self._write_log)
 
     def authenticate_bearer(self, token: str) -> Context:
         return self._resource.authenticate_bearer(token)
@@ -65,86 +65,86 @@ class OpenId:
     # In a thread ------------------------------------------------------------------------------------------------------
 
     def url(self, attempt: "LoginAttempt") -> str:
-        """Where a browser goes to log in."""
+        """The address of the provider's login page."""
         return self._provider.login_url(
             redirect_uri=self._redirect_uri, state=attempt.state, nonce=attempt.nonce,
             code_challenge=attempt.challenge, code_challenge_method="S256",
         )  # fmt: skip
 
     def key(self, attempt: "LoginAttempt", answer: Mapping[str, str]) -> str:
-        """The key for the browser of whoever the provider's answer vouches for."""
+        """The key for the browser of the person that the provider's answer authenticates."""
         metadata = self._provider.metadata()
         issuer = answer.get("iss", "")
         if issuer != metadata.issuer and (issuer or metadata.authorization_response_iss_parameter_supported):
-            raise Untrusted("the answer is that of another provider (iss)")
+            raise Untrusted("the answer is from another provider (iss)")
         if "error" in answer or not answer.get("code"):
             raise Untrusted(f"the provider answered with {known_error(answer.get('error'))}")
         tokens = self._provider.redeem(answer["code"], verifier=attempt.verifier, redirect_uri=self._redirect_uri)
         claims = self._provider.claims(tokens.id_token)
         check_id_token(claims, issuer=metadata.issuer, client_id=self._oidc.client_id, nonce=attempt.nonce)
-        if self._wants_more(claims):
+        if self._needs_userinfo(claims):
             more = self._provider.userinfo(tokens.access_token)
             if more.get("sub", claims["sub"]) != claims["sub"]:
-                raise Untrusted("what the provider says about the person is about another (sub)")
+                raise Untrusted("the provider's userinfo is about another person (sub)")
             claims = {**more, **claims}
         return self._authenticator.new_browser_key(principal_of_claims(self._authenticator.store, self._oidc, claims))
 
-    def _wants_more(self, claims: Claims) -> bool:
-        """Whether an ID token leaves out what decides who comes in; some providers tell it only when asked."""
-        wanted = [self._oidc.team_claim] if self._oidc.team_claim else []
-        return any(name not in claims for name in [*wanted, *(["email"] if self._oidc.domains else [])])
+    def _needs_userinfo(self, claims: Claims) -> bool:
+        """Whether an ID token lacks a claim that decides access; some providers put it only into userinfo."""
+        needed = [self._oidc.team_claim] if self._oidc.team_claim else []
+        return any(name not in claims for name in [*needed, *(["email"] if self._oidc.domains else [])])
 
     # Answers ----------------------------------------------------------------------------------------------------------
 
     @property
     def name(self) -> str:
-        """What people know the provider by."""
+        """The provider's name on pages."""
         return self._name
 
     def refusal(self, error: Exception, request: str) -> tuple[int, str]:
-        """The status and the page for a login that came to nothing; why is for the server's log."""
+        """The status and the page for a failed login. The reason is for the server's log."""
         match error:
             case UnknownLogin():
-                return 403, oidc_pages.stranger(error.issuer, error.subject)
+                return 403, oidc_pages.unknown_login(error.issuer, error.subject)
             case DisabledLogin():
-                return 403, oidc_pages.shut_out()
+                return 403, oidc_pages.disabled_login()
             case Untrusted():
-                self._tell(error, request, level="warning")
+                self._write_log(error, request, level="warning")
                 return 401, oidc_pages.untrusted(request)
             case _:
-                self._tell(error, request)
+                self._write_log(error, request)
                 return 503, oidc_pages.unreachable(self._name)
 
-    def _tell(self, error: Exception, request: str = "", *, level: str = "error") -> None:
+    def _write_log(self, error: Exception, request: str = "", *, level: str = "error") -> None:
         self._log.write("login", level=level, request=request, message=str(error))
 
 
 class LoginAttempt(NamedTuple):
-    """A login that was begun: one secret, and what is made of it."""
+    """A login that has begun: one secret, and the values derived from it."""
 
     secret: str
 
     @property
     def state(self) -> str:
-        return self._made("state")
+        return self._derived("state")
 
     @property
     def nonce(self) -> str:
-        return self._made("nonce")
+        return self._derived("nonce")
 
     @property
     def verifier(self) -> str:
-        return self._made("verifier")
+        return self._derived("verifier")
 
     @property
     def challenge(self) -> str:
-        return _text(hashlib.sha256(self.verifier.encode()).digest())
+        return _base64(hashlib.sha256(self.verifier.encode()).digest())
 
     def is_answered_by(self, state: str) -> bool:
         return bool(self.secret) and hmac.compare_digest(self.state.encode(), state.encode("utf-8", "replace"))
 
-    def _made(self, name: str) -> str:
-        return _text(hmac.digest(self.secret.encode("utf-8", "replace"), name.encode(), "sha256"))
+    def _derived(self, name: str) -> str:
+        return _base64(hmac.digest(self.secret.encode("utf-8", "replace"), name.encode(), "sha256"))
 
     def __repr__(self) -> str:
         return "<attempt>"
@@ -159,11 +159,11 @@ class _Login:
         self._cookie = f"{identity.cookie}-login"
 
     async def page(self, request: Request) -> Response:
-        _told(request, "/login")
+        _set_route(request, "/login")
         return _html(200, oidc_pages.login(self._openid.name))
 
     async def start(self, request: Request) -> Response:
-        id = _told(request, "/login/start")
+        id = _set_route(request, "/login/start")
         attempt = LoginAttempt(secrets.token_urlsafe(32))
         try:
             url = await asyncio.to_thread(self._openid.url, attempt)
@@ -172,12 +172,12 @@ class _Login:
         return RedirectResponse(url, 303, headers={"set-cookie": self._set_cookie(attempt.secret)})
 
     async def callback(self, request: Request) -> Response:
-        id = _told(request, CALLBACK)
+        id = _set_route(request, CALLBACK)
         attempt = LoginAttempt(request.cookies.get(self._cookie, ""))
-        # A login is finished once: whatever comes of it, the browser forgets that it was begun.
+        # A login is finished once: the browser forgets it, whether it succeeded or not.
         forget = self._set_cookie("")
         if not attempt.is_answered_by(request.query_params.get("state", "")):
-            return _html(400, oidc_pages.not_begun())
+            return _html(400, oidc_pages.unknown_attempt())
         try:
             key = await asyncio.to_thread(self._openid.key, attempt, dict(request.query_params))
         except (UnknownLogin, DisabledLogin, Untrusted, Unreachable) as error:
@@ -194,8 +194,8 @@ class _Login:
         return f"{self._cookie}={secret}; Path=/; HttpOnly; SameSite=Lax; Max-Age={age}{secure}"
 
 
-def _told(request: Request, route: str) -> str:
-    """Says which route it is, for logs and counts; the id of the request."""
+def _set_route(request: Request, route: str) -> str:
+    """Set the route that logs and metrics record; returns the id of the request."""
     exchange = request.scope["clew.exchange"]
     exchange.route = route
     return str(exchange.id)
@@ -205,5 +205,5 @@ def _html(status: int, text: str) -> Response:
     return Response(text, status, media_type="text/html; charset=utf-8", headers=PAGE_HEADERS)
 
 
-def _text(value: bytes) -> str:
+def _base64(value: bytes) -> str:
     return base64.urlsafe_b64encode(value).rstrip(b"=").decode()

@@ -1,4 +1,4 @@
-"""The provider as `clew serve` is told about it: checked before anything listens."""
+"""The OpenID provider in the options of `clew serve`, checked before the server listens."""
 
 import os
 from pathlib import Path
@@ -12,22 +12,26 @@ SECRET_VARIABLE = "CLEW_OIDC_CLIENT_SECRET"  # noqa: S105
 def oidc_options(
     public_url: str, *, issuer: str, client_id: str, secret_file: str | None, domains: tuple[str, ...], team_claim: str
 ) -> Oidc | None:
-    """The provider, if one is named."""
+    """The provider; None if no issuer is named."""
     if not issuer:
         if client_id or secret_file or domains or team_claim:
-            raise InvalidInput("there are options for a provider and no provider; name it with --oidc-issuer")
+            raise InvalidInput("there are options for a provider, but no provider; name it with --oidc-issuer")
         return None
     if not client_id:
-        raise InvalidInput("a provider knows this server by an id; register it there and name --oidc-client-id")
+        raise InvalidInput(
+            "the provider needs a client id for this server; register it there and name --oidc-client-id"
+        )
     for option, url in (("--oidc-issuer", issuer), ("--public-url", public_url)):
         if not is_safe_url(url):
             raise InvalidInput(
                 f"{option} is {url if url else 'missing'}; with a provider it has to be an https address, or an http "
                 "address of this machine: logins and tokens are tied to it"
             )
-    here = public_url.rstrip("/")
-    if client_id in (here, f"{here}/mcp"):
-        raise InvalidInput("--oidc-client-id is this server's address: its logins would pass for access tokens")
+    own_url = public_url.rstrip("/")
+    if client_id in (own_url, f"{own_url}/mcp"):
+        raise InvalidInput(
+            "--oidc-client-id is this server's address, so ID tokens of its logins would pass for access tokens"
+        )
     return Oidc(
         issuer=issuer, client_id=client_id, client_secret=_secret(secret_file),
         domains=frozenset(domain.lower().removeprefix("@") for domain in domains), team_claim=team_claim,
@@ -35,7 +39,7 @@ def oidc_options(
 
 
 def _secret(file: str | None) -> str:
-    """The client's secret; never from the command line, which everybody on the machine can read."""
+    """The client's secret. It is never an argument, because everybody on the machine can read those."""
     if file is None:
         return os.environ.get(SECRET_VARIABLE, "")
     try:
@@ -48,7 +52,7 @@ def _secret(file: str | None) -> str:
 
 
 def warning(oidc: Oidc) -> str:
-    """Why nobody can log in just now; empty when somebody can."""
+    """Why the provider cannot be used just now; empty if it can."""
     from clew.server.login.oidc_provider import Provider, Unreachable
 
     try:

@@ -1,4 +1,4 @@
-"""Pages of the login with a provider. What a provider says is hostile text like any other."""
+"""Pages of the login with a provider. Text from a provider is hostile like any other."""
 
 import shlex
 
@@ -15,7 +15,7 @@ def login(provider: str) -> str:
     return page("Log in", main, has_login=False, script="login.js")
 
 
-def stranger(issuer: str, subject: str) -> str:
+def unknown_login(issuer: str, subject: str) -> str:
     command = f"clew principal add NAME --issuer {shlex.quote(issuer)} --subject {shlex.quote(subject)}"
     return _message(
         "You are not here yet",
@@ -24,11 +24,11 @@ def stranger(issuer: str, subject: str) -> str:
     )
 
 
-def shut_out() -> str:
+def disabled_login() -> str:
     return _message("You cannot come in", "An owner of this server has shut this account out. Ask one of them.")
 
 
-def not_begun() -> str:
+def unknown_attempt() -> str:
     return _message(
         "This login cannot be finished",
         "It was not begun in this browser, or too long ago, or was finished already. Begin again.",

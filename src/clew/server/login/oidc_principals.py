@@ -1,7 +1,7 @@
-"""Who a provider's word lets in: somebody an owner added, or somebody of a domain that is allowed.
+"""From the claims of a provider to a principal: one that an owner added, or a new one of an allowed domain.
 
-Only the issuer and the subject say who somebody is. Names and addresses can change hands at a provider, so they make a
-new principal's name, and never find one that is there: whoever is called like somebody else gets a name of their own.
+Only the issuer and the subject identify a person. Names and addresses can change hands at a provider, so they name a
+new principal and never find an existing one: a person with the name of somebody else gets a name of their own.
 """
 
 import itertools
@@ -28,7 +28,7 @@ LONGEST_TITLE = 200
 
 
 class UnknownLogin(Exception):
-    """The provider vouches for somebody whom nobody has added."""
+    """The provider authenticated a person whom nobody has added."""
 
     def __init__(self, issuer: str, subject: str) -> None:
         super().__init__("nobody has added this login")
@@ -37,39 +37,39 @@ class UnknownLogin(Exception):
 
 
 class DisabledLogin(Exception):
-    """Somebody whom an owner has shut out."""
+    """The principal of the login was disabled by an owner."""
 
 
 def principal_of_claims(store: Store, oidc: Oidc, claims: Claims) -> str:
-    """The principal of a login, made if they may come in without being added; their teams are set by the way."""
+    """The principal of a login, added first if its domain is allowed. This sets the principal's teams, too."""
     login = login_of(oidc.issuer, claims["sub"])
-    there = find_principal_by_login(store, login)
-    if there is not None and there.disabled:
-        _record(store, there.name, allowed=False, because="an owner has shut them out")
+    known = find_principal_by_login(store, login)
+    if known is not None and known.disabled:
+        _record(store, known.name, allowed=False, because="an owner has shut them out")
         raise DisabledLogin
-    if there is None and not _is_welcome(oidc, claims):
+    if known is None and not _is_of_allowed_domain(oidc, claims):
         _record(store, CLEW, allowed=False, because=f"nobody has added the login {login}")
         raise UnknownLogin(oidc.issuer, claims["sub"])
-    name = there.name if there is not None else _make(store, claims, login)
-    facts: dict[str, Any] = {} if there is not None else {"made": True}
+    name = known.name if known is not None else _add_principal(store, claims, login)
+    facts: dict[str, Any] = {} if known is not None else {"made": True}
     if oidc.team_claim:
         facts["teams"] = _set_teams(store, name, claims.get(oidc.team_claim))
     _record(store, name, allowed=True, because=f"{oidc.issuer} vouches for them", **facts)
     return name
 
 
-def _is_welcome(oidc: Oidc, claims: Claims) -> bool:
-    """Whether the address is one of an allowed domain, and the provider has seen that it is theirs."""
+def _is_of_allowed_domain(oidc: Oidc, claims: Claims) -> bool:
+    """Whether the provider has verified an e-mail address of an allowed domain."""
     address = claims.get("email")
-    is_theirs = claims.get("email_verified") in (True, "true")
-    return isinstance(address, str) and is_theirs and address.rpartition("@")[2].lower() in oidc.domains
+    is_verified = claims.get("email_verified") in (True, "true")
+    return isinstance(address, str) and is_verified and address.rpartition("@")[2].lower() in oidc.domains
 
 
-def _make(store: Store, claims: Claims, login: str) -> str:
+def _add_principal(store: Store, claims: Claims, login: str) -> str:
     log = store.control_session(WHOLE, CLEW)
     title = claims.get("name")
     with store.database.write() as tx:
-        # One newcomer at a time, in whichever process, so that no two take one name.
+        # One new principal at a time, across processes, so that no two get the same name.
         tx.run("head_lock", project=log.project_key, session=log.key)
         known = tx.run("principal_of_login", login=login)
         if known:
@@ -81,18 +81,18 @@ def _make(store: Store, claims: Claims, login: str) -> str:
 
 
 def _names(claims: Claims) -> Iterator[str]:
-    """What somebody may be called, best first. Letters that look like others are left out."""
-    called = next(
-        (it for it in (claims.get("preferred_username"), claims.get("email")) if isinstance(it, str) and it), ""
+    """Names for a new principal, best first. Other than ASCII letters are left out, because some look alike."""
+    claimed = next(
+        (name for name in (claims.get("preferred_username"), claims.get("email")) if isinstance(name, str) and name), ""
     )
-    plain = re.sub(r"[^a-z0-9._-]+", "-", called.partition("@")[0].lower()).strip("-._")[:LONGEST_NAME] or "somebody"
+    plain = re.sub(r"[^a-z0-9._-]+", "-", claimed.partition("@")[0].lower()).strip("-._")[:LONGEST_NAME] or "somebody"
     yield f"person:{plain}"
     for number in itertools.count(2):
         yield f"person:{plain}-{number}"
 
 
 def _is_taken(tx: Transaction, name: str) -> bool:
-    """Whether a name stands for anybody already: it may have been given rights, or have opened sessions elsewhere."""
+    """Whether a name is in use: a principal, a grant, a key, a team or a session may have it."""
     return bool(
         name == OWNER
         or tx.run("principal_named", name=name)
@@ -104,30 +104,30 @@ def _is_taken(tx: Transaction, name: str) -> bool:
 
 
 def _set_teams(store: Store, name: str, claimed: object) -> list[str]:
-    """Make somebody a member of the teams that the provider names, and of no other."""
+    """Make a principal a member of the teams that the provider names, and of no other team."""
     wanted = _teams(claimed)
     with store.database.write() as tx:
-        there = {str(row[0]) for row in tx.run("teams_of", principal=name)}
-        for one in sorted(wanted - there):
-            tx.run("member_add", team=one, principal=name)
-        for one in sorted(there - wanted):
-            tx.run("member_remove", team=one, principal=name)
+        current = {str(row[0]) for row in tx.run("teams_of", principal=name)}
+        for team in sorted(wanted - current):
+            tx.run("member_add", team=team, principal=name)
+        for team in sorted(current - wanted):
+            tx.run("member_remove", team=team, principal=name)
     return sorted(wanted)
 
 
 def _teams(claimed: object) -> set[str]:
-    found = set()
+    teams = set()
     for group in claimed if isinstance(claimed, list) else [claimed]:
         try:
-            # The name as it is: were two groups to become one team, one would get what the other was given.
-            found.add(team_named(f"team:{group}") if isinstance(group, str) else "")
+            # The name unchanged: if two groups became one team, each would get the rights of the other.
+            teams.add(team_named(f"team:{group}") if isinstance(group, str) else "")
         except InvalidInput:
             continue
-    return found - {""}
+    return teams - {""}
 
 
 def _record(store: Store, actor: str, *, allowed: bool, because: str, **facts: Any) -> None:
-    """Put a login into the log of who did what."""
+    """Record a login, or its refusal, in the audit log."""
     log = store.control_session(WHOLE, actor)
     entry = OperationCalled(
         operation="login", allowed=allowed, because=because, arguments=msgspec.Raw(msgspec.json.encode(facts))

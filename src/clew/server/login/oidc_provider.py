@@ -1,8 +1,8 @@
-"""An OpenID provider over the network: what it says about itself, its keys, and what it gives for a code.
+"""An OpenID provider over the network: its metadata, its keys, and the exchange of a code for tokens.
 
-Whoever asks waits, so this runs in a thread. What the provider says is kept for a while, and what is kept serves on
-while the provider cannot be reached. Nobody can make us ask it at will: a token that names an unknown key is a reason
-to ask once, and then not for some time.
+Its calls block, so they run in a thread. Metadata and keys are cached, and the cache is used longer while the provider
+cannot be reached. Callers cannot make us ask at will: a token that names an unknown key makes us fetch the keys once,
+and then not for some time.
 """
 
 import functools
@@ -20,10 +20,10 @@ from joserfc.jwk import KeySet
 from clew.server.login.oidc_tokens import Claims, Untrusted, header_of, key_set, signed_claims
 from clew.server.options import Oidc, is_safe_url
 
-ABOUT_SECONDS = 3600.0
+METADATA_SECONDS = 3600.0
 KEYS_SECONDS = 600.0
 RETRY_SECONDS = 2.0
-# How often tokens with unknown keys are a reason to ask for the keys again.
+# Tokens with unknown keys make us fetch the keys at most this often.
 RENEW_SECONDS = 10.0
 TIMEOUT_SECONDS = 5.0
 MOST_BYTES = 1024 * 1024
@@ -32,11 +32,11 @@ T = TypeVar("T")
 
 
 class Unreachable(Exception):
-    """The provider does not answer, or not as one; the text says what an operator has to know."""
+    """The provider does not answer, or not like an OpenID provider; the text is for the operator."""
 
 
 class ProviderMetadata(msgspec.Struct, frozen=True):
-    """What a provider says about itself, as far as it matters here."""
+    """The part of a provider's discovery document that we use."""
 
     issuer: str
     authorization_endpoint: str
@@ -50,7 +50,7 @@ class ProviderMetadata(msgspec.Struct, frozen=True):
 
 
 class Tokens(msgspec.Struct, frozen=True):
-    """What a provider gives for a code."""
+    """The tokens that a provider gives for a code."""
 
     id_token: str
     access_token: str = ""
@@ -68,29 +68,29 @@ class Provider:
 
     def __init__(self, oidc: Oidc) -> None:
         self._oidc = oidc
-        self._metadata = _Cached(self._fetch_metadata, ABOUT_SECONDS)
+        self._metadata = _Cached(self._fetch_metadata, METADATA_SECONDS)
         self._keys = _Cached(self._fetch_keys, KEYS_SECONDS)
 
     def metadata(self) -> ProviderMetadata:
         return self._metadata.get()
 
     def claims(self, token: str) -> Claims:
-        """What a token says, if the provider has signed it."""
+        """The claims of a token that the provider has signed."""
         header = header_of(token)
         keys = self._keys.get()
         if header.kid is not None and all(key.kid != header.kid for key in keys):
-            keys = self._keys.renew()  # It may have been signed with a key that is newer than what we know.
+            keys = self._keys.renew()  # The token may be signed with a newer key than the cached ones.
         return signed_claims(token, keys, self.metadata().id_token_signing_alg_values_supported)
 
     def login_url(self, **parameters: str) -> str:
-        """Where a browser goes to log in."""
+        """The address of the provider's login page."""
         metadata = self.metadata()
         scopes = ["openid", "profile", "email"]
         if self._oidc.team_claim in metadata.scopes_supported:
             scopes.append(self._oidc.team_claim)
         query = {"response_type": "code", "client_id": self._oidc.client_id, "scope": " ".join(scopes), **parameters}
-        place = metadata.authorization_endpoint
-        return f"{place}{'&' if urlsplit(place).query else '?'}{urlencode(query, quote_via=quote)}"
+        endpoint = metadata.authorization_endpoint
+        return f"{endpoint}{'&' if urlsplit(endpoint).query else '?'}{urlencode(query, quote_via=quote)}"
 
     def redeem(self, code: str, *, verifier: str, redirect_uri: str) -> Tokens:
         """The tokens for a code."""
@@ -109,47 +109,47 @@ class Provider:
             form["client_id"] = self._oidc.client_id
             if secret:
                 form["client_secret"] = secret
-        status, body = _ask("POST", metadata.token_endpoint, data=form, auth=basic)
+        status, body = _request("POST", metadata.token_endpoint, data=form, auth=basic)
         if status in (400, 401):
-            raise Untrusted(f"the provider gives nothing for the code ({_error_in(body)})")
+            raise Untrusted(f"the provider refuses the code ({_error_in(body)})")
         return _read(metadata.token_endpoint, status, body, Tokens)
 
     def userinfo(self, access_token: str) -> Claims:
-        """What the provider says about whoever an access token stands for; nothing when it has no place to ask."""
-        place = self.metadata().userinfo_endpoint
-        if not place or not access_token:
+        """The provider's claims about the holder of an access token; empty if it has no userinfo endpoint."""
+        endpoint = self.metadata().userinfo_endpoint
+        if not endpoint or not access_token:
             return {}
-        status, body = _ask("GET", place, headers={"authorization": f"Bearer {access_token}"})
-        return _read(place, status, body, dict[str, Any])
+        status, body = _request("GET", endpoint, headers={"authorization": f"Bearer {access_token}"})
+        return _read(endpoint, status, body, dict[str, Any])
 
     def _fetch_metadata(self) -> ProviderMetadata:
-        place = f"{self._oidc.issuer.rstrip('/')}/.well-known/openid-configuration"
-        metadata = _read(place, *_ask("GET", place), ProviderMetadata)
+        url = f"{self._oidc.issuer.rstrip('/')}/.well-known/openid-configuration"
+        metadata = _read(url, *_request("GET", url), ProviderMetadata)
         if metadata.issuer != self._oidc.issuer:
             raise Unreachable(
                 f"the provider at {self._oidc.issuer} calls itself {metadata.issuer[:200]!r}; name it exactly so, with "
                 "--oidc-issuer"
             )
-        for url in (
+        for endpoint in (
             metadata.authorization_endpoint,
             metadata.token_endpoint,
             metadata.jwks_uri,
             metadata.userinfo_endpoint,
         ):
-            if url and not is_safe_url(url):
-                raise Unreachable(f"{place} names {url[:200]!r}, which is not https; nothing is sent there")
+            if endpoint and not is_safe_url(endpoint):
+                raise Unreachable(f"{url} names {endpoint[:200]!r}, which is not https; nothing is sent there")
         return metadata
 
     def _fetch_keys(self) -> KeySet:
-        place = self.metadata().jwks_uri
-        return key_set(_read(place, *_ask("GET", place), _Keys).keys)
+        url = self.metadata().jwks_uri
+        return key_set(_read(url, *_request("GET", url), _Keys).keys)
 
 
 class _Cached(Generic[T]):
-    """What somebody else said, asked for again after a time by one thread, while the others use what is known."""
+    """A value that one thread fetches again after a time, while the others use the cached one."""
 
-    def __init__(self, ask: Callable[[], T], seconds: float) -> None:
-        self._ask = ask
+    def __init__(self, fetch: Callable[[], T], seconds: float) -> None:
+        self._fetch = fetch
         self._seconds = seconds
         self._lock = threading.Lock()
         self._value: T | None = None
@@ -166,7 +166,7 @@ class _Cached(Generic[T]):
             return value if value is not None and time.monotonic() < self._until else self._load()
 
     def renew(self) -> T:
-        """Ask now, unless that was done a moment ago."""
+        """Fetch the value now, unless that was done a moment ago."""
         with self._lock:
             value = self._value
             if value is not None and time.monotonic() < self._renewable:
@@ -179,7 +179,7 @@ class _Cached(Generic[T]):
         if value is None and time.monotonic() < self._until:
             raise Unreachable(self._failure)
         try:
-            loaded = self._ask()
+            loaded = self._fetch()
         except Unreachable as error:
             self._until = time.monotonic() + RETRY_SECONDS
             self._failure = str(error)
@@ -191,12 +191,12 @@ class _Cached(Generic[T]):
 
 
 @functools.cache
-def _trust() -> ssl.SSLContext:
-    """Whose certificates count; made once, because reading them takes longer than asking."""
+def _tls_context() -> ssl.SSLContext:
+    """The trusted certificates, read once, because reading them takes longer than a request."""
     return httpx2.create_ssl_context()
 
 
-def _ask(
+def _request(
     method: str,
     url: str,
     *,
@@ -204,39 +204,41 @@ def _ask(
     headers: Mapping[str, str] | None = None,
     auth: tuple[str, str] | None = None,
 ) -> tuple[int, bytes]:
-    """The status and the body of an answer; a redirect is not followed, because secrets go with the question."""
+    """The status and the body of a response. Redirects are not followed, because the request carries secrets."""
     body = bytearray()
     try:
         with (
-            httpx2.Client(timeout=TIMEOUT_SECONDS, verify=_trust(), headers={"accept": "application/json"}) as client,
+            httpx2.Client(
+                timeout=TIMEOUT_SECONDS, verify=_tls_context(), headers={"accept": "application/json"}
+            ) as client,
             client.stream(method, url, data=data, headers=headers, auth=auth) as answer,
         ):
             for chunk in answer.iter_bytes():
                 body += chunk
                 if len(body) > MOST_BYTES:
-                    raise Unreachable(f"{_place(url)} answers with more than {MOST_BYTES:,} bytes")
+                    raise Unreachable(f"{_without_query(url)} answers with more than {MOST_BYTES:,} bytes")
             return answer.status_code, bytes(body)
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-        raise Unreachable(f"{_place(url)} cannot be reached: {type(error).__name__}") from None
+        raise Unreachable(f"{_without_query(url)} cannot be reached: {type(error).__name__}") from None
 
 
 def _read(url: str, status: int, body: bytes, kind: type[T]) -> T:
     if status != 200:
-        raise Unreachable(f"{_place(url)} answers with the status {status}")
+        raise Unreachable(f"{_without_query(url)} answers with the status {status}")
     try:
         return msgspec.json.decode(body, type=kind)
     except (msgspec.DecodeError, RecursionError) as error:
-        reason = str(error) if isinstance(error, msgspec.ValidationError) else "no JSON"
-        raise Unreachable(f"{_place(url)} answers with something else than expected: {reason[:200]}") from None
+        reason = str(error) if isinstance(error, msgspec.ValidationError) else "it is not JSON"
+        raise Unreachable(f"{_without_query(url)} answers with an unexpected document: {reason[:200]}") from None
 
 
-def _place(url: str) -> str:
-    """An address without a query, which may hold anything."""
+def _without_query(url: str) -> str:
+    """An address without its query and its password, as it may stand in a log."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
-# The words of RFC 6749; any other is not repeated.
+# The error codes of RFC 6749; other text of a provider is not logged.
 ERRORS = frozenset(
     "access_denied consent_required interaction_required invalid_client invalid_grant invalid_request invalid_scope "
     "login_required server_error temporarily_unavailable unauthorized_client unsupported_grant_type "

@@ -1,7 +1,7 @@
-"""Tokens of an OpenID provider: signed by a key of it, with an algorithm that it names, for us, now. No other counts.
+"""Tokens of an OpenID provider. A valid one is signed with its key and its algorithm, for this server, for now.
 
-A token chooses none of what it is checked with. The algorithm has to be on the list and to have two keys: with one that
-has only one, whoever knows the provider's public key could sign.
+A token does not choose how it is verified. Its algorithm has to be on our list and be asymmetric: with a symmetric one,
+anybody who knows the provider's public key could sign.
 """
 
 import base64
@@ -18,13 +18,13 @@ from joserfc.jws import JWSRegistry
 
 from clew.model.access import Right
 
-# Two keys each: one signs, the other, which everybody may know, only checks.
+# Asymmetric algorithms alone: the public key verifies and cannot sign.
 ALGORITHMS = frozenset("RS256 RS384 RS512 PS256 PS384 PS512 ES256 ES384 ES512 EdDSA Ed25519".split())
-# How far the clocks of two machines may be apart.
+# The allowed difference between the clocks of two machines.
 LEEWAY_SECONDS = 60
 LONGEST_SUBJECT = 255
 LONGEST_HEADER = 4096
-# The characters of an RSA modulus of 2048 bits.
+# The length of an RSA modulus of 2048 bits in base64.
 SHORTEST_MODULUS = 342
 SCOPE_PREFIX = "clew:"
 
@@ -32,11 +32,11 @@ Claims = dict[str, Any]
 
 
 class Untrusted(Exception):
-    """What came is not to be believed; the text says why, and holds nothing of a token."""
+    """A token or an answer failed its verification; the text says why, and holds nothing of a token."""
 
 
 class Header(msgspec.Struct, frozen=True):
-    """What a token says about how it is signed."""
+    """The header of a token: how it is signed."""
 
     alg: str
     kid: str | None = None
@@ -44,32 +44,32 @@ class Header(msgspec.Struct, frozen=True):
 
 
 def header_of(token: str) -> Header:
-    """The header of a token, of which nothing is believed yet."""
+    """The header of a token, which is not verified yet."""
     parts = token.split(".")
     if len(parts) != 3 or not token.isascii() or len(parts[0]) > LONGEST_HEADER:
-        raise Untrusted("it is no signed token (JWT)")
+        raise Untrusted("it is not a signed token (JWT)")
     try:
         return msgspec.json.decode(base64.urlsafe_b64decode(parts[0] + "=="), type=Header)
     except (msgspec.DecodeError, binascii.Error, RecursionError, UnicodeError):
-        raise Untrusted("it is no signed token (JWT)") from None
+        raise Untrusted("it is not a signed token (JWT)") from None
 
 
 def key_set(keys: Iterable[Mapping[str, Any]]) -> KeySet:
-    """The keys that can check a signature; whatever else a provider publishes is left out."""
-    found = []
+    """The keys that can verify a signature; other keys that a provider publishes are left out."""
+    usable = []
     for key in keys:
         is_weak = key.get("kty") == "RSA" and len(str(key.get("n", ""))) < SHORTEST_MODULUS
         if key.get("kty") == "oct" or key.get("use", "sig") != "sig" or is_weak:
             continue
         try:
-            found.append(JWKRegistry.import_key(dict(key)))
+            usable.append(JWKRegistry.import_key(dict(key)))
         except (JoseError, ValueError, TypeError, KeyError):
-            continue  # One that we do not understand is no reason to refuse the others.
-    return KeySet(found)
+            continue  # An unknown kind of key does not make the others unusable.
+    return KeySet(usable)
 
 
 def signed_claims(token: str, keys: KeySet, algorithms: Iterable[str]) -> Claims:
-    """What a token says, if one of the keys has signed it."""
+    """The claims of a token that one of the keys has signed."""
     allowed = ALGORITHMS.intersection(algorithms)
     header = header_of(token)
     if header.alg not in allowed:
@@ -83,7 +83,7 @@ def signed_claims(token: str, keys: KeySet, algorithms: Iterable[str]) -> Claims
 
 
 def check_claims(claims: Claims, *, issuer: str, audience: Iterable[str]) -> str:
-    """Refuse what is not from the issuer, for one of the audience and for now; the subject otherwise."""
+    """Refuse claims of another issuer, for another audience or another time; returns the subject."""
     wanted = jwt.JWTClaimsRegistry(
         leeway=LEEWAY_SECONDS,
         iss={"essential": True, "value": issuer},
@@ -94,7 +94,7 @@ def check_claims(claims: Claims, *, issuer: str, audience: Iterable[str]) -> str
     try:
         wanted.validate(claims)
     except JoseError as error:
-        # It names the claim and what is wrong with it, never its value.
+        # The description names the claim and what is wrong with it, never its value.
         raise Untrusted(error.description or f"wrong claim {error.error}") from None
     subject = str(claims["sub"])
     if len(subject) > LONGEST_SUBJECT or not subject.isprintable():
@@ -103,17 +103,17 @@ def check_claims(claims: Claims, *, issuer: str, audience: Iterable[str]) -> str
 
 
 def check_id_token(claims: Claims, *, issuer: str, client_id: str, nonce: str) -> None:
-    """Refuse an ID token that is not the answer to our own question."""
+    """Refuse an ID token that does not answer this login attempt."""
     check_claims(claims, issuer=issuer, audience=[client_id])
     if not hmac.compare_digest(str(claims.get("nonce", "")).encode(), nonce.encode()):
         raise Untrusted("it answers another login (nonce)")
-    several = isinstance(claims["aud"], list) and len(claims["aud"]) > 1
-    if claims.get("azp", None if several else client_id) != client_id:
+    has_several = isinstance(claims["aud"], list) and len(claims["aud"]) > 1
+    if claims.get("azp", None if has_several else client_id) != client_id:
         raise Untrusted("it was made for another program (azp)")
 
 
 def check_access_token(token: str, claims: Claims, *, issuer: str, audience: Iterable[str]) -> str:
-    """Refuse a token that is not for this server; the subject otherwise."""
+    """Refuse an access token that is not for this server; returns the subject."""
     if header_of(token).typ.lower() not in ("", "jwt", "at+jwt", "application/at+jwt"):
         raise Untrusted("it is a token for something else (typ)")
     if "cnf" in claims:
@@ -122,7 +122,7 @@ def check_access_token(token: str, claims: Claims, *, issuer: str, audience: Ite
 
 
 def scopes_of(claims: Claims) -> frozenset[Right]:
-    """The rights that an access token is good for."""
-    given = claims.get("scope", claims.get("scp", ""))
-    words = given.split() if isinstance(given, str) else given if isinstance(given, list) else []
+    """The rights that the scopes of an access token name."""
+    scopes = claims.get("scope", claims.get("scp", ""))
+    words = scopes.split() if isinstance(scopes, str) else scopes if isinstance(scopes, list) else []
     return frozenset(right for right in Right if f"{SCOPE_PREFIX}{right}" in words)

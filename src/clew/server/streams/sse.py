@@ -1,8 +1,8 @@
-"""Live streams: Server-Sent Events of a session (the id is its seq) and of a project or everything (its position).
+"""Live streams: Server-Sent Events of a session (the id is its seq), of a project or of everything (its position).
 
-A listener is one task that sleeps until the watcher wakes it, then reads a page in a thread, narrowed anew by what its
-subscriber may read at that moment. It goes on from `Last-Event-ID`, so that a reconnect, to whichever process, neither
-skips nor repeats an event.
+A listener is a task that sleeps until the watcher wakes it. Then it reads a page in a thread, with the rights that its
+caller has at that moment. It continues after `Last-Event-ID`, so a reconnect to any process neither skips nor repeats
+events. By hand: the format is a few lines of text, and no library does the rest: positions, rights, the end.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from clew.server.http.operations import Operations
 from clew.server.http.problems import STATUS, problem
 from clew.server.http.request_handler import masked
 from clew.server.login.identity import Credential
-from clew.server.streams.watcher import EVERYWHERE, TROUBLE_SECONDS, Watcher
+from clew.server.streams.watcher import EVERYWHERE, RETRY_SECONDS, Watcher
 from clew.service.find.filters import project_key
 from clew.service.kernel.call import call, permit
 from clew.service.kernel.context import Context
@@ -34,16 +34,16 @@ T = TypeVar("T")
 Given = TypeVarTuple("Given")
 
 PAGE = 200
-# How long a listener may take to make room for the next page.
+# How long a client may take to read a page.
 SEND_SECONDS = 60.0
 MOST_LISTENERS = 20_000
-FARTHEST = 10**18 - 1
+LARGEST_ID = 10**18 - 1
 RETRY = b"retry: 1000\n"
 BEAT = b": still here\n\n"
 
 
 class Topic(NamedTuple):
-    """What a listener listens to; both empty is everything in reach."""
+    """A session or a project; with both empty, everything that the caller may read."""
 
     session: str = ""
     project: str = ""
@@ -56,7 +56,7 @@ class Topic(NamedTuple):
 
 
 class Page(NamedTuple):
-    """Events as they go out; `after` is where the next page begins, `is_full` that there may be more at once."""
+    """Events as text. The next page begins after `after`; a full page means that there may be more already."""
 
     text: bytes
     events: int
@@ -65,7 +65,7 @@ class Page(NamedTuple):
 
 
 class Streams:
-    """The two streams, as routes of their own."""
+    """The routes of the two streams."""
 
     def __init__(self, operations: Operations, watcher: Watcher, metrics: Metrics, pool: ThreadPoolExecutor) -> None:
         self._operations = operations
@@ -90,7 +90,7 @@ class Streams:
         await self._listen(exchange, "", receive, send)
 
     async def stop(self) -> None:
-        """End every stream where it is; clients come back, to another process or to this one started anew."""
+        """End every stream; clients reconnect, to another process or to the next start of this one."""
         self._stopping = True
         self._watcher.wake()
         if self._checking is not None:
@@ -113,11 +113,11 @@ class Streams:
         self.listeners += 1
         self._metrics.listeners.inc()
         try:
-            # With the id at once: who loses the connection before the first event comes back to the same event.
+            # The id at once: a client that loses the connection before the first event continues at the same one.
             await _send(send, b"%bid: %d\n\n" % (RETRY, after))
             await self._follow(exchange, credential, topic, after, woken, receive, send)
         except TimeoutError:
-            return  # It takes nothing any more; without an end of the answer the connection is closed.
+            return  # The client reads no more. A response without an end closes the connection.
         finally:
             self.listeners -= 1
             self._metrics.listeners.dec()
@@ -138,13 +138,13 @@ class Streams:
                 page = await self._in_thread(self._page, credential, topic, after)
             except ClewError as error:
                 if STATUS.get(error.code, 500) >= 500:
-                    # The store comes back, and the listener goes on where it was; a browser would not come back.
+                    # The store comes back, and the stream continues. A browser would not reconnect after an error.
                     if await _is_gone(receive):
                         return
                     await _send(send, BEAT)
-                    await asyncio.sleep(TROUBLE_SECONDS)
+                    await asyncio.sleep(RETRY_SECONDS)
                     continue
-                # Whoever lost the right to listen is told so, and that it is over.
+                # The caller lost the right to listen: say so, and end the stream.
                 text = problem(error, exchange.id)[1]
                 await _send(send, b"event: problem\ndata: %b\n\n" % text)
                 return
@@ -158,7 +158,7 @@ class Streams:
             if not await _woken(woken, min(self._options.heartbeat_seconds, max(0.0, end - loop.time()))):
                 if await _is_gone(receive):
                     return
-                # The id alone moves on where the client comes back to, past what was not for this listener.
+                # The id alone moves the client past events that it may not read, for its next reconnect.
                 await _send(send, BEAT if sent == after else b"id: %d\n\n" % after)
                 sent = after
 
@@ -169,10 +169,10 @@ class Streams:
     ) -> "tuple[Topic, int, _Rights]":
         context = self._operations.admit(exchange, credential)
         if session:
-            # The first look is an operation like any other, and on record like it; what follows belongs to it.
+            # The first read is an operation, ruled on and audited like others; the rest of the stream belongs to it.
             call(context, "events", {"session": session, "limit": 1})
-            found = context.store.session(session, context.reach(None))
-            return Topic(session=found.id), start.after or 0, _rights(context)
+            found_session = context.store.session(session, context.reach(None))
+            return Topic(session=found_session.id), start.after or 0, _rights(context)
         call(context, "tail", {"project": start.project, "limit": 1})
         after = start.after if start.after is not None else context.store.last_position()
         return Topic(project=start.project), after, _rights(context)
@@ -186,7 +186,7 @@ class Streams:
         else:
             if topic.project:
                 project_key(context, topic.project, Right.READ)
-            # Positions become visible in order, so all up to here is seen with the page.
+            # Positions become visible in order, so the page holds everything up to this one.
             upto = context.store.last_position()
             events = context.store.tail(after=after, project=topic.project, limit=PAGE, reach=context.reach(Right.READ))
             if len(events) < PAGE:
@@ -198,7 +198,7 @@ class Streams:
     async def _in_thread(self, function: Callable[[*Given], T], *arguments: *Given) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._pool, function, *arguments)
 
-    # Rights that are taken away ---------------------------------------------------------------------------------------
+    # Rights that are revoked ------------------------------------------------------------------------------------------
 
     def _subscribe(self, credential: Credential, rights: "_Rights", woken: asyncio.Event) -> "_Subscriber":
         subscriber = self._subscribers.setdefault(credential, _Subscriber(rights))
@@ -213,7 +213,7 @@ class Streams:
             self._subscribers.pop(credential, None)
 
     async def _check(self) -> None:
-        """Wake the listeners of whoever has other rights than a moment ago; they then look whether they still may."""
+        """Wake the listeners of callers whose rights have changed; each then checks whether it may still read."""
         while True:
             await asyncio.sleep(self._options.recheck_seconds)
             for credential, subscriber in list(self._subscribers.items()):
@@ -227,22 +227,22 @@ class Streams:
         try:
             return _rights(self._operations.authenticate(credential))
         except ClewError as error:
-            # A store that cannot be reached says nothing about anybody's rights.
+            # An unreachable store is not an answer, so the rights stay as they were.
             return () if error.code == "unauthenticated" else before
 
 
 _Rights = tuple[object, ...]
-"""What somebody may do, to be compared with what they may do later; nothing when they may not come in."""
+"""The rights of a caller, to be compared with later ones; empty for a credential that is no longer valid."""
 
 
 def _rights(context: Context) -> _Rights:
     now = context.store.database.now()
-    standing = tuple(grant for grant in context.grants if not 0 < grant.until <= now)
-    return standing, context.teams, context.scopes, context.key_project
+    valid = tuple(grant for grant in context.grants if not 0 < grant.until <= now)
+    return valid, context.teams, context.scopes, context.key_project
 
 
 class _Subscriber:
-    """Somebody who listens, maybe often."""
+    """The open streams of one credential, and its rights when they were last checked."""
 
     __slots__ = ("listeners", "rights")
 
@@ -257,14 +257,14 @@ class _Start(NamedTuple):
 
 
 def _start_of(exchange: Exchange, *, is_session: bool) -> _Start:
-    """Where to go on, from the header that a browser sends when it comes back, or else from the query."""
+    """Where the stream begins: after the id in the header of a browser that reconnects, or else in the query."""
     query = pairs(exchange.scope["query_string"])
     known = {"after"} if is_session else {"after", "project"}
     if len(query) != len({name for name, _ in query}) or not {name for name, _ in query} <= known:
         raise InvalidInput(f"a stream takes {' and '.join(sorted(known))}, each once")
     values = dict(query)
     text = exchange.headers.get(b"last-event-id", b"").decode("latin-1") or values.get("after", "")
-    if text and not (text.isascii() and text.isdigit() and len(text) < 20 and int(text) <= FARTHEST):
+    if text and not (text.isascii() and text.isdigit() and len(text) < 20 and int(text) <= LARGEST_ID):
         raise InvalidInput(f"{text[:40]!r} is not a valid id to go on after; use the id of the last event that came")
     return _Start(int(text) if text else None, values.get("project", ""))
 
@@ -288,7 +288,7 @@ async def _woken(event: asyncio.Event, seconds: float) -> bool:
 
 
 async def _is_gone(receive: Receive) -> bool:
-    """Whether the client has left, without waiting for it."""
+    """Whether the client has disconnected, without waiting for it."""
     while True:
         with anyio.CancelScope() as scope:
             scope.cancel()

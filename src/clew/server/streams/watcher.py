@@ -1,7 +1,7 @@
-"""One thread watches the log for every listener of the process, and wakes those whose sessions have something new.
+"""One thread polls the log for all listeners of the process, and wakes those whose topic has new events.
 
-The thread runs while somebody listens. What has changed since it last looked is asked for once, as names of sessions
-and projects, so that a listener who is not concerned sleeps on.
+The thread runs while there are listeners. It asks once for the sessions and projects that have changed, so listeners to
+other ones are not woken.
 """
 
 import asyncio
@@ -12,15 +12,15 @@ from collections.abc import Callable
 from clew.model.errors import ClewError
 from clew.store import Store
 
-LOOK_SECONDS = 1.0
-TROUBLE_SECONDS = 0.5
-# Beyond this many positions at once everybody looks for themselves.
-MANY = 20_000
+POLL_SECONDS = 1.0
+RETRY_SECONDS = 0.5
+# After more new positions than this, all listeners are woken instead.
+MOST_POSITIONS = 20_000
 EVERYWHERE = ""
 
 
 class Watcher:
-    """Events of asyncio by what they wait for: `session <id>`, `project <name>`, or everything."""
+    """The asyncio events of listeners, by topic: `session <id>`, `project <name>`, or everything."""
 
     def __init__(self, store: Store, failed: Callable[[Exception], None]) -> None:
         self._store = store
@@ -31,7 +31,7 @@ class Watcher:
         self._stopped = threading.Event()
 
     def listen(self, topic: str) -> asyncio.Event:
-        """An event that is set whenever something new may be at the topic; call on the loop."""
+        """An event that is set whenever the topic may have something new; call this on the loop."""
         self._loop = asyncio.get_running_loop()
         event = asyncio.Event()
         self._waiting.setdefault(topic, set()).add(event)
@@ -42,22 +42,22 @@ class Watcher:
         return event
 
     def leave(self, topic: str, event: asyncio.Event) -> None:
-        there = self._waiting.get(topic, set())
-        there.discard(event)
-        if not there:
+        listeners = self._waiting.get(topic, set())
+        listeners.discard(event)
+        if not listeners:
             self._waiting.pop(topic, None)
         if not self._waiting:
             self._stopped.set()
             self._thread = None
 
     def wake(self, topics: set[str] | None = None) -> None:
-        """Wake who waits at these topics, or everybody."""
+        """Wake the listeners to these topics, or all."""
         for topic in self._waiting.keys() if topics is None else topics & self._waiting.keys():
             for event in self._waiting[topic]:
                 event.set()
 
     async def stop(self) -> None:
-        """Wake everybody for the last time, and wait for the thread."""
+        """Wake all listeners a last time, and wait for the thread."""
         self._stopped.set()
         thread, self._thread = self._thread, None
         self.wake()
@@ -70,25 +70,25 @@ class Watcher:
             try:
                 if seen < 0:
                     seen = self._store.last_position()
-                    self._tell(None)  # What came before this first look.
-                if self._store.wait(after=seen, timeout=LOOK_SECONDS):
+                    self._wake_soon(None)  # Events may have come before this first poll.
+                if self._store.wait(after=seen, timeout=POLL_SECONDS):
                     now = self._store.last_position()
-                    self._tell(self._changed(seen, now))
+                    self._wake_soon(self._changed(seen, now))
                     seen = now
             except ClewError as error:
-                # A database that went away comes back; listeners then look for themselves.
+                # The database comes back; then all listeners are woken, because events may have been missed.
                 self._failed(error)
                 seen = -1
-                time.sleep(TROUBLE_SECONDS)
+                time.sleep(RETRY_SECONDS)
 
     def _changed(self, after: int, upto: int) -> set[str] | None:
-        if upto - after > MANY:
+        if upto - after > MOST_POSITIONS:
             return None
         with self._store.database.read() as tx:
             rows = tx.run("heads_between", after=after, upto=upto)
         return {EVERYWHERE, *(f"session {row[0]}" for row in rows), *(f"project {row[1]}" for row in rows)}
 
-    def _tell(self, topics: set[str] | None) -> None:
+    def _wake_soon(self, topics: set[str] | None) -> None:
         loop = self._loop
         if loop is not None and not loop.is_closed():
             loop.call_soon_threadsafe(self.wake, topics)
