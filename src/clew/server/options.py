@@ -1,4 +1,4 @@
-"""How a server is run: on whose behalf, under which names, and within which limits."""
+"""The options of a server: whose it is, its host names, its limits."""
 
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -8,46 +8,46 @@ LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 
 
 class Oidc(NamedTuple):
-    """The OpenID provider that people log in with, and whom its word lets in."""
+    """The OpenID provider that people log in with, and which of its people get access."""
 
     issuer: str
     client_id: str
     client_secret: str = ""
-    """Empty for a client that has none; PKCE alone protects it then."""
+    """Empty for a client without one, which PKCE alone protects."""
     domains: frozenset[str] = frozenset()
-    """The domains of e-mail addresses whose people come in without being added first."""
+    """E-mail domains whose people need not be added first."""
     team_claim: str = ""
-    """The claim that names somebody's teams; empty leaves teams to owners."""
+    """The claim that names a person's teams; without it, owners decide about teams."""
 
     def __repr__(self) -> str:
         return f"<provider {self.issuer}>"
 
 
 class Options(NamedTuple):
-    """`is_own` is a server for one person on their own machine, who needs no key."""
+    """`is_own`: the server of one person on their own machine, who needs no key."""
 
     is_own: bool = False
     public_url: str = ""
-    """The address under which others reach it, when a proxy stands before it."""
+    """The address that clients use, if there is a proxy in front of the server."""
     hosts: tuple[str, ...] = ()
-    """The names it answers to, without a port; empty is any."""
+    """The host names that it answers to, without a port; empty allows any."""
     most_bytes: int = 16 * MIB
-    """The largest body of a request, and what it may unpack to."""
+    """The largest body of a request, before and after decompressing it."""
     body_seconds: float = 60.0
     """How long a body may take to arrive."""
     rate: float = 500.0
     """Requests per second of one key, over time."""
     burst: float = 1000.0
-    """Requests of one key at once."""
+    """Requests of one key at once, the size of its token bucket."""
     threads: int = 40
-    """Operations at once: enough for every caller of a busy round to share its commit."""
+    """Operations at once: enough for all callers of a busy moment to share a commit."""
     heartbeat_seconds: float = 15.0
     stream_seconds: float = 3600.0
-    """How long a stream lasts before its listener is asked to come back, maybe to another process."""
+    """How long a stream lasts before it ends and its client reconnects, maybe to another process."""
     recheck_seconds: float = 1.0
-    """How often a listener's rights are looked at again."""
+    """How often the rights of listeners are checked again."""
     checkpoint_seconds: float = 60.0
-    """How often a team's server signs a checkpoint, if anything is new; 0 is never."""
+    """How often a team's server signs a checkpoint, if there are new events; 0 is never."""
     logs_requests: bool = True
     traces: bool = False
     oidc: Oidc | None = None
@@ -56,12 +56,12 @@ class Options(NamedTuple):
 
     @property
     def is_secure(self) -> bool:
-        """Whether browsers come over TLS."""
+        """Whether browsers use TLS."""
         return self.public_url.startswith("https://")
 
 
 def is_safe_url(url: str) -> bool:
-    """Whether nobody on the way can read along: TLS, or a machine talking to itself."""
+    """Whether nobody on the way can read what is sent: TLS, or an address of this machine."""
     parts = urlsplit(url)
     return bool(parts.hostname) and (
         parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in ("localhost", "127.0.0.1", "::1"))
