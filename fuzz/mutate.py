@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from clew.runtimes.conformance import JUNK, ODD
+from clew.runtimes.conformance.junk import JUNK, ODD
 
 Draw = random.Random
 

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from clew.runtimes import MODULES, runtime
-from clew.runtimes.conformance import database_of, format_of
+from clew.runtimes.conformance.declaration import format_of
+from clew.runtimes.conformance.reading import database_of
 from clew.runtimes.contract import Format, Runtime
 from support.samples import samples
 

@@ -16,7 +16,9 @@ with atheris.instrument_imports(include=["clew.runtimes", "clew.model"]):
     from seeds import files, reader, seeds
 
     from clew.runtimes import MODULES, runtime
-    from clew.runtimes.conformance import check_bytes, check_glance, check_records, check_talk
+    from clew.runtimes.conformance.declaration import check_glance
+    from clew.runtimes.conformance.reading import check_bytes, check_records
+    from clew.runtimes.conformance.writing import check_talk
     from clew.runtimes.contract import Record
 
 

@@ -13,7 +13,9 @@ from msgspec import Raw
 
 from clew.model.events import CallMade, Draft, MessageAdded, Opaque, SessionClosed
 from clew.runtimes import MODULES, runtime
-from clew.runtimes.conformance import check, check_glance, format_of, heard
+from clew.runtimes.conformance import check
+from clew.runtimes.conformance.declaration import check_glance, format_of
+from clew.runtimes.conformance.writing import heard
 from clew.runtimes.contract import Command, Format, Identity, NoState, Reading, Runtime, Tool, Written, opaque
 from clew.runtimes.rounds import Answer, Prompt, Results
 from support.samples import samples
