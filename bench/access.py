@@ -16,11 +16,9 @@ _HERE = Path(__file__).parent
 sys.path.append(str(_HERE.parent / "tests"))  # for the private PostgreSQL server; last, it must hide nothing
 
 from clew.model.access import Grant, Right, owner_of_everything  # noqa: E402
-from clew.model.events import SessionOpened  # noqa: E402
-from clew.model.ids import new_id  # noqa: E402
-from clew.model.session import Session  # noqa: E402
 from clew.service import Context, call  # noqa: E402
 from clew.store import Store, open_store  # noqa: E402
+from clew.store.log.opening import Opening, open_in  # noqa: E402
 from clew.store.log.writing import write  # noqa: E402
 
 ME = "person:ann"
@@ -92,7 +90,9 @@ def _on(**where: str) -> Grant:
 
 
 def _caller(owner: Context, grants: list[Grant]) -> Context:
-    return Context(store=owner.store, principal=ME, grants=tuple(grants), _views=[owner.views])
+    return Context(
+        store=owner.store, unrestricted=owner.store, principal=ME, grants=tuple(grants), _views=[owner.views]
+    )
 
 
 def _opened(store: Store, count: int) -> list[str]:
@@ -103,15 +103,10 @@ def _opened(store: Store, count: int) -> list[str]:
             plans = []
             for n in range(len(ids), min(count, len(ids) + 1000)):
                 project, agent = f"project {n % PROJECTS}", f"agent {n % AGENTS}"
-                session = Session(
-                    id=new_id(), key=0, project=project, project_key=store.project_in(tx, project), agent=agent,
-                    title=f"session {n}", opened_at=n, owner=f"person:{n % 40}",
-                )  # fmt: skip
-                session = store.add_session(tx, session)
-                plan = store.plan(tx, session)
-                plan.note(SessionOpened(agent=agent, project=project, title=session.title), session.owner)
+                opening = Opening(project=project, agent=agent, title=f"session {n}")
+                plan = open_in(tx, opening, f"person:{n % 40}")
                 plans.append(plan)
-                ids.append(session.id)
+                ids.append(plan.session.id)
             write(tx, plans, store.blobs)
     return ids
 

@@ -15,12 +15,12 @@ from pathlib import Path
 _HERE = Path(__file__).parent
 sys.path.append(str(_HERE.parent / "tests"))  # for the private PostgreSQL server; last, it must hide nothing
 
-from clew.model.events import Draft, MessageAdded, SessionOpened  # noqa: E402
-from clew.model.ids import new_id  # noqa: E402
+from clew.model.events import Draft, MessageAdded  # noqa: E402
 from clew.model.session import Session  # noqa: E402
 from clew.service.audit.audit import examine  # noqa: E402
 from clew.service.audit.signing import new_key  # noqa: E402
 from clew.store import Store, audit_tree, open_store  # noqa: E402
+from clew.store.log.opening import Opening, open_in, plan_in  # noqa: E402
 from clew.store.log.writing import write  # noqa: E402
 
 KEY = new_key("bench")
@@ -88,21 +88,17 @@ def _opened(store: Store, count: int) -> list[Session]:
     made = []
     for start in range(0, count, 2000):
         with store.database.write() as tx:
-            project = store.project_in(tx, "bench")
             for _ in range(start, min(start + 2000, count)):
-                session = Session(id=new_id(), key=0, project="bench", project_key=project, opened_at=1)
-                session = store.add_session(tx, session)
-                plan = store.plan(tx, session)
-                plan.note(SessionOpened(project="bench"), "bench")
+                plan = open_in(tx, Opening(project="bench"), "bench")
                 write(tx, [plan], store.blobs)
-                made.append(session)
+                made.append(plan.session)
     return made
 
 
 def _append(store: Store, sessions: list[Session]) -> None:
     for session in sessions:
         with store.database.write() as tx:
-            plan = store.plan(tx, session)
+            plan = plan_in(tx, session)
             plan.note(MessageAdded(role="user", text="new"), "bench")
             write(tx, [plan], store.blobs)
 

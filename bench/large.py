@@ -6,8 +6,8 @@ from bisect import bisect
 from collections.abc import Callable
 from itertools import accumulate
 
-from clew.model.session import Session
 from clew.store import Store
+from clew.store.log.opening import Opening, open_in
 
 EVENTS = 10
 START = 1_763_000_000_000_000
@@ -46,15 +46,12 @@ def fill(store: Store, sessions: int, *, progress: Callable[[int], None]) -> int
                 at = START + number * (YEAR_US // sessions) + chance.randrange(1_000_000)
                 runtime = RUNTIMES[number % 5]
                 project = f"project{number % 40}"
-                key = store.project_in(tx, project)
-                one = store.add_session(
-                    tx,
-                    Session(
-                        id=f"{number:020d}", key=0, project=project, project_key=key, agent=f"agent{number % 13}",
-                        title=speech.say(chance, 6), opened_at=at,
-                        metadata=json.dumps({"runtime": runtime, "machine": f"m{number % 7}"}),
-                    ),
+                opening = Opening(
+                    id=f"{number:020d}", project=project, agent=f"agent{number % 13}", title=speech.say(chance, 6),
+                    metadata=json.dumps({"runtime": runtime, "machine": f"m{number % 7}"}),
                 )  # fmt: skip
+                one = open_in(tx, opening, "").session
+                key = one.project_key
                 texts = _texts(chance, speech, number)
                 for seq, (kind, body, text) in enumerate(texts, 1):
                     size += len(text)

@@ -9,6 +9,7 @@ from clew.model.events import Draft, Event, MessageAdded
 from clew.model.session import Session
 from clew.server.http.append_queue import AppendQueue, Pending
 from clew.store import open_store
+from clew.store.log.opening import Forking, Opening
 from clew.store.log.plan import Appended
 
 __all__ = ["Session", "Subject"]
@@ -25,7 +26,7 @@ class Subject:
 
     def session(self) -> Session:
         """Open a session."""
-        return self._store.open_session(project="bench", agent="bench", title="t", actor=ACTOR).session
+        return self._store.open(Opening(project="bench", agent="bench", title="t"), actor=ACTOR)
 
     def append(self, session: Session, text: str) -> None:
         """Append one message, durable when the call returns."""
@@ -38,7 +39,7 @@ class Subject:
 
     def read(self, session: Session) -> Sequence[Event]:
         """Read a whole session with its bodies decoded."""
-        return self._store.read(session)
+        return list(self._store.read(session))
 
     def messages(self, session: Session) -> list[str]:
         """Read the texts of a session, to prove that what is measured is also done."""
@@ -46,7 +47,7 @@ class Subject:
 
     def fork(self, session: Session, *, at: int) -> None:
         """Fork a session."""
-        self._store.fork(session, at=at, actor=ACTOR)
+        self._store.open(Forking(parent=session, at=at), actor=ACTOR)
 
     def served(self, sessions: Sequence[Session], texts: Sequence[Iterator[str]], *, window_s: float) -> float:
         """Append as a server does for its callers, each waiting for its own answer: the seconds that one event took."""
@@ -71,8 +72,8 @@ class Subject:
 
     def _pending(self, session: Session, text: str) -> Pending[Appended]:
         """One caller's append, as a server prepares it for a shared commit."""
-        request = self._store.request(session, [_draft(text)])
-        return Pending(request, partial(self._store.outcome, request))
+        request = self._store.prepare(session, [_draft(text)])
+        return Pending(request, request.outcome)
 
     def close(self) -> None:
         self._store.close()

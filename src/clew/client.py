@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from clew.service.sessions.lifecycle import SessionDetail, SessionInfo, SessionLine
     from clew.store.log.leases import Lease
     from clew.store.log.plan import Appended
-    from clew.store.log.verify import Verified
+    from clew.store.log.problems import Verified
 
 
 class Client(Protocol):

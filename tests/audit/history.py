@@ -9,7 +9,9 @@ from clew.service.audit.signing import SigningKey
 from clew.store import Store, audit_tree
 from clew.store.audit_tree import Signed
 from clew.store.log.erase import erase
+from clew.store.log.opening import Forking
 from clew.store.log.retention import apply_policies, set_policy
+from clew.store.projects import control_log
 from store.words import ADA, big, learn, opened, say
 
 # Not made anew, so that a test that fails once fails again.
@@ -36,12 +38,12 @@ def write_history(store: Store, then: Callable[[], None] = lambda: None) -> list
     plain, forked, doomed, aged, large = (
         opened(store, title=f"session {number}", agent="reviewer", metadata='{"n":1}') for number in range(5)
     )
-    log = store.control_session("demo", ADA)
+    log = control_log(store, "demo", ADA)
     for session in (plain, forked, doomed, aged):
         store.append(session, [say(f"{number} in {session.title}") for number in range(3)], actor=ADA)
     note()
     store.append(log, [Draft(body=OperationCalled(operation="erase", target=doomed.id))], actor=ADA)
-    child = store.fork(forked, actor=ADA, at=3, title="child")
+    child = store.open(Forking(parent=forked, at=3, title="child"), actor=ADA)
     store.append(child, [say("own"), learn("a fact")], actor=ADA)
     store.append(large, [say(big()), say("small", source="native:1")], actor=ADA)
     note()

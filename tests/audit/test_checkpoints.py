@@ -21,6 +21,8 @@ from clew.service.audit.examination import Audited
 from clew.service.audit.signing import key_file, read_key, write_key
 from clew.store import Store, audit_tree, open_store
 from clew.store.audit_tree import Signed
+from clew.store.log.feed import end_position
+from clew.store.projects import control_log
 from store.crowd import at_once
 from store.rows import change, literal, query
 from store.rows import one as this_one
@@ -58,8 +60,8 @@ def counts(found: Audited) -> tuple[int, ...]:
 def test_a_checkpoint_states_each_session_that_has_something_new(store: Store) -> None:
     assert mark(store) is None
     mine, other = opened(store), opened(store)
-    control = store.control_session("demo", ADA)
-    first, end = mark(store), store.end_position()
+    control = control_log(store, "demo", ADA)
+    first, end = mark(store), end_position(store)
     assert first is not None
     store.append(mine, [say(), say()])
     second = mark(store)

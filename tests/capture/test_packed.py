@@ -11,6 +11,7 @@ from clew.model.errors import InvalidInput, WrongState
 from clew.model.retention import DAY_US, Policy
 from clew.store import Store
 from clew.store.log.erase import erase
+from clew.store.log.feed import session_by_key
 from clew.store.log.retention import apply_policies, set_policy
 from clew.store.native_files import native_files
 from clew.store.native_files.native_files import Take
@@ -159,7 +160,7 @@ def is_held(store: Store) -> bool:
     """Whether any native file that is kept still says it."""
     with store.database.read() as tx:
         keys = [row[0] for row in tx.run("session_keys", after=0, limit=1000)]
-    for one in (one for key in keys for one in native_files.originals(store, store.session_by_key(key))):
+    for one in (one for key in keys for one in native_files.originals(store, session_by_key(store, key))):
         data = native_files.load(store, one)
         if one.path.endswith(".zst") and data:
             data = zstandard.ZstdDecompressor().decompressobj().decompress(data)

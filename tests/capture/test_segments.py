@@ -15,6 +15,7 @@ from clew.store import Store
 from clew.store.log.erase import erase
 from clew.store.log.retention import apply_policies, set_policy
 from clew.store.native_files import native_files
+from clew.store.objects import objects
 from support import claude
 from support.captures import capture_paths, native, only
 
@@ -134,7 +135,7 @@ def test_a_segment_of_before_is_still_read(plane: Plane, store: Store, person: P
     """As every one was kept before they were packed with events: as a blob."""
     file = file_of(person, talk(5))
     [one] = capture_paths(plane, file)
-    name = store.save_blob(file.read_bytes())
+    name = objects.save(store, file.read_bytes())
     with store.database.write() as tx:
         tx.run("blob_ref", digest=bytes.fromhex(name), refs=1)
         tx.connection.execute("UPDATE segment SET first = NULL, last = NULL, data = NULL")  # type: ignore[attr-defined]

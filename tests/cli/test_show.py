@@ -25,6 +25,7 @@ from clew.cli.transcript import Block, Line, Manner, Prose, Span, blocks
 from clew.model import events as e
 from clew.model.events import KINDS, CallMade, CallReturned, Event, MessageAdded, Opaque, Removed
 from clew.store import open_store
+from clew.store.objects import objects
 
 from .conftest import Clew
 
@@ -402,7 +403,7 @@ def test_thinking_is_counted_and_shown_when_asked_for(clew: Clew, session: str, 
 
 def test_images_and_files_are_named(clew: Clew, home: Path, session: str, add: Add) -> None:
     with open_store(f"sqlite:///{home / 'clew.db'}") as store:
-        blob = store.save_blob(b"bytes")
+        blob = objects.save(store, b"bytes")
     image = {"type": "image", "blob": blob, "media_type": "image/png"}
     file = {"type": "file", "blob": blob, "media_type": "application/pdf", "name": "a\x1b.pdf"}
     add(

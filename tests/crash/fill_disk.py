@@ -15,7 +15,9 @@ from clew.model.errors import ClewError
 from clew.model.events import Draft, MessageAdded
 from clew.store import Store, open_store
 from clew.store.log import leases
+from clew.store.log.opening import Opening
 from clew.store.log.verify import verify
+from clew.store.objects import objects
 from support.drafts import check_order, message, name, names, without_source
 
 ROOM_BYTES = 2_000_000
@@ -41,7 +43,7 @@ class Filler:
     def __init__(self, store: Store, size: int, threads: int) -> None:
         self.store = store
         self.size = size
-        self.session = store.open_session(project="p", actor="person:test", title="t").session
+        self.session = store.open(Opening(project="p", title="t"), actor="person:test")
         self.counts = [0] * threads
 
     def append(self, thread: int) -> None:
@@ -66,7 +68,7 @@ class Filler:
     def check(self, store: Store, when: str) -> None:
         """Check that exactly what was acknowledged is stored, and say so."""
         expected = {name(f"w{thread}", number) for thread, count in enumerate(self.counts) for number in range(count)}
-        events = store.read(self.session)
+        events = list(store.read(self.session))
         stored = names(events)
         assert len(stored) == len(set(stored)), f"{when}: stored twice"
         assert set(stored) >= expected, f"{when}: lost {expected - set(stored)}"
@@ -90,8 +92,8 @@ def main(folder: Path, size: int, threads: int) -> None:
         for thread in range(threads):
             say("again", code_of(partial(filler.append, thread)))
         filler.check(store, "full")
-        say("other", code_of(lambda: store.open_session(project="p", actor="person:test", title="t" * 1_000)))
-        say("other", code_of(lambda: store.save_blob(os.urandom(500_000))))
+        say("other", code_of(lambda: store.open(Opening(project="p", title="t" * 1_000), actor="person:test")))
+        say("other", code_of(lambda: objects.save(store, os.urandom(500_000))))
         say("other", code_of(lambda: leases.acquire(store, filler.session, holder="h", ttl_us=1, actor="person:test")))
         with open_store(url) as second:
             filler.check(second, "second")

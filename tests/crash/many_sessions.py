@@ -4,12 +4,13 @@ import os
 import sys
 
 from clew.store import open_store
+from clew.store.log.opening import Opening
 from support.drafts import message, name, without_source
 
 
 def main(url: str, writer: str, count: int) -> None:
     with open_store(url) as store:
-        sessions = [store.open_session(project="p", actor=writer, title="t").session for _ in range(count)]
+        sessions = [store.open(Opening(project="p", title="t"), actor=writer) for _ in range(count)]
         os.write(1, b"ready\n")
         number = 0
         for line in sys.stdin:

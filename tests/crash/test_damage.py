@@ -13,6 +13,7 @@ from clew.model.errors import ClewError, Damaged, StoreError
 from clew.model.events import Draft, Event, MessageAdded
 from clew.model.session import Head, Session
 from clew.store import Store, open_store
+from clew.store.log.opening import Opening
 from clew.store.log.verify import verify, verify_all
 from support.drafts import message
 
@@ -37,7 +38,7 @@ def intact(tmp_path_factory: pytest.TempPathFactory) -> Log:
         for number in range(30, 45):
             append(store, sessions[number % SESSIONS], number)
         shutil.copytree(folder, copy, ignore=shutil.ignore_patterns("*-shm"))
-        events = [store.read(store.session(session)) for session in sessions]
+        events = [list(store.read(store.session(session))) for session in sessions]
     assert (copy / "clew.db-wal").stat().st_size > 0
     return Log(copy, sessions, events)
 
@@ -46,9 +47,7 @@ def make_sessions(folder: Path) -> list[str]:
     """Write sessions and close the log, so that all of it is in the database file or in blobs."""
     with open_store(url(folder)) as store:
         sessions = [
-            store.open_session(
-                project="project", actor="person:test", agent="agent", title=f"title {number}"
-            ).session.id
+            store.open(Opening(project="project", agent="agent", title=f"title {number}"), actor="person:test").id
             for number in range(SESSIONS)
         ]
         for number in range(30):
@@ -82,7 +81,7 @@ def look(log: Log, folder: Path) -> list[list[Event]] | None:
         with open_store(url(folder), synchronous="OFF") as store:
             if store.database.check() or any(not found.ok for found in verify_all(store)):
                 return None
-            return [store.read(store.session(session)) for session in log.sessions]
+            return [list(store.read(store.session(session))) for session in log.sessions]
     except ClewError:
         return None
 
@@ -183,7 +182,7 @@ def test_a_damaged_body_is_reported_with_session_and_seq(wrong: bytes, intact: L
         assert problems == [(hurt.id, event.seq)]
         for other, number in zip(others, (0, 2), strict=True):
             assert verify(store, other).ok
-            assert store.read(other) == intact.events[number]
+            assert list(store.read(other)) == intact.events[number]
 
 
 def test_a_damaged_blob_is_reported_with_session_and_seq(intact: Log, chance: random.Random, scratch: Path) -> None:
@@ -252,9 +251,9 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Many:
     with open_store(url(folder), synchronous="OFF") as store:
         for number in range(MANY):
             # Ids of our own, so that a seed hits the same places each time.
-            session = store.open_session(
-                project=f"p{number % 3}", actor="person:test", title=f"t {number}", id=f"{number:020}"
-            ).session
+            session = store.open(
+                Opening(project=f"p{number % 3}", title=f"t {number}", id=f"{number:020}"), actor="person:test"
+            )
             drafts = [message(f"w-{number}-{each}", 5_000 if each == 7 else 150) for each in range(12)]
             store.append(session, drafts, actor="agent:w")
         found = {one.session.id: whole(store, one.session.id) for one in store.sessions(limit=MANY)}
@@ -263,7 +262,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Many:
 
 def whole(store: Store, id: str) -> tuple[Session, Head, list[Event]]:
     session = store.session(id)
-    return session, store.head(session), store.read(session)
+    return session, store.head(session), list(store.read(session))
 
 
 def texts(one: tuple[Session, Head, list[Event]]) -> list[tuple[int, bytes, object]]:

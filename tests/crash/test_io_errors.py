@@ -37,9 +37,9 @@ def check_log(said: list[str], log: Path, *, under_way: Iterable[list[str]] = ()
         return
     with open_store(f"sqlite:///{log}") as store:
         place = store.session(session)
-        check_history(store.read(place), acknowledged=acknowledged, under_way=under_way)
+        check_history(list(store.read(place)), acknowledged=acknowledged, under_way=under_way)
         store.append(place, [draft("late-0")], actor="agent:late")
-        check_history(store.read(place), acknowledged={*acknowledged, "late-0"}, under_way=under_way)
+        check_history(list(store.read(place)), acknowledged={*acknowledged, "late-0"}, under_way=under_way)
         assert store.database.check() == []
         assert verify(store, place).problems == []
 

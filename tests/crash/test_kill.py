@@ -9,6 +9,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from clew.store import open_store
+from clew.store.log.opening import Opening
 from clew.store.log.verify import verify
 from support.children import Child
 from support.drafts import batch_names, batch_size, check_history, has_sources
@@ -81,7 +82,7 @@ def nursery(url: str, session: str, writers: Sequence[Writer]) -> Iterator[Nurse
 
 def open_session(url: str) -> str:
     with open_store(url) as store:
-        return store.open_session(project="p", actor="person:test", title="t").session.id
+        return store.open(Opening(project="p", title="t"), actor="person:test").id
 
 
 def check(url: str, session: str, writers: Sequence[Writer]) -> None:
@@ -90,7 +91,7 @@ def check(url: str, session: str, writers: Sequence[Writer]) -> None:
         place = store.session(session)
         acknowledged = [name for writer in writers for name in writer.acknowledged]
         check_history(
-            store.read(place),
+            list(store.read(place)),
             acknowledged=acknowledged,
             under_way=[batch for writer in writers for batch in writer.under_way],
         )

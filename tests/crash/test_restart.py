@@ -4,6 +4,7 @@ import time
 from contextlib import ExitStack
 
 from clew.store import open_store
+from clew.store.log.opening import Opening
 from clew.store.log.verify import verify
 from support.children import Child
 from support.drafts import batch_names, batch_size, check_history, draft
@@ -17,7 +18,7 @@ def test_nothing_acknowledged_is_lost_or_stored_twice_when_postgres_is_stopped_a
     with Server() as server, ExitStack() as stack:
         url = server.new_database()
         with open_store(url) as store:
-            session = store.open_session(project="p", actor="person:test", title="t").session
+            session = store.open(Opening(project="p", title="t"), actor="person:test")
         children = {writer: stack.enter_context(Child("appender.py", url, session.id, writer)) for writer in WRITERS}
         for child in children.values():
             child.hear("ready")
@@ -37,7 +38,7 @@ def test_nothing_acknowledged_is_lost_or_stored_twice_when_postgres_is_stopped_a
             acknowledged += [each for first in firsts for each in batch_names(writer, first)]
             under_way.append(batch_names(writer, firsts[-1] + batch_size(firsts[-1])))
         with open_store(url) as store:
-            check_history(store.read(session), acknowledged=acknowledged, under_way=under_way)
+            check_history(list(store.read(session)), acknowledged=acknowledged, under_way=under_way)
             assert verify(store, session).problems == []
         print(f"{RESTARTS} restarts, {len(acknowledged)} drafts acknowledged")
 
@@ -52,9 +53,9 @@ def await_appends(children: dict[str, Child], count: int) -> None:
 
 def test_a_log_that_was_idle_while_postgres_restarted_goes_on_as_if_nothing_happened() -> None:
     with Server() as server, open_store(server.new_database()) as store:
-        session = store.open_session(project="p", actor="person:test", title="t").session
+        session = store.open(Opening(project="p", title="t"), actor="person:test")
         store.append(session, [draft("w-0")])
-        store.read(session)
+        list(store.read(session))
         server.crash()
         server.restart_after_crash()
         assert [event.seq for event in store.read(session)] == [1, 2]

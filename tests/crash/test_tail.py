@@ -64,19 +64,19 @@ def check_seen(events: list[Event], store: Store, after: int) -> None:
     for event in events:
         assert event.seq == last.get(event.session, event.seq - 1) + 1, f"a seq of {event.session} is missing"
         last[event.session] = event.seq
-    assert events == store.tail(after=after, limit=len(events) + 1), "the reader missed something"
+    assert events == list(store.tail(after=after, limit=len(events) + 1)), "the reader missed something"
 
 
 def follow_runs(url: str, runs: int) -> None:
     with open_store(url) as store, writers("many_sessions.py", url, SESSIONS) as children:
-        seen: list[Event] = store.tail()
+        seen: list[Event] = list(store.tail())
         for _ in range(runs):
             after = seen[-1].position
 
             def fetch(last: Event | None, after: int = after) -> list[Event]:
                 position = last.position if last else after
                 store.wait(after=position, timeout=0.02)
-                return store.tail(after=position, limit=PAGE)
+                return list(store.tail(after=position, limit=PAGE))
 
             events = follow(children, fetch)
             check_seen(events, store, after)

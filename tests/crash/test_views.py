@@ -18,6 +18,7 @@ from clew.model.errors import Damaged, Unavailable
 from clew.model.events import CallMade, Draft, MessageAdded, Usage
 from clew.service import Context, call
 from clew.store import Store, open_store
+from clew.store.log.opening import Opening
 from clew.views.upkeep import REBUILT, VERSION_TABLE, Views
 from crash.test_disk_full import small_disk
 from store.crowd import at_once
@@ -35,9 +36,9 @@ def fill(store: Store, chance: random.Random, *, sessions: int = 12, events: int
     """Sessions with a bit of everything; some forked, erased and pruned."""
     log = Log(store)
     for number in range(sessions):
-        session = store.open_session(
-            project="p", actor=ADA, agent="fred" if number % 2 else "", title=f"title {number}"
-        ).session
+        session = store.open(
+            Opening(project="p", agent="fred" if number % 2 else "", title=f"title {number}"), actor=ADA
+        )
         log.sessions.append(session)
         drafts = []
         for event in range(events // 2):

@@ -5,6 +5,7 @@ from contextlib import ExitStack
 
 from clew.model.session import Session
 from clew.store import Store, open_store
+from clew.store.log.opening import Opening
 from clew.store.log.verify import verify
 from support.children import Child
 from support.drafts import batch, batch_names, check_history, check_order, name, names
@@ -16,7 +17,7 @@ THREAD_APPENDS = 150
 
 
 def new_session(store: Store) -> Session:
-    return store.open_session(project="p", actor="person:test", title="t").session
+    return store.open(Opening(project="p", title="t"), actor="person:test")
 
 
 def test_eight_processes_that_append_to_one_session_lose_nothing_and_never_meet_a_lock(store_url: str) -> None:
@@ -36,7 +37,7 @@ def test_eight_processes_that_append_to_one_session_lose_nothing_and_never_meet_
                 each for (first,) in child.heard("acknowledged") for each in batch_names(writer, int(first))
             ]
         assert len(acknowledged) >= len(WRITERS) * APPENDS
-        check_history(store.read(session), acknowledged=acknowledged)
+        check_history(list(store.read(session)), acknowledged=acknowledged)
         assert verify(store, session).problems == []
 
 
@@ -55,7 +56,7 @@ def test_only_one_of_eight_writers_who_expect_the_same_head_wins(store_url: str)
         assert all(seq == head + 1 for head, seq, _ in wins), "something was appended in between"
         assert sorted(seq for _, seq, _ in wins) == list(range(2, len(WRITERS) * OPTIMISTIC_APPENDS + 2))
         assert sum(refused for _, _, refused in wins) > 0, "nobody ever met a competitor"
-        stored = names(store.read(session))
+        stored = names(list(store.read(session)))
         check_order(stored)
         assert set(stored) == {name(writer, number) for writer in WRITERS for number in range(OPTIMISTIC_APPENDS)}
 
@@ -74,5 +75,5 @@ def test_eight_threads_that_append_through_one_store_lose_nothing(store: Store) 
 
     with ThreadPoolExecutor(len(WRITERS)) as pool:
         acknowledged = [each for names in pool.map(append, WRITERS) for each in names]
-    check_history(store.read(session), acknowledged=acknowledged)
+    check_history(list(store.read(session)), acknowledged=acknowledged)
     assert verify(store, session).problems == []

@@ -20,6 +20,7 @@ from clew.model.session import Session
 from clew.store import Store, open_store
 from clew.store.log import leases
 from clew.store.log.leases import Lease
+from clew.store.log.opening import Opening
 from support.children import Child
 from support.drafts import message, name, names, without_source
 from support.postgres import Server
@@ -36,7 +37,7 @@ WAIT_TTL_US = 150_000
 
 
 def new_session(store: Store) -> Session:
-    return store.open_session(project="p", actor="person:test", title="t").session
+    return store.open(Opening(project="p", title="t"), actor="person:test")
 
 
 def take_over(store: Store, session: Session, holder: str, *, ttl_us: int) -> Lease:
@@ -85,7 +86,7 @@ def test_every_write_of_a_holder_who_slept_past_its_lease_is_refused(store_url: 
                 append(store, session, lease, 1)
                 leases.release(store, session, epoch=lease.epoch, actor="agent:heir")
             zombie.finish()
-        events = store.read(session)
+        events = list(store.read(session))
         check_epochs(events)
         assert len(names(events)) == 4 * ROUNDS
 
@@ -108,10 +109,10 @@ def test_nothing_is_stored_under_an_old_epoch_however_close_the_race(store_url: 
 
         with ThreadPoolExecutor(RACERS) as pool:
             refused = sum(pool.map(race, [f"racer{number}" for number in range(RACERS)]))
-        epochs = check_epochs(store.read(session))
+        epochs = check_epochs(list(store.read(session)))
         assert epochs >= TAKEOVERS
         assert refused >= TAKEOVERS
-        print(f"{epochs} takeovers, {len(names(store.read(session)))} drafts")
+        print(f"{epochs} takeovers, {len(names(list(store.read(session))))} drafts")
 
 
 def test_an_append_that_waits_while_its_lease_is_taken_over_is_refused(store_url: str) -> None:
@@ -132,7 +133,7 @@ def test_an_append_that_waits_while_its_lease_is_taken_over_is_refused(store_url
                     late.result()
             append(other, session, taken, 0)
             leases.release(other, session, epoch=taken.epoch, actor="agent:heir")
-        events = store.read(session)
+        events = list(store.read(session))
         check_epochs(events)
         assert len(names(events)) == WAITS
 
@@ -182,7 +183,7 @@ def test_a_holder_that_stops_inside_a_transaction_of_postgres_does_not_block_its
                 finally:
                     zombie.kill()  # Sets whoever waits for it free.
             append(store, session, lease, 0)
-        check_epochs(store.read(session))
+        check_epochs(list(store.read(session)))
         assert store.append(other, [message("w-0", 100)]).seqs == [2]
 
 

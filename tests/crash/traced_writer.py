@@ -14,6 +14,7 @@ from typing import TypeVar
 from clew.model.errors import ClewError
 from clew.model.session import Session
 from clew.store import Store, open_store
+from clew.store.log.opening import Opening
 from support.drafts import batch
 
 TRIES = 5
@@ -51,11 +52,10 @@ def main(path: str, synchronous: str, threads: int, count: int, reopen: int) -> 
             continue
         with store:
             if session is None:
-                opening_session = partial(store.open_session, project="p", actor="person:test", title="t")
-                opened = attempt("session", opening_session)
-                if opened is None:
+                opening_session = partial(store.open, Opening(project="p", title="t"), actor="person:test")
+                session = attempt("session", opening_session)
+                if session is None:
                     continue
-                session = opened.session
                 say("session", session.id)
             numbers = range(first, min(count, first + reopen))
             if threads == 1:  # No second thread, because strace counts the calls of each on its own.

@@ -8,6 +8,7 @@ from pathlib import Path
 from clew.model.errors import ClewError
 from clew.model.events import Draft, MessageAdded
 from clew.store import open_store
+from clew.store.log.opening import Opening
 from clew.views.upkeep import Views
 
 
@@ -37,7 +38,7 @@ def fill(folder: Path) -> None:
     ballast = folder / "ballast"
     ballast.write_bytes(bytes(3_000_000))
     with open_store(f"sqlite:///{folder}/clew.db", synchronous="OFF") as store:
-        session = store.open_session(project="p", actor="person:test").session
+        session = store.open(Opening(project="p"), actor="person:test")
         for number in range(60):
             text = " ".join(f"w{number}x{word}" for word in range(300))
             store.append(session, [Draft(body=MessageAdded(role="user", text=text))], actor="person:test")
@@ -50,7 +51,7 @@ def fill(folder: Path) -> None:
                 views.catch_up()
             except ClewError as error:
                 say("failed", error.code, error)
-        say("readable", len(store.read(session)), *store.database.check())
+        say("readable", len(list(store.read(session))), *store.database.check())
         ballast.unlink()
         say("taken", views.catch_up().done)
         views.close()

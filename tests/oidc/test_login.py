@@ -17,6 +17,7 @@ from joserfc.jwk import ECKey, RSAKey
 from clew.server.login.oidc import LoginAttempt
 from clew.server.login.oidc_options import warning
 from clew.store.access.principals import disable_principal, find_principal
+from clew.store.projects import control_log
 from oidc.conftest import URL, Site, trusted
 from support.provider import ADA, FIRST, SECRET, Provider, confused, unsigned
 
@@ -108,8 +109,8 @@ def test_a_login_is_recorded_and_so_is_a_refused_one(sites: Callable[..., Site],
     provider.person = dict(BOB)
     with site.browser() as browser:
         log_in(browser)
-    log = site.authenticator.store.control_session("*", "")
-    ada, bob = site.authenticator.store.read_kinds(log, ["operation_called"])
+    log = control_log(site.authenticator.store, "*", "")
+    ada, bob = list(site.authenticator.store.read(log, kinds=["operation_called"]))
     assert (ada.actor, ada.body.operation, ada.body.allowed) == ("person:ada", "login", True)
     assert json.loads(bytes(ada.body.arguments)) == {"made": True, "teams": ["team:core"]}
     assert (bob.actor, bob.body.allowed) == ("clew", False)

@@ -21,6 +21,8 @@ from clew.store.access.principals import (
     list_teams_of,
     set_principal,
 )
+from clew.store.log.opening import Opening
+from clew.store.projects import control_log
 from support.postgres import Server
 
 ISSUER = "https://login.example"
@@ -41,7 +43,7 @@ def test_a_name_stands_for_one_login(store: Store) -> None:
 def test_a_name_that_stands_for_anybody_is_not_given_away(store: Store) -> None:
     add_grant(store, Grant(principal="person:granted", rights=ROLES["admin"]), given_by="person:owner")
     add_member(store, "team:core", "person:member")
-    store.open_session(project="garden", actor="person:author")
+    store.open(Opening(project="garden"), actor="person:author")
     for name in ("granted", "member", "author", "owner"):
         assert principal_of_claims(store, OPEN, claims(f"new {name}", preferred_username=name)) == f"person:{name}-2"
 
@@ -67,7 +69,7 @@ def test_newcomers_at_the_same_moment_do_not_share_a_name(postgres: Server) -> N
     url = postgres.new_database()
     found: list[str] = []
     with open_store(url) as store, open_store(url) as other, psycopg.connect(url, autocommit=True) as watching:
-        log = store.control_session(WHOLE, "clew")
+        log = control_log(store, WHOLE, "clew")
         comes = threading.Thread(
             target=lambda: found.append(principal_of_claims(other, OPEN, claims("2", preferred_username="ada")))
         )

@@ -30,6 +30,7 @@ from clew.service.handover import export
 from clew.service.handover.export import Form
 from clew.service.privacy import masking
 from clew.store import Store
+from clew.store.objects import objects
 from support.fake_secrets import KINDS, WITHIN, shown_in
 
 R = random.Random(21)
@@ -55,7 +56,7 @@ def raw(value: Any) -> msgspec.Raw:
 def told(store: Store) -> list[Draft]:
     """A session that was careless: every secret in what people, models and tools said."""
     settings = "\n".join(f"{name}={value}" for name, value in SET.items())
-    blob = store.save_blob(json.dumps(SET, indent=1).encode())
+    blob = objects.save(store, json.dumps(SET, indent=1).encode())
     bodies: list[Any] = [
         MessageAdded(role="user", text=f"here is my .env:\n{settings}\nwhy <does> it & fail?"),
         CallMade(call="1", tool="shell", input=raw({"command": f"cat > .env <<'EOF'\n{settings}\nEOF"})),

@@ -36,7 +36,7 @@ def test_without_a_good_key_nobody_comes_in(running: Running) -> None:
     good = running.key()
     ended = running.key("person:old", viewer("person:old", project="p"))
     [key] = list_api_keys(running.authenticator.store, "person:old")
-    expire_api_key(running.authenticator.store, key.id, running.authenticator.store.database.now())
+    expire_api_key(running.authenticator.store, key.id, running.authenticator.store.now())
     unknown = good.replace(good.split("_")[2], "0" * 12)
     for header in (
         None, "", "Bearer", "Basic b3duZXI6", f"Bearer {good[:-1]}", f"Bearer {good}x", f"Bearer {unknown}",

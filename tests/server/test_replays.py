@@ -13,6 +13,7 @@ from clew.model.events import Draft, MessageAdded
 from clew.server.http import idempotency
 from clew.server.http.problems import Refused
 from clew.store.answers import read_answer
+from clew.store.log.opening import Opening
 from clew.store.log.plan import AlreadyAnswered, Appended, Request
 from server.running import Running
 
@@ -136,7 +137,7 @@ def test_racing_appends_with_one_key_are_stored_once(serve: Serve) -> None:
 
 def test_an_append_and_its_answer_are_one_commit(running: Running) -> None:
     store = running.authenticator.store
-    session = store.open_session(project="p", actor="person:a").session
+    session = store.open(Opening(project="p"), actor="person:a")
 
     def append(key: str, *, fails: bool = False) -> Request:
         def encode(appended: Appended) -> bytes:
@@ -144,17 +145,17 @@ def test_an_append_and_its_answer_are_one_commit(running: Running) -> None:
                 raise Conflict("the process died")
             return msgspec.json.encode(appended)
 
-        request = store.request(session, [Draft(body=MessageAdded(role="user", text=key))], actor="person:a")
+        request = store.prepare(session, [Draft(body=MessageAdded(role="user", text=key))], actor="person:a")
         request.receipt = idempotency.receipt(store, idempotency.Claim("person:a", key, 0, b"r" * 32), encode)
         return request
 
     died, first, again, other = append("a", fails=True), append("a"), append("a"), append("b")
-    store.carry_out([died])
+    store.commit([died])
     assert store.head(session).head == 1
     assert read_answer(store, "person:a", "a\n0") is None
-    store.carry_out([first])
+    store.commit([first])
     assert first.outcome().seqs == [2]
-    store.carry_out([again, other])
+    store.commit([again, other])
     with pytest.raises(AlreadyAnswered):
         again.outcome()
     assert other.outcome().seqs == [3]

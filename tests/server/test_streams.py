@@ -153,7 +153,7 @@ def test_whoever_loses_the_right_to_listen_is_cut_off(serve: Serve) -> None:
     }
     late = Grant(
         principal="person:late", rights=frozenset({Right.READ, Right.SEE}), project="p",
-        until=running.authenticator.store.database.now() + 2_000_000,
+        until=running.authenticator.store.now() + 2_000_000,
     )  # fmt: skip
     keys["late"] = running.key("person:late", late)
     path = f"/v1/sessions/{id}/stream"
@@ -168,7 +168,7 @@ def test_whoever_loses_the_right_to_listen_is_cut_off(serve: Serve) -> None:
         [given] = list_grants(store, who="person:ungranted")
         remove_grant(store, given.grant.id)
         [key] = list_api_keys(store, "person:revoked")
-        expire_api_key(store, key.id, store.database.now())
+        expire_api_key(store, key.id, store.now())
         assert ungranted.wait_for_problem()["code"] == "not_found"
         assert revoked.wait_for_problem()["code"] == "unauthenticated"
         assert overdue.wait_for_problem()["code"] == "not_found"

@@ -12,6 +12,7 @@ from clew.model.errors import Denied, InvalidInput, NotFound
 from clew.service import Context, call
 from clew.service.kernel.call import target_of
 from clew.store import Store
+from clew.store.projects import control_log
 
 OWNER = "person:owner"
 EVE = "person:eve"
@@ -185,7 +186,7 @@ def _all_grants(owner: Context) -> list[Any]:
 
 def test_a_grant_that_has_ended_counts_no_more(owner: Context) -> None:
     id = opened(owner, project="shop")
-    now = owner.store.database.now()
+    now = owner.store.now()
     late = acting(owner, "person:ann", give("person:ann", Right.READ, project="shop", until=now - 1))
     with pytest.raises(NotFound):
         call(late, "show", {"session": id})
@@ -240,7 +241,7 @@ def audited(owner: Context) -> Callable[[str], list[Any]]:
     from clew.model.events import OperationCalled
 
     def read(project: str) -> list[Any]:
-        log = owner.store.control_session(project, OWNER)
+        log = control_log(owner.store, project, OWNER)
         return [one.body for one in owner.store.read(log) if isinstance(one.body, OperationCalled)]
 
     return read

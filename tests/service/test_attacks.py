@@ -12,6 +12,7 @@ from clew.model.events import OperationCalled
 from clew.service import Context, call
 from clew.service.access.authenticator import Authenticator
 from clew.store import Store
+from clew.store.projects import control_log
 
 OWNER = "person:owner"
 ADA, BOB = "person:ada", "person:bob"
@@ -115,7 +116,7 @@ def test_nobody_erases_the_forks_of_others_or_is_told_their_ids(owner: Context, 
 
 
 def test_who_administers_for_an_hour_gives_nothing_for_longer(owner: Context, acting: Callable[..., Context]) -> None:
-    until = owner.store.database.now() + 3_600_000_000
+    until = owner.store.now() + 3_600_000_000
     eve = acting("person:eve", *Right, project="shop", until=until)
     assert call(eve, "access_grant", {"who": "eve", "role": "admin", "project": "shop"}).until == until
     assert call(eve, "access_grant", {"who": "bob", "role": "viewer", "project": "shop", "days": 9}).until == until
@@ -140,7 +141,7 @@ def test_a_refusal_is_on_record_and_takes_little_room(owner: Context, acting: Ca
         call(nobody, "open", {"project": "x" * 1_000_000})
     with pytest.raises(Denied):
         call(nobody, "key_list", {"principal": OWNER})
-    log = owner.store.control_session("*", OWNER)
+    log = control_log(owner.store, "*", OWNER)
     [entry] = [one.body for one in owner.store.read(log) if isinstance(one.body, OperationCalled)]
     assert (entry.operation, entry.allowed) == ("key_list", False)
     with pytest.raises(InvalidInput):

@@ -10,6 +10,8 @@ from clew.model.events import OperationCalled
 from clew.service import Context, call
 from clew.service.kernel.registry import load
 from clew.store import Store
+from clew.store.log.opening import Opening
+from clew.store.projects import control_log, list_projects
 
 OWNER = "person:owner"
 
@@ -28,7 +30,7 @@ def grant(principal: str, *rights: Right, project: str = "", agent: str = "", se
 
 
 def audit(context: Context, project: str) -> list[OperationCalled]:
-    log = context.store.control_session(project, OWNER)
+    log = control_log(context.store, project, OWNER)
     return [event.body for event in context.store.read(log) if isinstance(event.body, OperationCalled)]
 
 
@@ -65,7 +67,7 @@ def test_a_refusal_is_on_record_with_its_reason(context: Context) -> None:
 def test_whoever_is_refused_makes_no_project_by_it(context: Context) -> None:
     with pytest.raises(Denied):
         call(acting(context, "person:eve"), "open", {"project": "shop"})
-    assert set(context.store.projects().values()) == {"*"}
+    assert set(list_projects(context.store).values()) == {"*"}
     [entry] = audit(context, "*")
     assert (entry.operation, entry.target, entry.allowed) == ("open", "shop", False)
 
@@ -123,7 +125,7 @@ def test_a_reserved_kind_cannot_be_appended(context: Context, kind: str) -> None
 
 
 def test_an_id_can_be_shortened_while_it_is_unique(context: Context) -> None:
-    ids = [context.store.open_session(project="p", actor=OWNER, id=f"abc{n}{'0' * 16}").session.id for n in range(2)]
+    ids = [context.store.open(Opening(project="p", id=f"abc{n}{'0' * 16}"), actor=OWNER).id for n in range(2)]
     assert call(context, "show", {"session": "ABC0"}).session.id == ids[0]
     with pytest.raises(AmbiguousId) as raised:
         call(context, "show", {"session": "abc"})
@@ -131,8 +133,8 @@ def test_an_id_can_be_shortened_while_it_is_unique(context: Context) -> None:
 
 
 def test_the_whole_id_wins_over_longer_ones(context: Context) -> None:
-    short = context.store.open_session(project="p", actor=OWNER, id="abc").session
-    context.store.open_session(project="p", actor=OWNER, id="abcd")
+    short = context.store.open(Opening(project="p", id="abc"), actor=OWNER)
+    context.store.open(Opening(project="p", id="abcd"), actor=OWNER)
     assert call(context, "show", {"session": "abc"}).session.id == short.id
 
 

@@ -21,6 +21,8 @@ from clew.model.events import (
 from clew.model.session import Session
 from clew.service import Context, call
 from clew.store import Store
+from clew.store.log.opening import Forking
+from clew.store.projects import control_log
 from support.talks import DAY, HOUR, ME, MONDAY, add, asked, on, opened
 
 
@@ -133,7 +135,7 @@ def test_narrowed_down(context: Context, some: dict[str, Session]) -> None:
 
 def test_what_a_fork_shares_counts_for_its_parent(context: Context) -> None:
     parent = opened(context, asked("x", MONDAY), CallMade(call="1", tool="Bash"), title="parent")
-    child = context.store.fork(parent, actor="person:bob", title="child")
+    child = context.store.open(Forking(parent=parent, title="child"), actor="person:bob")
     add(context, child, asked("y", MONDAY))
     found = {one.title: (one.turns, one.calls, one.person, one.parent) for one in listed(context)}
     assert found == {"parent": (1, 1, ME, None), "child": (1, 0, "person:bob", parent.id)}
@@ -141,7 +143,7 @@ def test_what_a_fork_shares_counts_for_its_parent(context: Context) -> None:
 
 def test_control_logs_and_erased_sessions_are_not_listed(context: Context) -> None:
     gone = opened(context, asked("x"), title="gone")
-    context.store.control_session("default", ME)
+    control_log(context.store, "default", ME)
     opened(context, title="kept")
     call(context, "erase", {"session": gone.id})
     assert titles(context) == "kept"

@@ -27,6 +27,7 @@ from clew.model.events import (
 from clew.model.passage import HEAD_CHARACTERS, TAIL_CHARACTERS
 from clew.service import Context, call
 from clew.store import Store, open_store
+from clew.store.log.opening import Forking
 from clew.views import search as searching
 from clew.views.text import MARK, ROLE, ROOM, SESSION, tag
 from store.rows import change
@@ -314,7 +315,7 @@ def test_a_session_moves_on_and_its_filters_with_it(context: Context, shop: dict
 
 def test_a_fork_is_found_by_what_it_says_itself(context: Context) -> None:
     parent = opened(context, asked("before"), title="parent")
-    child = context.store.fork(parent, actor="person:ada", title="child")
+    child = context.store.open(Forking(parent=parent, title="child"), actor="person:ada")
     add(context, child, asked("after"))
     assert [session for session, _ in hits(context, "before")] == [parent.id]
     assert [session for session, _ in hits(context, "after")] == [child.id]

@@ -15,6 +15,7 @@ from clew.model.errors import BudgetExceeded, ClewError, LeaseHeld, LeaseLost, S
 from clew.model.events import Draft, FilePart, ImagePart, MessageAdded, TextPart, Touch, Usage
 from clew.service import Context
 from clew.store import Store, open_store
+from clew.store.objects import objects
 
 ME = "person:ada"
 
@@ -311,13 +312,13 @@ def test_large_outputs_and_attachments_come_back_whole(plane: Plane, store: Stor
     s = plane.session()
     output = "x" * 3_000_000
     s.call("Bash", {"command": "cat"}).returned(output)
-    digest = store.save_blob(b"\x89PNG" + bytes(5000))
+    digest = objects.save(store, b"\x89PNG" + bytes(5000))
     s.message("user", "see", parts=[ImagePart(blob=digest, media_type="image/png"), FilePart(blob=digest, name="a")])
     body = s.events()[2].body
     assert msgspec.json.decode(body.output) == output  # type: ignore[union-attr]
-    assert store.load_blob(digest) == b"\x89PNG" + bytes(5000)
-    store.collect_blobs(grace_us=0)
-    assert store.load_blob(digest)
+    assert objects.load(store, digest) == b"\x89PNG" + bytes(5000)
+    objects.collect(store, grace_us=0)
+    assert objects.load(store, digest)
 
 
 def test_the_same_source_is_stored_once(plane: Plane) -> None:

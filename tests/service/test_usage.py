@@ -14,6 +14,7 @@ from clew.model.errors import BudgetExceeded, InvalidInput, NotFound
 from clew.model.events import CallMade, Draft, MessageAdded, RuntimeAttached, TurnEnded, Usage, UsageCounted
 from clew.service import Context, call
 from clew.store import Store
+from clew.store.log.opening import Forking
 from support.talks import DAY, HOUR, ME, MONDAY, add, on, opened
 
 MESSAGE = "msg_0123456789abcdefgh"
@@ -93,7 +94,7 @@ def test_short_ids_are_a_sessions_own(context: Context) -> None:
 
 def test_a_fork_does_not_count_what_it_shares(context: Context) -> None:
     parent = opened(context, answer(MESSAGE, input=100), answer(input=50))
-    child = context.store.fork(parent, actor=ME)
+    child = context.store.open(Forking(parent=parent), actor=ME)
     add(context, child, answer(input=7))
     # A runtime that copies the history when it forks tells the same answers again.
     add(context, child, answer(MESSAGE, input=100))

@@ -51,7 +51,7 @@ REFUSED: dict[str, tuple[type[ClewError], Callable[[], Draft]]] = {
 def test_a_batch_becomes_the_next_events_in_its_order(store: Store, session: Session) -> None:
     appended = store.append(session, [say("one"), say("two"), say("three")])
     assert (appended.seqs, appended.deduplicated, appended.head) == ([2, 3, 4], [], 4)
-    assert messages(store.read(session)) == ["one", "two", "three"]
+    assert messages(list(store.read(session))) == ["one", "two", "three"]
 
 
 @pytest.mark.parametrize("place", ["first", "last"])
@@ -78,13 +78,13 @@ def test_seqs_have_no_gap_whatever_was_refused_or_repeated(store: Store, session
         store.append(session, [say("always the same", source="once")])
         with pytest.raises(WrongState):
             store.append(session, [say(), Draft(body=SessionResumed())])
-    assert seqs(store.read(session)) == list(range(1, 1 + 1 + 28 + 1))
+    assert seqs(list(store.read(session))) == list(range(1, 1 + 1 + 28 + 1))
 
 
 def test_an_event_keeps_what_came_with_its_draft(store: Store, session: Session) -> None:
     body = MessageAdded(role="assistant", text="done", model="some-model")
     store.append(session, [Draft(body=body, source="line 7", said_at=123)], actor="agent:fred")
-    [event] = store.read(session, after=1)
+    [event] = list(store.read(session, after=1))
     assert (event.session, event.seq, event.actor, event.source, event.said_at) == (
         session.id, 2, "agent:fred", "line 7", 123,
     )  # fmt: skip
@@ -93,7 +93,7 @@ def test_an_event_keeps_what_came_with_its_draft(store: Store, session: Session)
 
 def test_a_draft_without_a_source_comes_back_without_one(store: Store, session: Session) -> None:
     store.append(session, [say()])
-    [event] = store.read(session, after=1)
+    [event] = list(store.read(session, after=1))
     assert event.source is None
 
 
@@ -101,9 +101,9 @@ def test_events_survive_reopening(store_url: str) -> None:
     with open_store(store_url) as store:
         session = opened(store)
         store.append(session, [say("kept"), say(big("kept too"))])
-        before = store.read(session)
+        before = list(store.read(session))
     with open_store(store_url) as store:
-        assert store.read(store.session(session.id)) == before
+        assert list(store.read(store.session(session.id))) == before
 
 
 def test_a_session_of_another_store_is_not_found(store: Store, session: Session) -> None:
@@ -127,7 +127,7 @@ def test_a_source_is_known_in_another_batch(store: Store, session: Session) -> N
     store.append(session, [say("a", source="a"), say("b", source="b")])
     appended = store.append(session, [say("c", source="c"), say("a", source="a"), say("d"), say("b", source="b")])
     assert (appended.seqs, appended.deduplicated, appended.head) == ([4, 2, 5, 3], [2, 3], 5)
-    assert messages(store.read(session)) == ["a", "b", "c", "d"]
+    assert messages(list(store.read(session))) == ["a", "b", "c", "d"]
 
 
 def test_a_source_twice_in_one_batch_is_stored_once(store: Store, session: Session) -> None:
@@ -148,7 +148,7 @@ def test_a_source_is_the_sessions_own(store: Store, session: Session) -> None:
     store.append(session, [say("a", source="same")])
     other = opened(store)
     assert store.append(other, [say("b", source="same")]).deduplicated == []
-    assert messages(store.read(other)) == ["b"]
+    assert messages(list(store.read(other))) == ["b"]
 
 
 def test_a_source_counts_whoever_sends_it_and_whenever_it_was_said(store: Store, session: Session) -> None:
@@ -251,7 +251,12 @@ def test_a_session_over_its_budget_is_paused_with_everything_stored(store: Store
         store.append(session, [say("kept"), Draft(body=TurnEnded(usage=Usage(output=41)))])
     assert refusal.value.details["spent_tokens"] == 101
     assert refusal.value.details["head"] == store.head(session).head
-    assert kinds(store.read(session, after=2)) == ["message_added", "turn_ended", "budget_exceeded", "session_paused"]
+    assert kinds(list(store.read(session, after=2))) == [
+        "message_added",
+        "turn_ended",
+        "budget_exceeded",
+        "session_paused",
+    ]
     assert store.head(session).state == "paused"
 
 
@@ -264,6 +269,6 @@ def test_what_was_spent_up_to_the_budget_is_fine(store: Store) -> None:
 def test_a_tool_call_comes_back_as_it_was_written(store: Store, session: Session) -> None:
     body = CallMade(call="1", tool="Bash", input=Raw(b'{ "command" : "ls",\n"n":1.0e3 }'))
     store.append(session, [Draft(body=body)])
-    [event] = store.read(session, after=1)
+    [event] = list(store.read(session, after=1))
     assert isinstance(event.body, CallMade)
     assert bytes(event.body.input) == b'{ "command" : "ls",\n"n":1.0e3 }'

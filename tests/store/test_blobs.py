@@ -13,6 +13,7 @@ from clew.store.log.erase import erase
 from clew.store.log.prepare import INLINE_BYTES, LARGEST_BYTES
 from clew.store.log.retention import apply_policies, set_policy
 from clew.store.log.verify import verify
+from clew.store.objects import objects
 from clew.store.objects.blobs import Folder
 from store.crowd import at_once
 from store.rows import age, counts, query, unchanged
@@ -45,8 +46,8 @@ def files(store: Store) -> int:
 def test_a_body_of_any_size_comes_back_as_it_was(store: Store, session: Session, size: int) -> None:
     text = ("Grüße 🙂 " * (size // 8))[:size]
     store.append(session, [say(text)])
-    assert messages(store.read(session)) == [text]
-    assert messages(store.tail()) == [text]
+    assert messages(list(store.read(session))) == [text]
+    assert messages(list(store.tail())) == [text]
 
 
 def test_a_large_body_becomes_a_blob_and_a_small_one_does_not(store: Store, session: Session) -> None:
@@ -63,7 +64,7 @@ def test_the_same_large_body_is_stored_once(store: Store, session: Session) -> N
     store.append(session, [say(big()), say("small"), say(big())])
     store.append(other, [say(big())])
     assert (refs(store), files(store)) == ([3], 1)
-    assert messages(store.read(session))[2] == messages(store.read(other))[0] == big()
+    assert messages(list(store.read(session)))[2] == messages(list(store.read(other)))[0] == big()
 
 
 def test_a_body_beyond_the_limit_is_refused_with_the_limit(store: Store, session: Session) -> None:
@@ -78,16 +79,16 @@ def test_a_body_beyond_the_limit_is_refused_with_the_limit(store: Store, session
 
 @pytest.mark.parametrize("data", [b"", b"\x00\xff", bytes(range(256)) * 1000], ids=["nothing", "two bytes", "many"])
 def test_saved_bytes_come_back_as_they_were(store: Store, data: bytes) -> None:
-    digest = store.save_blob(data)
-    assert store.save_blob(data) == digest
-    assert store.load_blob(digest) == data
+    digest = objects.save(store, data)
+    assert objects.save(store, data) == digest
+    assert objects.load(store, digest) == data
     assert counts(store)["blob"] == 1
 
 
 @pytest.mark.parametrize("digest", ["0" * 64, "", "zz", "0" * 63, "../" * 21 + "a"])
 def test_unknown_bytes_are_not_found(store: Store, digest: str) -> None:
     with pytest.raises(NotFound):
-        store.load_blob(digest)
+        objects.load(store, digest)
 
 
 @pytest.mark.parametrize("digest", ["0" * 64, "zz", "0" * 63, "x" * 64, "é" * 64])
@@ -97,7 +98,7 @@ def test_an_event_cannot_name_bytes_that_are_not_there(store: Store, session: Se
 
 
 def test_every_part_that_names_bytes_keeps_them(store: Store, session: Session) -> None:
-    one, two = store.save_blob(b"one"), store.save_blob(b"two")
+    one, two = objects.save(store, b"one"), objects.save(store, b"two")
     store.append(
         session,
         [
@@ -106,70 +107,70 @@ def test_every_part_that_names_bytes_keeps_them(store: Store, session: Session) 
         ],
     )
     assert refs(store) == [2, 2]
-    store.collect_blobs(grace_us=0)
-    assert (store.load_blob(one), store.load_blob(two)) == (b"one", b"two")
+    objects.collect(store, grace_us=0)
+    assert (objects.load(store, one), objects.load(store, two)) == (b"one", b"two")
 
 
 # Collecting -----------------------------------------------------------------------------------------------------------
 
 
 def test_only_what_nothing_names_is_collected(store: Store, session: Session) -> None:
-    kept, lost = store.save_blob(bulk("kept")), store.save_blob(bulk("lost!"))
+    kept, lost = objects.save(store, bulk("kept")), objects.save(store, bulk("lost!"))
     store.append(session, [artifact(kept), say(big())])
-    assert store.collect_blobs(grace_us=0) == (1, len(bulk("lost!")))
-    assert store.load_blob(kept) == bulk("kept")
-    assert messages(store.read(session)) == [big()]
+    assert objects.collect(store, grace_us=0) == (1, len(bulk("lost!")))
+    assert objects.load(store, kept) == bulk("kept")
+    assert messages(list(store.read(session))) == [big()]
     with pytest.raises(NotFound):
-        store.load_blob(lost)
+        objects.load(store, lost)
     assert (counts(store)["blob"], files(store)) == (2, 2)
-    assert store.collect_blobs(grace_us=0) == (0, 0)
+    assert objects.collect(store, grace_us=0) == (0, 0)
 
 
 def test_what_was_saved_lately_is_not_collected(store: Store) -> None:
-    digest = store.save_blob(b"new")
-    assert store.collect_blobs() == (0, 0)
-    assert store.load_blob(digest) == b"new"
+    digest = objects.save(store, b"new")
+    assert objects.collect(store) == (0, 0)
+    assert objects.load(store, digest) == b"new"
 
 
 def test_collected_bytes_can_be_saved_again(store: Store, session: Session) -> None:
-    digest = store.save_blob(b"again")
-    store.collect_blobs(grace_us=0)
+    digest = objects.save(store, b"again")
+    objects.collect(store, grace_us=0)
     with pytest.raises(NotFound):
         store.append(session, [artifact(digest)])
-    assert store.save_blob(b"again") == digest
+    assert objects.save(store, b"again") == digest
     store.append(session, [artifact(digest)])
-    store.collect_blobs(grace_us=0)
-    assert store.load_blob(digest) == b"again"
+    objects.collect(store, grace_us=0)
+    assert objects.load(store, digest) == b"again"
 
 
 def test_a_refused_batch_leaves_bytes_that_are_collected(store: Store, session: Session) -> None:
     with pytest.raises(NotFound):
         store.append(session, [say(big()), artifact("0" * 64)])
-    store.collect_blobs(grace_us=0)
+    objects.collect(store, grace_us=0)
     assert (counts(store)["blob"], files(store)) == (0, 0)
 
 
 def test_pruning_lets_go_of_blobs(store: Store, session: Session) -> None:
-    digest = store.save_blob(bulk("picture"))
+    digest = objects.save(store, bulk("picture"))
     message = MessageAdded(role="user", parts=(ImagePart(blob=digest),))
     store.append(session, [say(big()), Draft(body=message), artifact(digest)])
     set_policy(store, Policy(project="demo", keep_days=1))
     age(store, session, days=2)
     apply_policies(store, actor=ADA)
     assert refs(store) == [0, 1]
-    store.collect_blobs(grace_us=0)
-    assert store.load_blob(digest) == bulk("picture")
+    objects.collect(store, grace_us=0)
+    assert objects.load(store, digest) == bulk("picture")
     assert files(store) == 1
 
 
 def test_what_another_session_names_survives_an_erasure(store: Store, session: Session) -> None:
     other = opened(store)
-    digest = store.save_blob(b"shared")
+    digest = objects.save(store, b"shared")
     for one in (session, other):
         store.append(one, [artifact(digest), say(big())])
     erase(store, session, actor=ADA)
-    assert store.load_blob(digest) == b"shared"
-    assert messages(store.read(other)) == [big()]
+    assert objects.load(store, digest) == b"shared"
+    assert messages(list(store.read(other))) == [big()]
     erase(store, other, actor=ADA)
     assert (counts(store)["blob"], files(store)) == (0, 0)
 
@@ -186,7 +187,7 @@ def test_nothing_acknowledged_goes_missing_while_others_collect(store: Store, st
             age(store, old, days=1)
 
             def save_and_name(data: bytes = data) -> str | None:
-                digest = elsewhere.save_blob(data)
+                digest = objects.save(elsewhere, data)
                 try:
                     store.append(kept, [artifact(digest)])
                 except NotFound:
@@ -195,21 +196,21 @@ def test_nothing_acknowledged_goes_missing_while_others_collect(store: Store, st
 
             def prune_and_collect() -> None:
                 apply_policies(elsewhere, actor=ADA)
-                elsewhere.collect_blobs(grace_us=0)
+                objects.collect(elsewhere, grace_us=0)
 
             outcomes = at_once(
                 [
                     partial(store.append, kept, [say(text)]),
                     prune_and_collect,
                     save_and_name,
-                    lambda: store.collect_blobs(grace_us=0),
+                    lambda: objects.collect(store, grace_us=0),
                 ]
             )
             assert not [outcome for outcome in outcomes if isinstance(outcome, Exception)]
-            store.collect_blobs(grace_us=0)
-            assert messages(store.read(kept, after=outcomes[0].seqs[0] - 1, limit=1)) == [text]
+            objects.collect(store, grace_us=0)
+            assert messages(list(store.read(kept, after=outcomes[0].seqs[0] - 1, limit=1))) == [text]
             if outcomes[2] is not None:
-                assert store.load_blob(outcomes[2]) == data
+                assert objects.load(store, outcomes[2]) == data
     assert verify(store, kept).ok
 
 
@@ -223,10 +224,10 @@ def test_a_reader_never_stumbles_over_a_body_that_is_being_pruned(store: Store, 
 
             def prune() -> None:
                 apply_policies(elsewhere, actor=ADA)
-                elsewhere.collect_blobs(grace_us=0)
+                objects.collect(elsewhere, grace_us=0)
 
             def read(session: Session = session) -> None:
-                while len(store.read(session)) < 12:
+                while len(list(store.read(session))) < 12:
                     pass
 
             outcomes = at_once([prune, read, read])

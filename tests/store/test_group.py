@@ -46,7 +46,7 @@ def test_many_threads_of_two_stores_leave_no_gap(store: Store, session: Session,
 
         outcomes = at_once([partial(write, log) for log in [store, elsewhere] * 4])
     assert outcomes == [None] * 8
-    assert seqs(store.read(session)) == list(range(1, 1 + 8 * ROUNDS * 2 + 1))
+    assert seqs(list(store.read(session))) == list(range(1, 1 + 8 * ROUNDS * 2 + 1))
     assert verify(store, session).ok
 
 
@@ -62,7 +62,7 @@ def test_of_many_who_send_the_same_source_one_stores_it(store: Store, session: S
     outcomes = in_one_commit(store, [lambda: store.append(session, [say("a", source="a")]) for _ in range(8)])
     assert [outcome.seqs for outcome in outcomes] == [[2]] * 8
     assert sorted(len(outcome.deduplicated) for outcome in outcomes) == [0] + [1] * 7
-    assert messages(store.read(session)) == ["a"]
+    assert messages(list(store.read(session))) == ["a"]
 
 
 def test_a_batch_of_a_shared_commit_lies_together(store: Store, session: Session) -> None:
@@ -116,7 +116,7 @@ def test_the_others_are_not_disturbed_by_one_that(store: Store, session: Session
 
 
 def spoken(store: Store, session: Session) -> list[str]:
-    return [text for text in messages(store.read(session)) if text not in ("before", "no")]
+    return [text for text in messages(list(store.read(session))) if text not in ("before", "no")]
 
 
 def test_who_is_told_of_a_failure_has_nothing_stored(store: Store, session: Session, store_url: str) -> None:
@@ -129,7 +129,7 @@ def test_who_is_told_of_a_failure_has_nothing_stored(store: Store, session: Sess
     outcomes = in_one_commit(store, calls)
     assert [isinstance(outcome, StoreError) for outcome in outcomes[1::2]] == [True, True]
     told = {f"new {n}" for n in (0, 2) if not isinstance(outcomes[n], Exception)}
-    assert {text for text in messages(store.read(session)) if text != "before"} == told
+    assert {text for text in messages(list(store.read(session))) if text != "before"} == told
 
 
 def fail_to_write(store: Store, session: Session) -> None:
@@ -160,7 +160,7 @@ def test_a_lease_keeps_others_out_of_a_shared_commit_too(store: Store, session: 
         ],
     )
     assert [type(outcome) for outcome in outcomes if isinstance(outcome, Exception)] == [LeaseHeld, LeaseHeld]
-    assert messages(store.read(session)) == ["mine"]
+    assert messages(list(store.read(session))) == ["mine"]
 
 
 class Interrupted(BaseException):
@@ -177,7 +177,7 @@ def test_a_caller_interrupted_in_the_queue_does_not_stop_the_others() -> None:
         carried_out.append(requests)
 
     group: GroupCommit[str] = GroupCommit(commit)
-    first = Crowd([lambda: group.submit("first")])
+    first = Crowd([lambda: group.submit(["first"])])
     leading.wait()
 
     def interrupt() -> None:
@@ -191,10 +191,10 @@ def test_a_caller_interrupted_in_the_queue_does_not_stop_the_others() -> None:
     try:
         Crowd([interrupt])
         with pytest.raises(Interrupted):
-            group.submit("interrupted")
+            group.submit(["interrupted"])
     finally:
         signal.signal(signal.SIGUSR1, before)
-    last = Crowd([lambda: group.submit("last")])
+    last = Crowd([lambda: group.submit(["last"])])
     go_on.set()
     first.outcomes()
     last.outcomes(patience_seconds=5)

@@ -10,6 +10,7 @@ from clew.model.events import Draft, LeaseTaken, SessionArchived, SessionClosed
 from clew.model.session import Session
 from clew.store import Store, open_store
 from clew.store.log.leases import LONGEST_US, Lease, acquire, release, renew
+from clew.store.log.opening import Forking
 from store.crowd import at_once
 from store.rows import expire_lease, unchanged
 from store.words import ADA, kinds, messages, opened, say
@@ -27,7 +28,7 @@ def take(store: Store, session: Session, *, holder: str = "ada", ttl_us: int = H
 def test_the_holder_appends(store: Store, session: Session) -> None:
     lease = take(store, session)
     store.append(session, [say("mine")], lease=lease.epoch)
-    assert messages(store.read(session)) == ["mine"]
+    assert messages(list(store.read(session))) == ["mine"]
 
 
 def test_nobody_appends_without_the_lease_that_another_holds(store: Store, session: Session) -> None:
@@ -69,7 +70,7 @@ def test_a_lease_is_held_after_reopening(store_url: str) -> None:
 
 def test_a_lease_is_the_sessions_own(store: Store, session: Session) -> None:
     take(store, session)
-    child, other = store.fork(session, actor=ADA), opened(store)
+    child, other = store.open(Forking(parent=session), actor=ADA), opened(store)
     store.append(child, [say("free")])
     store.append(other, [say("free")])
 
@@ -81,7 +82,7 @@ def test_of_many_who_ask_at_once_one_gets_the_lease(store: Store, session: Sessi
             [partial(take, log, session, holder=f"writer {number}") for number, log in enumerate(stores)]
         )
     assert sorted(type(outcome).__name__ for outcome in outcomes) == ["Lease"] + ["LeaseHeld"] * 7
-    assert kinds(store.read(session)) == ["session_opened", "lease_taken"]
+    assert kinds(list(store.read(session))) == ["session_opened", "lease_taken"]
 
 
 # Expired --------------------------------------------------------------------------------------------------------------
@@ -170,7 +171,7 @@ def test_a_renewal_is_no_event(store: Store, session: Session) -> None:
 def test_a_released_lease_lets_everybody_append(store: Store, session: Session) -> None:
     lease = take(store, session)
     release(store, session, epoch=lease.epoch, actor=ADA)
-    assert kinds(store.read(session)) == ["session_opened", "lease_taken", "lease_released"]
+    assert kinds(list(store.read(session))) == ["session_opened", "lease_taken", "lease_released"]
     store.append(session, [say("free")])
 
 

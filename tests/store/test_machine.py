@@ -40,6 +40,7 @@ from clew.model.session import Session
 from clew.store import Store, open_store
 from clew.store.log.erase import erase
 from clew.store.log.leases import acquire, release, renew
+from clew.store.log.opening import Forking, Opening
 from clew.store.log.retention import apply_policies, remove_policy, set_policy
 from clew.store.log.verify import verify
 from store import story as model
@@ -171,7 +172,7 @@ class Machine(RuleBasedStateMachine):
     @rule(agent=AGENTS)
     def open(self, agent: str) -> None:
         self.sessions.append(
-            [store.open_session(project=self.project, actor=ADA, agent=agent).session for store in self.pair.stores]
+            [store.open(Opening(project=self.project, agent=agent), actor=ADA) for store in self.pair.stores]
         )
         self.world.open(agent)
 
@@ -185,7 +186,7 @@ class Machine(RuleBasedStateMachine):
         made: list[Session] = []
 
         def forked(store: Store, sessions: list[Session]) -> int:
-            made.append(store.fork(sessions[story.number], actor=ADA, at=at))
+            made.append(store.open(Forking(parent=sessions[story.number], at=at), actor=ADA))
             return store.head(made[-1]).head
 
         if self.both(lambda: self.world.fork(story, at).head, forked) is not None:
@@ -330,7 +331,7 @@ class Machine(RuleBasedStateMachine):
 
 def tail(store: Store, project: str) -> Iterator[Event]:
     after = 0
-    while page := store.tail(after=after, project=project, limit=7):
+    while page := list(store.tail(after=after, project=project, limit=7)):
         yield from page
         after = page[-1].position
 

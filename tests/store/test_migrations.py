@@ -116,7 +116,7 @@ def test_both_ways_start_with_the_same_rows(database: str, request: pytest.Fixtu
         for store in (whole, steps):
             session = opened(store)
             store.append(session, [say("works")])
-            assert messages(store.tail()) == ["works"]
+            assert messages(list(store.tail())) == ["works"]
 
 
 # Newer and older ------------------------------------------------------------------------------------------------------

@@ -31,8 +31,10 @@ from clew.model.retention import Policy
 from clew.model.session import Session
 from clew.store import Store
 from clew.store.log.erase import erase
+from clew.store.log.opening import Forking
 from clew.store.log.retention import Pruned, apply_policies, list_policies, remove_policy, set_policy
 from clew.store.log.verify import verify_all
+from clew.store.projects import control_log
 from store.rows import DAY_US, age, query, unchanged
 from store.words import ADA, big, kinds, learn, messages, opened, say
 
@@ -99,9 +101,9 @@ def test_a_policy_is_set_replaced_listed_and_removed(store: Store) -> None:
 def test_the_conversation_goes_and_knowledge_stays(store: Store, session: Session) -> None:
     store.append(session, [Draft(body=body) for body in (*CONVERSATION, *KNOWLEDGE)] + [learn("kept")])
     keep(store, 30)
-    before = store.read(session)
+    before = list(store.read(session))
     [pruned] = prune(store, days=31)
-    after = store.read(session)
+    after = list(store.read(session))
     assert (pruned.session, pruned.events, pruned.kept_for_forks) == (session.id, len(CONVERSATION), 0)
     for was, now in zip(before, after, strict=False):
         expected = Removed(kind=was.kind, how="pruned", version=1) if was.body in CONVERSATION else was.body
@@ -120,7 +122,7 @@ def test_the_log_records_what_was_pruned(store: Store, session: Session) -> None
     store.append(session, [say("2"), say("3"), learn("4"), say("5")])
     keep(store, 30)
     prune(store, days=31)
-    last = store.read(session)[-1]
+    last = list(store.read(session))[-1]
     assert last.body == BodiesPruned(ranges=((2, 3), (5, 5)), policy="demo: conversations 30 days")
     assert last.actor == ADA
 
@@ -130,7 +132,7 @@ def test_a_conversation_goes_when_its_time_is_over(store: Store, session: Sessio
     store.append(session, [say("hello")])
     keep(store, 30)
     prune(store, days=days)
-    assert messages(store.read(session)) == (["pruned"] if gone else ["hello"])
+    assert messages(list(store.read(session))) == (["pruned"] if gone else ["hello"])
 
 
 def test_the_time_counts_from_the_last_event(store: Store, session: Session) -> None:
@@ -155,10 +157,10 @@ def test_a_session_goes_on_after_pruning_and_is_pruned_again(store: Store, sessi
     keep(store, 30)
     prune(store, days=31)
     store.append(session, [say("two")])
-    assert messages(store.read(session)) == ["pruned", "two"]
+    assert messages(list(store.read(session))) == ["pruned", "two"]
     prune(store, days=31)
-    assert messages(store.read(session)) == ["pruned", "pruned"]
-    assert kinds(store.read(session)).count("bodies_pruned") == 2
+    assert messages(list(store.read(session))) == ["pruned", "pruned"]
+    assert kinds(list(store.read(session))).count("bodies_pruned") == 2
 
 
 @pytest.mark.parametrize("state", ["paused", "closed", "archived"])
@@ -171,7 +173,7 @@ def test_a_session_is_pruned_in_every_state(store: Store, session: Session, stat
     store.append(session, [say("hello"), *(Draft(body=KINDS[kind]()) for kind in ends[state])])
     keep(store, 30)
     prune(store, days=31)
-    assert messages(store.read(session)) == ["pruned"]
+    assert messages(list(store.read(session))) == ["pruned"]
     assert store.head(session).state == state
 
 
@@ -193,7 +195,7 @@ def test_without_a_policy_nothing_goes(store: Store, session: Session) -> None:
 
 
 def test_the_control_log_is_never_pruned(store: Store) -> None:
-    control = store.control_session("demo", ADA)
+    control = control_log(store, "demo", ADA)
     store.append(control, [say("who did what")])
     keep(store, 0)
     assert prune(store, days=1) == []
@@ -212,8 +214,8 @@ def test_the_policy_of_an_agent_beats_its_projects(
     keep(store, of_project)
     keep(store, of_agent, agent="fred")
     prune(store, days=100)
-    assert messages(store.read(session)) == (["pruned"] if gone else ["hello"])
-    assert messages(store.read(other)) == (["pruned"] if of_project == 30 else ["hello"])
+    assert messages(list(store.read(session))) == (["pruned"] if gone else ["hello"])
+    assert messages(list(store.read(other))) == (["pruned"] if of_project == 30 else ["hello"])
 
 
 @pytest.mark.parametrize("held", ["project", "agent"])
@@ -229,19 +231,19 @@ def test_a_hold_keeps_everything(store: Store, held: str) -> None:
     keep(store, 30)
     keep(store, 30, agent="fred")
     prune(store, days=31)
-    assert messages(store.read(session)) == ["pruned"]
+    assert messages(list(store.read(session))) == ["pruned"]
 
 
 def test_a_hold_on_a_fork_keeps_what_it_reads(store: Store, session: Session) -> None:
     """The child's agent is its parent's, so the hold is put on the child alone by hand."""
     store.append(session, [say("evidence"), say("not read by the fork")])
-    child = store.fork(session, actor=ADA, at=2)
+    child = store.open(Forking(parent=session, at=2), actor=ADA)
     with store.database.write() as tx:
         tx.connection.execute(f"UPDATE session SET agent = 'held' WHERE key = {child.key}")  # type: ignore[attr-defined]
     keep(store, 30)
     keep(store, None, agent="held", hold=True)
     prune(store, days=31)
-    assert messages(store.read(session)) == ["evidence", "pruned"]
+    assert messages(list(store.read(session))) == ["evidence", "pruned"]
 
 
 # Forks ----------------------------------------------------------------------------------------------------------------
@@ -249,48 +251,48 @@ def test_a_hold_on_a_fork_keeps_what_it_reads(store: Store, session: Session) ->
 
 def test_what_a_kept_child_reads_stays_until_the_child_is_expired_too(store: Store, session: Session) -> None:
     store.append(session, [say("shared"), say("not shared")])
-    child = store.fork(session, actor=ADA, at=2)
+    child = store.open(Forking(parent=session, at=2), actor=ADA)
     store.append(child, [say("own")])
     keep(store, 30)
     age(store, session, days=31)
     [pruned] = apply_policies(store, actor=ADA)
     assert (pruned.events, pruned.kept_for_forks) == (1, 1)
-    assert messages(store.read(session)) == ["shared", "pruned"]
-    assert messages(store.read(child)) == ["shared", "own"]
+    assert messages(list(store.read(session))) == ["shared", "pruned"]
+    assert messages(list(store.read(child))) == ["shared", "own"]
     age(store, child, days=31)
     apply_policies(store, actor=ADA)
-    assert messages(store.read(child)) == ["pruned", "pruned"]
+    assert messages(list(store.read(child))) == ["pruned", "pruned"]
 
 
 def test_what_a_kept_grandchild_reads_stays(store: Store, session: Session) -> None:
     store.append(session, [say("root"), say("root, not shared")])
-    child = store.fork(session, actor=ADA, at=2)
+    child = store.open(Forking(parent=session, at=2), actor=ADA)
     store.append(child, [say("child"), say("child, not shared")])
-    grandchild = store.fork(child, actor=ADA, at=4)
+    grandchild = store.open(Forking(parent=child, at=4), actor=ADA)
     keep(store, 30)
     age(store, session, days=31)
     age(store, child, days=31)
     apply_policies(store, actor=ADA)
-    assert messages(store.read(grandchild)) == ["root", "child"]
-    assert messages(store.read(child)) == ["root", "child", "pruned"]
-    assert messages(store.read(session)) == ["root", "pruned"]
+    assert messages(list(store.read(grandchild))) == ["root", "child"]
+    assert messages(list(store.read(child))) == ["root", "child", "pruned"]
+    assert messages(list(store.read(session))) == ["root", "pruned"]
 
 
 def test_an_erased_child_keeps_nothing_of_its_parent(store: Store, session: Session) -> None:
     store.append(session, [say("hello")])
-    child = store.fork(session, actor=ADA)
+    child = store.open(Forking(parent=session), actor=ADA)
     erase(store, child, actor=ADA)
     keep(store, 30)
     age(store, session, days=31)
     apply_policies(store, actor=ADA)
-    assert messages(store.read(session)) == ["pruned"]
+    assert messages(list(store.read(session))) == ["pruned"]
 
 
 def test_a_child_of_a_pruned_parent_reads_what_is_left(store: Store, session: Session) -> None:
     store.append(session, [say("hello"), learn("kept"), Draft(body=SessionClosed())])
     keep(store, 30)
     prune(store, days=31)
-    child = store.fork(session, actor=ADA)
+    child = store.open(Forking(parent=session), actor=ADA)
     store.append(child, [say("on we go")])
-    assert messages(store.read(child)) == ["pruned", "on we go"]
-    assert "fact_learned" in kinds(store.read(child))
+    assert messages(list(store.read(child))) == ["pruned", "on we go"]
+    assert "fact_learned" in kinds(list(store.read(child)))

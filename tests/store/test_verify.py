@@ -14,9 +14,11 @@ from clew.model.retention import Policy
 from clew.model.session import Session
 from clew.store import Store
 from clew.store.log.erase import erase
+from clew.store.log.opening import Forking
 from clew.store.log.retention import apply_policies, set_policy
 from clew.store.log.verify import verify, verify_all
 from clew.store.objects.blobs import Folder
+from clew.store.projects import control_log
 from store.rows import age, change, literal, one, query
 from store.words import ADA, big, opened, say
 
@@ -123,7 +125,7 @@ def test_every_single_change_of_a_body_is_found(store: Store, five: Session) -> 
 
 
 def test_a_fork_continues_the_chain_of_its_parent(store: Store, five: Session) -> None:
-    child = store.fork(five, actor=ADA, at=3)
+    child = store.open(Forking(parent=five, at=3), actor=ADA)
     store.append(child, [say("own")])
     assert (verify(store, child).ok, verify(store, child).events) == (True, 2)
     set_digest(store, five)
@@ -131,14 +133,14 @@ def test_a_fork_continues_the_chain_of_its_parent(store: Store, five: Session) -
 
 
 def test_a_fork_whose_event_is_gone_is_reported(store: Store, five: Session) -> None:
-    child = store.fork(five, actor=ADA, at=5)
+    child = store.open(Forking(parent=five, at=5), actor=ADA)
     delete(5)(store, five)
     assert [problem.seq for problem in verify(store, child).problems] == [5]
 
 
 def test_every_session_is_verified_oldest_first(store: Store, five: Session) -> None:
-    child = store.fork(five, actor=ADA)
-    control = store.control_session("demo", ADA)
+    child = store.open(Forking(parent=five), actor=ADA)
+    control = control_log(store, "demo", ADA)
     assert [verified.session for verified in verify_all(store)] == [five.id, child.id, control.id]
 
 
@@ -248,14 +250,14 @@ def test_a_blob_of_other_bytes_is_found(store: Store, session: Session) -> None:
 def test_a_damaged_body_is_reported_by_session_and_seq(store: Store, five: Session) -> None:
     set_column("body = 'nonsense'")(store, five)
     with pytest.raises(Damaged, match=rf"{five.id}.*\b3\b"):
-        store.read(five)
+        list(store.read(five))
 
 
 def test_the_sound_events_beside_a_damaged_one_are_readable(store: Store, five: Session) -> None:
     store.append(five, [Draft(body=SessionClosed())])
     set_column("body = 'nonsense'")(store, five)
-    assert len(store.read(five, upto=2)) == 2
-    assert len(store.read(five, after=3)) == 3
+    assert len(list(store.read(five, upto=2))) == 2
+    assert len(list(store.read(five, after=3))) == 3
 
 
 @pytest.mark.parametrize("database", ["sqlite"], indirect=True)

@@ -7,13 +7,14 @@ from typing import Any
 from clew.model.events import Draft, Event, FactLearned, MessageAdded, Removed
 from clew.model.session import Session
 from clew.store import Store
+from clew.store.log.opening import Opening
 
 ADA = "person:ada"
 
 
 def opened(store: Store, *, project: str = "demo", **fields: Any) -> Session:
     """A new session."""
-    return store.open_session(project=project, actor=ADA, **fields).session
+    return store.open(Opening(project=project, **fields), actor=ADA)
 
 
 def say(text: str = "hello", *, source: str | None = None) -> Draft:

@@ -37,7 +37,7 @@ def lost(said: list[str], log: Path) -> str:
         assert store.database.check() == []
         try:
             place = store.session(session)
-            events = store.read(place)
+            events = list(store.read(place))
         except (NotFound, Damaged) as error:
             return str(error)
         assert verify(store, place).problems == []

@@ -24,6 +24,7 @@ from clew.model.events import (
 from clew.model.session import Session
 from clew.service import Context, call
 from clew.store import Store
+from clew.store.log.opening import Forking, Opening
 from support.wording import EXAMPLES, all_words, parts
 
 ME = "person:ada"
@@ -46,7 +47,7 @@ def on(store: Store, home: str = "") -> Context:
 
 def opened(context: Context, *drafts: Body | Opaque | Draft, actor: str = ME, **about: Any) -> Session:
     """A new session with some events."""
-    made = context.store.open_session(**{"project": "default", "actor": actor, **about}).session
+    made = context.store.open(Opening(**{"project": "default", **about}), actor=actor)
     add(context, made, *drafts, actor=actor)
     return made
 
@@ -247,16 +248,17 @@ def _open(log: Log, number: int) -> None:
     chance = log.chance
     if number and chance.random() < 0.2:
         parent = chance.choice(log.sessions)
-        session = log.context.store.fork(parent, actor=ME, title=f"fork{number} lock")
+        session = log.context.store.open(Forking(parent=parent, title=f"fork{number} lock"), actor=ME)
         runtime = _own_runtime(parent)
         seq = session.upto + 1
     else:
         runtime = chance.choice(("", "codex", "claude-code"))
-        session = log.context.store.open_session(
-            project=chance.choice(("default", "shop")), agent=chance.choice(("", "reviewer", "Builder")), actor=ME,
+        opening = Opening(
+            project=chance.choice(("default", "shop")), agent=chance.choice(("", "reviewer", "Builder")),
             title=f"talk{number} {chance.choice(VOCABULARY)}",
             metadata=msgspec.json.encode({"runtime": runtime}).decode(),
-        ).session  # fmt: skip
+        )  # fmt: skip
+        session = log.context.store.open(opening, actor=ME)
         seq = 1
     log.sessions.append(session)
     log.said.append(Said(session.id, seq, (session.title,), "noted", ME, runtime, None))

@@ -12,6 +12,7 @@ from clew.model.access import owner_of_everything
 from clew.service import Context, call
 from clew.store import open_store
 from clew.store.native_files.native_files import load, originals
+from clew.store.objects import objects
 from support import claude
 from support.children import Child
 from support.postgres import free_port
@@ -84,7 +85,7 @@ def _serving(stack: ExitStack, served: tuple[object, ...]) -> Child:
 def _work(here: Machine, ids: list[str], number: int) -> None:
     for id in ids:
         here.say(id, *(f"{number}.{n} " + "said " * 2000 for n in range(20)))
-        here.show(id, here.store.save_blob(images(number + 1)[number]))
+        here.show(id, objects.save(here.store, images(number + 1)[number]))
     fork = here.plane.client.call("fork", session=ids[number % len(ids)], title=f"fork {number}").id
     here.say(fork, "and on")
 

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from clew import app
-from clew.cli.plane import LazyPlane
+from clew.cli import streams
 from clew.cli.remotes import flowing
+from clew.store.log.sessions import keys_of
 from clew.sync import flow
 from clew.sync.flow import Flow
 from clew.sync.push import Pushed
@@ -68,10 +69,10 @@ def test_a_failure_is_told_once_and_again_when_it_works(
 def test_capturing_has_what_is_shared_pushed_meanwhile(running: Running, machine: Start) -> None:
     here: Machine = machine()
     id = here.open("one")
-    plane = LazyPlane(app.settings(store=f"sqlite:///{here.home / 'clew.db'}", home=here.home))
+    plane = streams.Plane(app.settings(store=f"sqlite:///{here.home / 'clew.db'}", home=here.home))
     server = running.authenticator.store
     with flowing(plane):
-        while not server.keys_of([id]) or not texts(server, id):
+        while not keys_of(server.database, [id]) or not texts(server, id):
             server.wait(after=server.last_position(), timeout=0.1)
     plane.close()
     assert texts(server, id) == ["one"]

@@ -14,7 +14,9 @@ import zstandard
 from clew.model.errors import Conflict, NotFound, WrongState
 from clew.remote import Remote
 from clew.service import call
+from clew.store.log.sessions import keys_of
 from clew.store.native_files.native_files import originals
+from clew.store.objects import objects
 from clew.sync import remotes
 from clew.sync.push import Push
 from server.running import Running, writer
@@ -30,7 +32,7 @@ def test_a_session_goes_on_elsewhere_and_comes_home(running: Running, machine: S
     first: Machine = machine(box="first")
     parent = first.open("plan it", title="The plan")
     child = first.plane.client.call("fork", session=parent, title="The work").id
-    shot = first.store.save_blob(images(1)[0] * 3000)
+    shot = objects.save(first.store, images(1)[0] * 3000)
     first.show(child, shot)
     first.plane.client.call("pause", session=child, reason="on the train")
     first.push()
@@ -39,7 +41,7 @@ def test_a_session_goes_on_elsewhere_and_comes_home(running: Running, machine: S
     assert (came.session, came.is_new, came.flat, came.blobs) == (child, True, False, 1)
     assert [second.told(id) for id in (parent, child)] == [first.told(id) for id in (parent, child)]
     assert second.store.session(child).parent == parent, "its ancestor comes along"
-    assert second.store.load_blob(shot) == images(1)[0] * 3000
+    assert objects.load(second.store, shot) == images(1)[0] * 3000
     assert {event.actor for event in second.store.read(second.store.session(child))} == {"person:ada"}
     again = second.pull(child)
     assert (again.events, again.is_new) == (0, False)
@@ -76,7 +78,7 @@ def test_a_fork_comes_flat_when_its_ancestor_cannot_be_read(running: Running, ma
     came = here.pull(child)
     assert came.flat
     assert texts(here.store, child) == ["only for me", "for all"]
-    assert not here.store.keys_of([parent])
+    assert not keys_of(here.store.database, [parent])
     with pytest.raises(NotFound):
         here.pull(parent)
     here.say(child, "and mine")
@@ -139,7 +141,7 @@ def test_what_was_pulled_from_one_team_is_not_passed_on_to_another(
         remote = Remote(other.address, other.key("person:me", writer("person:me")))
         Push(here.context, here.home, setting, remote).run()
         remote.close()
-        assert other.authenticator.store.keys_of([theirs, fork, mine]).keys() == {mine}
+        assert keys_of(other.authenticator.store.database, [theirs, fork, mine]).keys() == {mine}
 
 
 @SQLITE
@@ -205,8 +207,8 @@ def test_no_secret_ever_reaches_the_server(
     id = first.open(
         f"it says GITHUB_TOKEN={said}", project="home-me-app", title=f"token {title}", metadata={"x": noted}
     )
-    first.show(id, first.store.save_blob(f"export GITHUB_TOKEN={attached}\n".encode()))
-    first.show(id, first.store.save_blob(b"\0\0binary GITHUB_TOKEN=" + binary.encode()))
+    first.show(id, objects.save(first.store, f"export GITHUB_TOKEN={attached}\n".encode()))
+    first.show(id, objects.save(first.store, b"\0\0binary GITHUB_TOKEN=" + binary.encode()))
     path = claude.transcript(tmp_path / "programs")
     path.write_bytes(claude.lines([claude.says("u1", None, f"use GITHUB_TOKEN={logged} for it")]))
     [report] = first.plane.capture([str(path)])

@@ -12,8 +12,10 @@ from clew.model.events import Budget, BudgetSet, Draft, MessageAdded
 from clew.model.ids import new_id
 from clew.service import Context, call
 from clew.service.kernel.registry import load
+from clew.store.log.sessions import keys_of
 from clew.store.native_files import native_files, remote_copies
 from clew.store.native_files.native_files import load as load_original
+from clew.store.objects import objects
 from clew.sync.push import Push
 from server.running import Running, viewer, writer
 from support import claude
@@ -31,7 +33,7 @@ def test_push_twice_is_push_once(running: Running, machine: Start) -> None:
     here.say(fork, "use WAL")
     here.say(id, "x" * 900_000, role="assistant")
     small, large = images(2)[0], images(1)[0] * 3000
-    shots = [here.store.save_blob(data) for data in (small, large)]
+    shots = [objects.save(here.store, data) for data in (small, large)]
     here.show(id, *shots)
     here.plane.client.call("close", session=id, summary="done")
     server = running.authenticator.store
@@ -42,7 +44,7 @@ def test_push_twice_is_push_once(running: Running, machine: Start) -> None:
     for one in (id, fork):
         assert told(server, one) == here.told(one)
     assert server.session(fork).parent == id, "a fork comes as a fork"
-    assert server.load_blob(shots[1]) == large
+    assert objects.load(server, shots[1]) == large
     assert (server.session(id).title, server.head(server.session(id)).state) == ("Fix the lock", "closed")
     assert {event.actor for event in server.read(server.session(id))} == {"person:ada"}, "who said it is who came in"
     assert here.store.head(here.store.session(id)).head == server.head(server.session(id)).head
@@ -140,14 +142,14 @@ def test_a_session_that_is_opened_to_others_comes_with_all_it_said_before(runnin
     fork = here.plane.client.call("fork", session=id).id
     here.say(fork, "and on")
     here.push()
-    assert here.store.keys_of([id]).keys() == {id}
-    assert not running.authenticator.store.keys_of([id, fork])
+    assert keys_of(here.store.database, [id]).keys() == {id}
+    assert not keys_of(running.authenticator.store.database, [id, fork])
     here.plane.client.call("privacy", session=fork, private=False)
     here.push()
     server = running.authenticator.store
     assert texts(server, fork) == ["said in private", "and on"], "its parent is not for everybody, what it shares is"
     assert server.session(fork).parent is None
-    assert not server.keys_of([id])
+    assert not keys_of(server.database, [id])
     here.plane.client.call("privacy", session=id, private=False)
     here.push()
     assert texts(server, id) == ["said in private"]
@@ -219,7 +221,7 @@ def test_an_erasure_is_passed_on_and_a_refused_one_is_told_and_tried_again(runni
     assert (done.erased, done.refused) == (2, {})
     server = running.authenticator.store
     assert [server.head(server.session(id)).state for id in (gone, held)] == ["erased", "erased"]
-    assert not server.keys_of([never])
+    assert not keys_of(server.database, [never])
     sound(server, here.store)
 
 
@@ -283,7 +285,7 @@ def test_a_key_that_is_not_good_sends_nothing_and_loses_nothing(
     reader: Machine = machine("bob", grants=[viewer("person:bob", project=PROJECT)])
     refused = reader.open("not allowed")
     assert "no grant gives person:bob the right to append" in reader.push().refused[refused]
-    assert not running.authenticator.store.keys_of([refused])
+    assert not keys_of(running.authenticator.store.database, [refused])
 
 
 # Other people's -------------------------------------------------------------------------------------------------------
@@ -299,7 +301,7 @@ def test_nothing_of_others_is_opened_written_or_told_by_its_id(running: Running,
     ada: Machine = machine("ada")
     running.key("person:eve", writer("person:eve", project="eves"))
     id = ada.open("secret plans", private=True)
-    shot = ada.store.save_blob(images(1)[0])
+    shot = objects.save(ada.store, images(1)[0])
     ada.plane.client.call(
         "append",
         session=id,

@@ -33,6 +33,8 @@ from clew.model.session import SPENDING, Session, State
 from clew.model.working_set import touches
 from clew.store import Store
 from clew.store.log.erase import erase
+from clew.store.log.feed import own_events, session_by_key
+from clew.store.log.opening import Forking, Opening
 from clew.store.log.retention import apply_policies, set_policy
 from clew.views.search import Scope, Search
 from clew.views.upkeep import Views
@@ -116,9 +118,7 @@ class Log:
     def open(self, agent: str, metadata: str = "{}") -> None:
         if len(self.sessions) < MOST_SESSIONS:
             self.sessions.append(
-                self.store.open_session(
-                    project=PROJECT, actor=ADA, agent=agent, title="A title", metadata=metadata
-                ).session
+                self.store.open(Opening(project=PROJECT, agent=agent, title="A title", metadata=metadata), actor=ADA)
             )
 
     def append(self, which: int, drafts: list[Draft]) -> None:
@@ -129,7 +129,9 @@ class Log:
     def fork(self, which: int, at: int) -> None:
         if len(self.sessions) < MOST_SESSIONS:
             parent = self.session(which)
-            self.sessions.append(self.store.fork(parent, actor="person:bob", at=min(at, self.store.head(parent).head)))
+            self.sessions.append(
+                self.store.open(Forking(parent=parent, at=min(at, self.store.head(parent).head)), actor="person:bob")
+            )
 
     def erase(self, which: int, with_forks: bool) -> None:
         erase(self.store, self.session(which), actor=ADA, with_forks=with_forks)
@@ -202,11 +204,11 @@ def check_against_log(store: Store, views: Views) -> None:
     found = contents(views)
     lines, passages, spending, touched = {}, [], [], Counter[tuple[int, str, str]]()
     for key, *_ in query(store, "SELECT key FROM session WHERE control = 0"):
-        session = store.session_by_key(key)
+        session = session_by_key(store, key)
         head = store.head(session)
         if head.state == State.ERASED:
             continue
-        own = list(store.own_events(session, upto=head.head))
+        own = list(own_events(store, session, upto=head.head))
         bodies = [event.body for event in own]
         # Of the versions of one record the first counts.
         told = {

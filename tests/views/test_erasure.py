@@ -35,6 +35,8 @@ from clew.model.events import (
 from clew.model.session import Session
 from clew.service import Context, call
 from clew.store import Store, open_store
+from clew.store.log.opening import Forking, Opening
+from clew.store.objects import objects
 from clew.views.text import TextView
 from store.rows import age
 from store.words import ADA, big, bulk, learn, say
@@ -57,10 +59,9 @@ class Canary:
         return self.words.setdefault(place, f"{len(self.words):02}".translate(_LETTERS) + secrets.token_hex(12))
 
     def sing(self, store: Store) -> Session:
-        session = store.open_session(
-            project=PROJECT, actor=f"person:{self.word('person')}", agent=self.word("agent"), title=self.word("title"),
-            metadata=f'{{"runtime":"{self.word("origin")}","machine":"{self.word("machine")}","x":"{self.word("x")}"}}',
-        ).session  # fmt: skip
+        origin = f'{{"runtime":"{self.word("origin")}","machine":"{self.word("machine")}","x":"{self.word("x")}"}}'
+        opening = Opening(project=PROJECT, agent=self.word("agent"), title=self.word("title"), metadata=origin)
+        session = store.open(opening, actor=f"person:{self.word('person')}")
         bodies: list[Body | Opaque] = [self.body(store, kind) for kind in KINDS.values() if not kind.reserved]
         bodies += [
             CallMade(call=self.word("call"), tool="Read", input=_json({"path": f"/app/{self.word('path')}.py"})),
@@ -88,7 +89,7 @@ class Canary:
     def value(self, store: Store, type: Any, place: str) -> Any:
         origin, arguments = typing.get_origin(type), typing.get_args(type)
         if place.endswith(".blob"):
-            return store.save_blob(bulk(self.word(place)))
+            return objects.save(store, bulk(self.word(place)))
         if origin in (typing.Union, types.UnionType):
             return self.value(store, arguments[0], place)
         if origin is tuple:
@@ -184,7 +185,7 @@ def everything(folder: Path) -> list[Path]:
 
 
 def test_what_was_erased_is_gone_from_every_view_at_once(context: Context, canary: Canary) -> None:
-    other = context.store.open_session(project=PROJECT, actor=ADA, title="kept").session
+    other = context.store.open(Opening(project=PROJECT, title="kept"), actor=ADA)
     context.store.append(other, [say("kept")], actor=ADA)
     session = canary.sing(context.store)
     before = canary.said(asked(context, canary))
@@ -199,11 +200,11 @@ def test_what_was_erased_is_gone_from_every_view_at_once(context: Context, canar
 
 def test_a_family_is_gone_with_its_forks(context: Context, canary: Canary) -> None:
     store = context.store
-    session = store.open_session(project=PROJECT, actor=ADA, title=canary.word("title")).session
+    session = store.open(Opening(project=PROJECT, title=canary.word("title")), actor=ADA)
     store.append(session, [say(canary.word("said"))], actor=ADA)
-    child = store.fork(session, actor=f"person:{canary.word('forker')}", title=canary.word("fork"))
+    child = store.open(Forking(parent=session, title=canary.word("fork")), actor=f"person:{canary.word('forker')}")
     store.append(child, conversation(canary.word("in the fork")), actor=ADA)
-    grandchild = store.fork(child, actor=ADA)
+    grandchild = store.open(Forking(parent=child), actor=ADA)
     store.append(grandchild, [say(canary.word("in its fork"))], actor=ADA)
     assert set(canary.said(asked(context, canary))) == set(canary.words)
     call(context, "erase", {"session": session.id, "with_forks": True})
@@ -237,7 +238,7 @@ def test_no_file_of_the_views_has_a_trace_left(
 ) -> None:
     with context_on(f"sqlite:///{tmp_path}/clew.db") as context:
         context.store.append(
-            context.store.open_session(project=PROJECT, actor=ADA).session, [say("kept " * 500)] * 50, actor=ADA
+            context.store.open(Opening(project=PROJECT), actor=ADA), [say("kept " * 500)] * 50, actor=ADA
         )
         session = canary.sing(context.store)
         half_built(context, monkeypatch, state)
@@ -295,7 +296,7 @@ def test_no_table_file_of_a_server_has_a_trace_left(
 
 def test_a_pruned_conversation_is_not_found_and_what_was_learnt_is(context: Context) -> None:
     store = context.store
-    session = store.open_session(project=PROJECT, actor=ADA, title="A title").session
+    session = store.open(Opening(project=PROJECT, title="A title"), actor=ADA)
     store.append(session, conversation("gone"), actor=ADA)
     store.append(session, [learn("learnt")], actor=ADA)
     assert found(context, "gone") == [session.id]
@@ -312,9 +313,9 @@ def test_a_pruned_conversation_is_not_found_and_what_was_learnt_is(context: Cont
 
 def test_what_a_kept_fork_reads_is_still_found_and_goes_with_it(context: Context) -> None:
     store = context.store
-    session = store.open_session(project=PROJECT, actor=ADA).session
+    session = store.open(Opening(project=PROJECT), actor=ADA)
     store.append(session, conversation("shared"), actor=ADA)
-    child = store.fork(session, actor=ADA)
+    child = store.open(Forking(parent=session), actor=ADA)
     store.append(session, conversation("alone"), actor=ADA)
     store.append(child, conversation("forked"), actor=ADA)
     prune(context, session)
@@ -330,7 +331,7 @@ def test_what_a_kept_fork_reads_is_still_found_and_goes_with_it(context: Context
 
 def test_an_answer_that_was_pruned_in_one_session_counts_in_the_other_that_tells_of_it(context: Context) -> None:
     store = context.store
-    sessions = [store.open_session(project=PROJECT, actor=ADA, title=title).session for title in ("first", "second")]
+    sessions = [store.open(Opening(project=PROJECT, title=title), actor=ADA) for title in ("first", "second")]
     answer = UsageCounted(usage=Usage(input=5), message="msg_0123456789abcdef")
     for one in sessions:
         store.append(one, [Draft(body=answer)], actor=ADA)
@@ -341,7 +342,7 @@ def test_an_answer_that_was_pruned_in_one_session_counts_in_the_other_that_tells
 
 def test_what_was_pruned_is_overwritten_too(tmp_path: Path, canary: Canary) -> None:
     with context_on(f"sqlite:///{tmp_path}/clew.db") as context:
-        session = context.store.open_session(project=PROJECT, actor=ADA).session
+        session = context.store.open(Opening(project=PROJECT), actor=ADA)
         context.store.append(session, [say(canary.word("said")), say(big(canary.word("large")))], actor=ADA)
         context.views.catch_up()
         views = [path for path in everything(tmp_path) if "-views" in path.name]

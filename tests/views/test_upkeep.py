@@ -14,6 +14,7 @@ import pytest
 from clew.model.errors import InvalidInput, SchemaNewer, StoreError
 from clew.model.session import Session
 from clew.store import Store, open_store
+from clew.store.projects import control_log
 from clew.views import upkeep
 from clew.views.contract import Rebuilding
 from clew.views.text import TextView
@@ -74,10 +75,10 @@ def test_one_call_catches_up_however_much_there_is(store: Store, views: Views, m
 
 
 def test_events_of_the_control_log_are_in_no_view(store: Store, views: Views) -> None:
-    store.append(store.control_session("demo", ADA), [say("who did what")], actor=ADA)
+    store.append(control_log(store, "demo", ADA), [say("who did what")], actor=ADA)
     assert views.catch_up() == Step(done=0, left=0)
     [session] = talk(store, 1, sessions=1)
-    store.append(store.control_session("demo", ADA), [say("who did what")], actor=ADA)
+    store.append(control_log(store, "demo", ADA), [say("who did what")], actor=ADA)
     assert views.catch_up() == Step(done=2, left=0)
     assert [row[0] for row in contents(views)["listing"]] == [session.key]
 
@@ -85,7 +86,7 @@ def test_events_of_the_control_log_are_in_no_view(store: Store, views: Views) ->
 def test_a_stretch_of_the_control_log_is_passed_over(store: Store, views: Views) -> None:
     """One view stands before it, the others behind it, and more comes after it."""
     [session] = talk(store, 1, sessions=1)
-    store.append(store.control_session("demo", ADA), [say("who did what")], actor=ADA)
+    store.append(control_log(store, "demo", ADA), [say("who did what")], actor=ADA)
     views.catch_up()
     views.rebuild("text")
     assert views.catch_up(limit=2).done == 2

@@ -15,6 +15,8 @@ from clew.cli.output import one_line, print_json, table
 from clew.cli.times import ago
 from clew.model.errors import ClewError, Conflict, InvalidInput, NotFound
 from clew.model.plain import plain
+from clew.store.cursors import read_cursor
+from clew.store.projects import list_projects
 
 if TYPE_CHECKING:
     from clew.remote import Remote
@@ -182,7 +184,7 @@ def _list(plane: Any, *, as_json: bool) -> None:
     told = [
         {
             **_about(one), "behind": behind(context, one, most=MOST_COUNTED),
-            "pushed_at": context.store.cursor(f"pushed:{one.server}"),
+            "pushed_at": read_cursor(context.store, f"pushed:{one.server}"),
         }
         for one in found
     ]  # fmt: skip
@@ -229,7 +231,7 @@ def _refusals(name: str, refused: dict[str, str]) -> None:
 def _share(plane: Any, project: str, name: str) -> "Setting":
     from clew.sync import remotes
 
-    known = set(plane.client.context.store.projects().values())
+    known = set(list_projects(plane.client.context.store).values())
     if project not in known:
         some = ", ".join(sorted(known)[:10]) or "none yet"
         raise NotFound(f"no project {project!r} here; there are: {some}", project=project)

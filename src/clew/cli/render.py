@@ -21,8 +21,8 @@ from clew.service.sessions.forks import Difference, Side
 from clew.service.sessions.lifecycle import Changed, SessionDetail, SessionInfo
 from clew.store.log.erase import Erased
 from clew.store.log.leases import Lease
+from clew.store.log.problems import Verified
 from clew.store.log.retention import Pruned
-from clew.store.log.verify import Verified
 
 
 def opened(session: SessionInfo) -> None:

@@ -6,8 +6,7 @@ project that an API key is bound to, only ever narrow.
 """
 
 import enum
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 import msgspec
 
@@ -205,23 +204,6 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
     projects: frozenset[str] = frozenset()
     agents: frozenset[tuple[str, str]] = frozenset()
     sessions: frozenset[str] = frozenset()
-
-    def parameters(self, projects: Mapping[str, int], sessions: Mapping[str, int]) -> dict[str, Any]:
-        """The reach as parameters of a statement, given the keys of projects by name and of sessions by id."""
-
-        def as_json(values: Iterable[Any]) -> str:
-            return msgspec.json.encode(sorted(values)).decode()
-
-        # A project that is not there has no sessions, and no key that any could have.
-        agents = (f"{projects.get(project, -1) if project else '*'}/{agent}" for project, agent in self.agents)
-        return {
-            "me": self.me,
-            "reach_bound": projects.get(self.bound, -1) if self.bound else 0,
-            "reach_everything": int(self.everything),
-            "reach_projects": as_json(projects[name] for name in self.projects if name in projects),
-            "reach_agents": as_json(agents),
-            "reach_sessions": as_json(sessions[name] for name in self.sessions if name in sessions),
-        }
 
 
 def owner_of_everything(principal: str) -> Grant:

@@ -28,6 +28,7 @@ from clew.store.log import receiving
 from clew.store.native_files import native_files
 from clew.store.native_files.native_files import Original
 from clew.store.native_files.remote_copies import Copy, Standing, Stretch
+from clew.store.objects import objects
 from clew.store.objects.blobs import address
 
 # A file of lines is settled in stretches of at least this.
@@ -69,7 +70,7 @@ class Outgoing:
 
     def _blob(self, name: str) -> bytes:
         try:
-            return self._bytes(self._context.store.load_blob(name))
+            return self._bytes(objects.load(self._context.store, name))
         except ClewError:
             return b"[a file that is lost in the store it was captured into]\n"
 

@@ -17,11 +17,13 @@ from clew.model.session import Session, State
 from clew.remote import Remote
 from clew.service.kernel.context import Context
 from clew.service.replication.exchange import PAGE_BYTES, NativeFile, Parcel, Piece, Sent, received
+from clew.store.cursors import move_cursor, read_cursor
 from clew.store.log import receiving
 from clew.store.log.opening import Forking, Opening
 from clew.store.log.receiving import Arrival
 from clew.store.native_files import native_files, remote_copies
 from clew.store.native_files.remote_copies import Copy, Stretch
+from clew.store.objects import objects
 from clew.store.objects.blobs import address
 from clew.sync.outgoing import renamed
 from clew.sync.push import meet
@@ -95,7 +97,7 @@ class _Pull:
             if error.code != NotFound.code:
                 raise
             name = self._setting.name
-            raise NotFound(f"{name} has no session {id!r} that you may read; was it pushed?", remote=name) from None
+            raise NotFound(f"{name} has no session {id!r} that you may read; was it pushed?", session=id) from None
         if len(found.id) != LENGTH or not found.id.startswith(check_prefix(id)):
             raise Damaged(f"{self._setting.name} answered with another session than {id!r}")
         return found
@@ -105,7 +107,7 @@ class _Pull:
         server, _, times = self._cursors.rpartition(".")
         names = [f"pull:{server}:{session.id}"]
         names += [f"push:{server}.{time}:{session.id}" for time in range(int(times) + 1)]
-        return any(map(self._store.cursor, names))
+        return any(read_cursor(self._store, name) for name in names)
 
     def _there(self, id: str) -> Session | None:
         try:
@@ -138,14 +140,14 @@ class _Pull:
 
     def _events(self, session: Session, parcel: Parcel, *, flat: bool, is_new: bool) -> int:
         name = f"pull:{self._setting.server}:{session.id}"
-        after = 0 if is_new else self._store.cursor(name)
+        after = 0 if is_new else read_cursor(self._store, name)
         # Beyond its head: the server was set back to an older copy of itself.
         after = after if after <= parcel.head else 0
         stored = 0
         head = self._store.head(session).head
         # As long as nobody else writes meanwhile, what comes from there need not be pushed back.
         pushed = f"push:{self._cursors}:{session.id}"
-        is_level = is_new or self._store.cursor(pushed) == head
+        is_level = is_new or read_cursor(self._store, pushed) == head
         while True:
             page: Parcel = self._remote.call("sync_send", session=session.id, after=after, flat=flat)
             came = [self._arrival(session, one) for one in page.events]
@@ -153,8 +155,8 @@ class _Pull:
             is_level = is_level and arrived.head == head + arrived.stored
             head, stored = arrived.head, stored + arrived.stored
             if is_level:
-                self._store.move_cursor(pushed, head)
-            self._store.move_cursor(name, page.next or page.head)
+                move_cursor(self._store, pushed, head)
+            move_cursor(self._store, name, page.next or page.head)
             if page.next is None:
                 break
             after = self._beyond(after, page.next)
@@ -163,7 +165,7 @@ class _Pull:
     def _arrival(self, session: Session, one: Sent) -> Arrival:
         body = received(one, one.body)
         names = {name: self._fetched(session, name, at=one.seq) for name in blobs_of(body)}
-        changed: Any = renamed(body, {name: self._store.save_blob(data) for name, data in names.items()})
+        changed: Any = renamed(body, {name: objects.save(self._store, data) for name, data in names.items()})
         return Arrival(body=_known(changed), source=one.source, actor=one.actor, said_at=one.said_at)
 
     def _fetched(self, session: Session, digest: str, *, at: int = 0) -> bytes:

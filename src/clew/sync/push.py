@@ -27,6 +27,7 @@ from clew.remote import Remote
 from clew.service.capture.packed_files import files_to_export
 from clew.service.kernel.context import Context
 from clew.service.replication.exchange import Sent, SentStretch
+from clew.store.cursors import move_cursor, read_cursor
 from clew.store.native_files import native_files, remote_copies
 from clew.store.native_files.remote_copies import Copy, Standing, Stretch
 from clew.sync import remotes
@@ -87,7 +88,7 @@ class Push:
                 self._project(project)
         finally:
             self._keep_refused()
-        self._store.move_cursor(f"pushed:{self._setting.server}", self._store.database.now())
+        move_cursor(self._store, f"pushed:{self._setting.server}", self._store.now())
         return self._report(self._refused)
 
     def only(self, ids: list[str]) -> Pushed:
@@ -104,7 +105,7 @@ class Push:
         if self.done.events or self.done.erased:
             # How far its log goes now: one that is ever shorter was set back.
             standing = self._remote.call("sync_standing")
-            self._store.move_cursor(f"seen:{standing.store}", standing.position)
+            move_cursor(self._store, f"seen:{standing.store}", standing.position)
         self.done.masked = dict(self._outgoing.masked)
         self.done.refused = {id: one.why for id, one in refused.items()}
         return self.done
@@ -124,8 +125,8 @@ class Push:
 
     def _project(self, project: str) -> None:
         name = f"{self._cursors}:project:{project}"
-        cursor, end = self._store.cursor(name), self._store.last_position()
-        while page := self._store.tail(after=cursor, project=project, limit=PAGE):
+        cursor, end = read_cursor(self._store, name), self._store.last_position()
+        while page := list(self._store.tail(after=cursor, project=project, limit=PAGE)):
             newest: dict[str, int] = {}
             for event in page:
                 newest[event.session] = event.seq
@@ -134,14 +135,14 @@ class Push:
                     self._try(id)
                 self._told(page[0].position, end)
             cursor = page[-1].position
-            self._store.move_cursor(name, cursor)
+            move_cursor(self._store, name, cursor)
             self._told(cursor, end)
 
     def _sent(self, id: str) -> int:
-        return self._store.cursor(f"{self._cursors}:{id}")
+        return read_cursor(self._store, f"{self._cursors}:{id}")
 
     def _acknowledged(self, id: str, seq: int) -> None:
-        self._store.move_cursor(f"{self._cursors}:{id}", seq)
+        move_cursor(self._store, f"{self._cursors}:{id}", seq)
 
     def _try(self, id: str) -> None:
         """Send a session; what is refused of it is remembered and tried again the next time."""
@@ -167,7 +168,7 @@ class Push:
     def _is_others(self, session: Session) -> bool:
         """Whether it, or what it goes on from, was pulled from another server: that is not passed on."""
         line = [part.id for part in self._store.lineage(session)] if self._others else []
-        return any(self._store.cursor(f"pull:{server}:{id}") for id in line for server in self._others)
+        return any(read_cursor(self._store, f"pull:{server}:{id}") for id in line for server in self._others)
 
     # One session ------------------------------------------------------------------------------------------------------
 
@@ -220,15 +221,13 @@ class Push:
 
     def _send(self, session: Session, after: int) -> None:
         batch = Batch()
-        while events := self._store.read(session, after=after, limit=READ):
-            for event in events:
-                found, blobs = self._outgoing.event(event)
-                more = Batch(events=found, blobs=blobs, upto=event.seq)
-                if batch.size and batch.size + more.size > self._room:
-                    self._flush(session, batch)
-                    batch = Batch()
-                batch.add(more)
-            after = events[-1].seq
+        for event in self._store.read(session, after=after):
+            found, blobs = self._outgoing.event(event)
+            more = Batch(events=found, blobs=blobs, upto=event.seq)
+            if batch.size and batch.size + more.size > self._room:
+                self._flush(session, batch)
+                batch = Batch()
+            batch.add(more)
         if batch.upto:
             self._flush(session, batch)
         else:
@@ -348,19 +347,19 @@ def meet(context: Context, home: Path, setting: Setting, remote: Remote, *, agai
             changed.server = setting.server = standing.store
     store = context.store
     seen, anew = f"seen:{standing.store}", f"anew:{standing.store}"
-    if again or standing.position < store.cursor(seen):
+    if again or standing.position < read_cursor(store, seen):
         # It was set back to an older copy of itself: what it acknowledged since is not there any more.
-        store.move_cursor(anew, store.cursor(anew) + 1)
-        store.move_cursor(seen, standing.position)
-    return f"{standing.store}.{store.cursor(anew)}"
+        move_cursor(store, anew, read_cursor(store, anew) + 1)
+        move_cursor(store, seen, standing.position)
+    return f"{standing.store}.{read_cursor(store, anew)}"
 
 
 def behind(context: Context, setting: Setting, *, most: int = 1000) -> int:
     """How many events of the shared projects have not been looked at yet; at most so many are counted."""
     store = context.store
-    cursors = f"push:{setting.server}.{store.cursor(f'anew:{setting.server}')}"
+    cursors = f"push:{setting.server}.{read_cursor(store, f'anew:{setting.server}')}"
     left = 0
     for project in setting.projects:
-        after = store.cursor(f"{cursors}:project:{project}")
-        left += len(store.tail(after=after, project=project, limit=most - left)) if left < most else 0
+        after = read_cursor(store, f"{cursors}:project:{project}")
+        left += sum(1 for _ in store.tail(after=after, project=project, limit=most - left))
     return left

@@ -16,8 +16,10 @@ from clew.model.query import Query, Snippet, keeps_order, snippet
 from clew.model.session import Session
 from clew.model.words import words
 from clew.store.database.contract import Parameters, Row, Transaction
+from clew.store.log.feed import own_events, session_by_key
 from clew.store.log.rows import EVERYTHING
-from clew.store.store import EVERYWHERE, Store
+from clew.store.reach import EVERYWHERE
+from clew.store.store import Store
 from clew.views.text import CUT, ROOM, SECOND_US, SESSION, first_id, match, tag
 from clew.views.upkeep import Views
 
@@ -256,8 +258,8 @@ class Search:
         _, key, seq, _ = row
         session = self._sessions.get(key)
         if session is None:
-            session = self._sessions[key] = self._store.session_by_key(key)
-        event = next(self._store.own_events(session, after=seq - 1, upto=seq), None)
+            session = self._sessions[key] = session_by_key(self._store, key)
+        event = next(own_events(self._store, session, after=seq - 1, upto=seq), None)
         said = passage_of(event.body) if event is not None else None
         if event is None or said is None or not (self._query.is_exact or keeps_order(self._query, said.texts)):
             return None

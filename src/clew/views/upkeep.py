@@ -20,6 +20,7 @@ from clew.model.session import Session
 from clew.store import Store
 from clew.store.database.contract import Database, Row, Transaction
 from clew.store.database.statements import derived_schema, statement_files, tables
+from clew.store.log.feed import end_position, entries, own_events, own_records, session_by_key
 from clew.views.contract import Rebuilding, View, is_first
 
 PACKAGE = "clew.views"
@@ -176,7 +177,7 @@ class Views:
         """How many positions the views are behind the log."""
         with self._looking() as tx:
             there = _reached(tx.run("views"))
-        return max(0, self.store.end_position() - min(there.values()))
+        return max(0, end_position(self.store) - min(there.values()))
 
     def _step_again(self, most: int) -> Step:
         try:
@@ -188,13 +189,13 @@ class Views:
         with self._looking() as tx:
             reached = _reached(tx.run("views"))
         # Asked for after the views, which are then never further, unless they are another log's.
-        last = self.store.end_position()
+        last = end_position(self.store)
         if all(position == last for position in reached.values()):
             self._seen = last
             return Step(done=0, left=0)
         with self._mending() as database, database.write() as tx:
             reached = self._begin(tx, database.dialect)
-            last = self.store.end_position()
+            last = end_position(self.store)
             after = min(reached.values())
             if after >= last:
                 self._seen = last
@@ -215,7 +216,7 @@ class Views:
         """How far each view has come; one of another version, or of another log, begins again."""
         tx.run("views_lock")
         there = {name: (version, position) for name, version, position in tx.run("views")}
-        last = self.store.end_position()
+        last = end_position(self.store)
         reached = {}
         for view in VIEWS:
             version, position = there.get(view.name, (0, 0))
@@ -233,7 +234,7 @@ class Views:
         taken = 0
         is_cut = False
         end = time.monotonic() + STEP_SECONDS
-        for session, event in self.store.entries(after=after, limit=most):
+        for session, event in entries(self.store, after=after, limit=most):
             if event.position > upto:
                 break
             folding.take(session, event)
@@ -306,7 +307,7 @@ class _Folding:
         for fold in self._folds:
             fold.forget(key)
         if isinstance(event.body, BodiesPruned):
-            for again in self._store.own_events(self._session(key), upto=event.seq):
+            for again in own_events(self._store, self._session(key), upto=event.seq):
                 self._add(key, again)
 
     def _add(self, key: int, event: Event) -> None:
@@ -334,7 +335,7 @@ class _Sessions:
 
     def __call__(self, key: int) -> Session:
         if key not in self._found:
-            self._found[key] = self._store.session_by_key(key)
+            self._found[key] = session_by_key(self._store, key)
         return self._found[key]
 
     def learn(self, session: Session) -> None:
@@ -348,7 +349,7 @@ class _Sessions:
             return False
         said = self._said.get(key)
         if said is None:
-            told = self._store.own_sources(self(key), before=event.seq)
+            told = own_records(self._store, self(key), before=event.seq)
             said = self._said[key] = {(kind, identity(source)) for kind, source in told if REVISION in source}
         record = event.kind, identity(event.source)
         is_known = record in said

@@ -30,7 +30,7 @@ class AppendQueue(Generic[T]):
     """Commits the appends of concurrent requests together, one round after the other."""
 
     def __init__(self, store: Store) -> None:
-        self._commit = store.carry_out
+        self._commit = store.commit
         self._waiting: queue.SimpleQueue[_Entry[T] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
 

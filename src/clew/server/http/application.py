@@ -25,6 +25,7 @@ from clew.server.web.routes import Web
 from clew.service.access.authenticator import Authenticator
 from clew.service.kernel.call import call
 from clew.service.kernel.context import Context
+from clew.store.objects import objects
 
 if TYPE_CHECKING:
     from clew.server.login.oidc import OpenId
@@ -108,7 +109,7 @@ class Application:
                 cleaned_at = loop.time()
                 try:
                     await loop.run_in_executor(self._pool, idempotency.forget, self.authenticator.store)
-                    await loop.run_in_executor(self._pool, self.authenticator.store.collect_blobs)
+                    await loop.run_in_executor(self._pool, objects.collect, self.authenticator.store)
                 except ClewError as error:
                     self.log.write_failure("", error)
 

@@ -86,7 +86,7 @@ def claim(store: Store, principal: str, key: str, request: bytes) -> Claim | Rep
             return Replay(first.status, first.body)
         end = read_answer(store, principal, place.end)
         if end is None:
-            if store.database.now() - int.from_bytes(first.body[:8]) > DEAD_US:
+            if store.now() - int.from_bytes(first.body[:8]) > DEAD_US:
                 raise Conflict(
                     "the first request with this Idempotency-Key broke off and what it did is unknown; look before you "
                     "send it again with a new key"
@@ -126,4 +126,4 @@ def forget(store: Store) -> None:
 
 def _new_mark(store: Store) -> bytes:
     """When a claim was made, by the store's clock, and something that no other claim has."""
-    return store.database.now().to_bytes(8) + os.urandom(16)
+    return store.now().to_bytes(8) + os.urandom(16)

@@ -82,7 +82,7 @@ class Operations:
             endpoint.operation.prepare is not None
             and not endpoint.is_masked
             and len(body) <= INLINE_BYTES
-            and not self.store.database.remote
+            and not self.store.is_remote
         )
 
     async def _finish(self, step: Later) -> Answer:

@@ -7,7 +7,6 @@ is kept in the commit itself, so that an Idempotency-Key costs no commit of its 
 import re
 import zlib
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -70,8 +69,7 @@ class RequestHandler:
             return self._called_once(context, key)
         outcome = self._prepared(context, key)
         if isinstance(outcome, Pending):
-            with suppress(ClewError):  # `finish` looks at what became of the request.
-                self._store.submit(outcome.request)
+            self._store.commit([outcome.request])
             outcome = outcome.finish()
         return outcome if isinstance(outcome, Answer) else outcome()
 
@@ -112,7 +110,7 @@ class RequestHandler:
         context = prepared.context
         error: ClewError | Refused
         try:
-            appended = self._store.outcome(request)
+            appended = request.outcome()
         except AlreadyAnswered:
             return partial(self._called_once, context, key)
         except StaleHead as stale:

@@ -21,6 +21,7 @@ from clew.service.kernel.audit_record import WHOLE
 from clew.store import Store
 from clew.store.access.principals import find_principal_by_login
 from clew.store.database.contract import Transaction
+from clew.store.projects import control_log
 
 CLEW = "clew"
 LONGEST_NAME = 60
@@ -66,7 +67,7 @@ def _is_of_allowed_domain(oidc: Oidc, claims: Claims) -> bool:
 
 
 def _add_principal(store: Store, claims: Claims, login: str) -> str:
-    log = store.control_session(WHOLE, CLEW)
+    log = control_log(store, WHOLE, CLEW)
     title = claims.get("name")
     with store.database.write() as tx:
         # One new principal at a time, across processes, so that no two get the same name.
@@ -128,7 +129,7 @@ def _teams(claimed: object) -> set[str]:
 
 def _record(store: Store, actor: str, *, allowed: bool, because: str, **facts: Any) -> None:
     """Record a login, or its refusal, in the audit log."""
-    log = store.control_session(WHOLE, actor)
+    log = control_log(store, WHOLE, actor)
     entry = OperationCalled(
         operation="login", allowed=allowed, because=because, arguments=msgspec.Raw(msgspec.json.encode(facts))
     )

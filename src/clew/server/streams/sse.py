@@ -182,13 +182,14 @@ class Streams:
         if topic.session:
             session = context.store.session(topic.session, context.reach(None))
             permit(context, Right.READ, session)
-            events = context.store.read(session, after=after, limit=PAGE)
+            events = list(context.store.read(session, after=after, limit=PAGE))
         else:
             if topic.project:
                 project_key(context, topic.project, Right.READ)
             # Positions become visible in order, so the page holds everything up to this one.
             upto = context.store.last_position()
-            events = context.store.tail(after=after, project=topic.project, limit=PAGE, reach=context.reach(Right.READ))
+            reach = context.reach(Right.READ)
+            events = list(context.store.tail(after=after, project=topic.project, limit=PAGE, reach=reach))
             if len(events) < PAGE:
                 after = max(after, upto)
         ids = [event.seq if topic.session else event.position for event in events]
@@ -236,7 +237,7 @@ _Rights = tuple[object, ...]
 
 
 def _rights(context: Context) -> _Rights:
-    now = context.store.database.now()
+    now = context.store.now()
     valid = tuple(grant for grant in context.grants if not 0 < grant.until <= now)
     return valid, context.teams, context.scopes, context.key_project
 

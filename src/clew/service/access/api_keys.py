@@ -93,7 +93,7 @@ def _make(context: Context, principal: str, *, scopes: str, project: str, label:
         set_principal(context.store, Principal(name=principal))
     key = ApiKey(
         id=token.id, principal=principal, hash=token.hash, scopes=scopes, project=project, label=label, at=0,
-        until=context.store.database.now() + days * DAY_US, used_at=0, given_by=context.principal, disabled=False,
+        until=context.store.now() + days * DAY_US, used_at=0, given_by=context.principal, disabled=False,
     )  # fmt: skip
     at = add_api_key(context.store, key)
     return _info(msgspec.structs.replace(key, at=at), token.text)
@@ -106,7 +106,7 @@ def key_rotate(context: Context, key: str, *, days: Days = 90) -> KeyInfo:
     """Make a successor of a key; the old one stays good for a day, so that programs can change over."""
     old = _find(context, key)
     _permit_scopes(context, scopes_of(old), old.project)
-    now = context.store.database.now()
+    now = context.store.now()
     valid = [
         key.id
         for key in list_api_keys(context.store, old.principal)
@@ -127,7 +127,7 @@ def key_rotate(context: Context, key: str, *, days: Days = 90) -> KeyInfo:
 def key_revoke(context: Context, key: str) -> KeyInfo:
     """End a key now; it is refused everywhere within a second."""
     revoked = _find(context, key)
-    expire_api_key(context.store, revoked.id, context.store.database.now())
+    expire_api_key(context.store, revoked.id, context.store.now())
     return _info(find_api_key(context.store, revoked.id) or revoked)
 
 

@@ -25,6 +25,7 @@ from clew.store.access.api_keys import (
 )
 from clew.store.access.grants import add_grant, list_grants_for, project_keys_of_accessible_sessions
 from clew.store.access.principals import Principal, find_principal, list_principals, list_teams_of, set_principal
+from clew.store.projects import list_projects
 
 if TYPE_CHECKING:
     from clew.views.upkeep import Views
@@ -142,7 +143,7 @@ class Authenticator:
 
     def _new_key(self, principal: str, kind: str, *, scopes: str, label: str, days: int, given_by: str) -> str:
         token = new_token(kind)
-        until = self.store.database.now() + days * DAY_US
+        until = self.store.now() + days * DAY_US
         add_api_key(
             self.store,
             ApiKey(
@@ -153,10 +154,10 @@ class Authenticator:
         return token.text
 
     def _has_ended(self, key: ApiKey) -> bool:
-        return key.disabled or 0 < key.until <= self.store.database.now()
+        return key.disabled or 0 < key.until <= self.store.now()
 
     def _record_use(self, key: ApiKey) -> None:
-        now = self.store.database.now()
+        now = self.store.now()
         if key.used_at < now - USE_PRECISION_US:
             record_key_use(self.store, key.id, now)
 
@@ -182,7 +183,7 @@ class Authenticator:
         """The keys of the projects that row-level security lets a principal see, by commas; `*` is all."""
         if any(not grant.project and not grant.session for grant in grants):
             return "*"
-        keys = {name: key for key, name in self.store.projects().items()}
+        keys = {name: key for key, name in list_projects(self.store).items()}
         named = {keys[grant.project] for grant in grants if grant.project in keys}
         return ",".join(map(str, sorted(named | set(project_keys_of_accessible_sessions(self.store, principal)))))
 

@@ -156,7 +156,7 @@ def privacy(
     if not private:
         # Opening a fork shows the history of its ancestors too, so a private ancestor has to be the caller's to open.
         for part in context.store.lineage(session):
-            ancestor = context.unrestricted.session_by_key(part.key)
+            ancestor = context.unrestricted.session(part.id)
             if ancestor.private and ancestor.key != session.key:
                 permit(context, Right.ADMINISTER, ancestor)
     if private != session.private:
@@ -199,7 +199,7 @@ def access_explain(context: Context, who: Who, what: str) -> list[Explained]:
         permit(context, Right.ADMINISTER, target)
     caller = Caller(
         name, list_grants_for(context.store, name), teams=list_teams_of(context.store, name),
-        now=context.store.database.now(),
+        now=context.store.now(),
     )  # fmt: skip
     if name == context.principal:
         caller = context.caller
@@ -246,7 +246,7 @@ def _permit_granting(context: Context, rights: frozenset[Right], target: Target)
 
 def _until(context: Context, days: int | None, own_until: int) -> int:
     """When a grant ends: after `days`, but not after the caller's own; 0 for never."""
-    asked_until = context.store.database.now() + days * DAY_US if days else 0
+    asked_until = context.store.now() + days * DAY_US if days else 0
     return min((until for until in (asked_until, own_until) if until), default=0)
 
 
@@ -258,4 +258,4 @@ def _grant(context: Context, who: str, rights: frozenset[Right], target: Target,
         project="" if on_session else target.project, agent="" if on_session else target.agent,
     )  # fmt: skip
     added = add_grant(context.store, grant, given_by=context.principal)
-    return _info(added, context.principal, context.store.database.now())
+    return _info(added, context.principal, context.store.now())

@@ -26,7 +26,9 @@ from clew.service.audit.examination import Audited, Examination
 from clew.store import Store
 from clew.store.audit_tree import newest
 from clew.store.database.contract import Row, Transaction
+from clew.store.log.feed import end_position
 from clew.store.log.rows import EVERYTHING, PAGE
+from clew.store.objects import objects
 
 FORMAT = 1
 # A portion ends with the page that takes it over this.
@@ -76,7 +78,7 @@ def portion(store: Store, after: str, *, content: bool) -> tuple[str, str]:
 
 def _begin(store: Store) -> _Place:
     last = newest(store)
-    return _Place(0, -1, -1, store.end_position(), last.size if last else 0, 0)
+    return _Place(0, -1, -1, end_position(store), last.size if last else 0, 0)
 
 
 def _place(after: str) -> _Place:
@@ -145,7 +147,7 @@ def _event(store: Store, tx: Transaction, session: str, row: Row, *, content: bo
     }  # fmt: skip
     if body is None and blob is not None:
         try:
-            body = store.blob_in(tx, bytes(blob)).decode()
+            body = objects.load_in(tx, store.blobs, bytes(blob)).decode()
         except (NotFound, Damaged, UnicodeDecodeError) as error:
             fields["lost"] = str(error)
     if body is None:

@@ -7,7 +7,8 @@ from clew.model.session import Session
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
 from clew.store.log import verify as chains
-from clew.store.log.verify import Verified
+from clew.store.log.problems import Verified
+from clew.store.objects import objects
 
 
 class Collected(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,6 +31,6 @@ def verify(context: Context, session: Session | None = None) -> list[Verified]:
 @operation(right=Right.ADMINISTER, route="POST /blobs/collect", audited=True)
 def collect(context: Context) -> Collected:
     """Delete blobs that no event names any more, and overwrite what was removed."""
-    blobs, size = context.store.collect_blobs()
+    blobs, size = objects.collect(context.store)
     context.store.database.overwrite_free_space()
     return Collected(blobs=blobs, bytes=size)

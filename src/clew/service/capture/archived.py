@@ -82,7 +82,7 @@ def _place_of_fork_copy(stored: Original) -> bytes:
 
 def _attached(store: Store, stored: Original, archived: Session) -> RuntimeAttached:
     """The event that says where the program continues: in the directory it was in."""
-    bodies = [event.body for event in store.read_kinds(archived, [RuntimeAttached.kind])]
+    bodies = [event.body for event in store.read(archived, kinds=[RuntimeAttached.kind])]
     last = next((body for body in reversed(bodies) if isinstance(body, RuntimeAttached)), None)
     cwd = last.cwd if last else ""
     return RuntimeAttached(runtime=stored.runtime, native=stored.native, cwd=cwd, machine=stored.machine)

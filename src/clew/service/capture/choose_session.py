@@ -116,7 +116,7 @@ def _join_twin(run: CaptureRun, new: NewFile) -> Choice | None:
     for twin in native_files.claimants(run.store, new.source.runtime, new.identity.native):
         if not twin.erased and twin.machine == run.context.machine:
             session = native_files.session_of(run.store, twin)
-            if is_silent or not run.store.read_kinds(session, [body.kind for body in SPOKEN]):
+            if is_silent or not any(run.store.read(session, kinds=[body.kind for body in SPOKEN])):
                 permit(run.context, Right.APPEND, session)
                 return Choice(into=_append_or_fork(run, new, session))
     return None

@@ -15,6 +15,7 @@ from clew.service.privacy.mask_on_write import bytes_masked_if_required, masked_
 from clew.store.log.opening import Forking, Opening
 from clew.store.native_files.native_files import Original, Take
 from clew.store.native_files.segments import SEGMENT_BYTES
+from clew.store.objects import objects
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,7 +41,7 @@ def prepare_take(
 ) -> Take:  # fmt: skip
     """Prepare a part of a file, and the drafts that were read from it, for the commit."""
     for blob in reading.blobs.values():
-        run.store.save_blob(blob)
+        objects.save(run.store, blob)
     reading.blobs.clear()
     project = _project_of(choice.into)
     return Take(

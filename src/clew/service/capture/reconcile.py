@@ -25,7 +25,7 @@ def reconcile(
     all_drafts = drafts if all_drafts is None else all_drafts
     if len(native_files.originals(store, session)) > 1:
         return drafts
-    events = store.read(session)
+    events = list(store.read(session))
     own = [event for event in events if event.session == session.id and event.source]
     newest_sources = {identity_of(event.source): event.source or "" for event in own}
     sources = {event.source for event in own}

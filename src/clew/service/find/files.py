@@ -8,6 +8,7 @@ from clew.model.access import Right
 from clew.service.find.filters import Project, project_key, same_path
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
+from clew.store.projects import list_projects
 from clew.views.files import name_of
 
 
@@ -39,7 +40,7 @@ def files(
     """Tell which sessions touched a file, an app or a data source, and how, newest first."""
     context.views.catch_up()
     only: dict[str, Any] = {"project": project_key(context, project, Right.READ)} if project else {}
-    names = context.store.projects()
+    names = list_projects(context.store)
     with context.views.read() as tx:
         rows = tx.run("files_by_name", name=name_of(path), limit=100_000, **only, **context.reach(Right.READ))
     found = [

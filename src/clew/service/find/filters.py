@@ -12,6 +12,7 @@ from clew.model.access import Right
 from clew.model.dates import Period, period, since, until
 from clew.model.errors import InvalidInput, NotFound
 from clew.service.kernel.context import Context
+from clew.store.projects import is_in_reach, list_projects
 from clew.views.contract import LONGEST
 from clew.views.files import name_of
 
@@ -61,12 +62,12 @@ def project_key(context: Context, name: str, right: Right = Right.SEE) -> int:
 
 def projects(context: Context, right: Right) -> dict[int, str]:
     """The projects in which the caller has something in reach, by key."""
-    known = context.store.projects()
+    known = list_projects(context.store)
     reach = context.reach(right)
     if not reach:
         return known
     whole = msgspec.json.decode(reach["reach_projects"], type=set[int])
-    return {key: name for key, name in known.items() if key in whole or context.store.is_reached(key, reach)}
+    return {key: name for key, name in known.items() if key in whole or is_in_reach(context.store, key, reach)}
 
 
 def principal(name: str) -> str:

@@ -26,6 +26,7 @@ from clew.service.find.filters import (
 )
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
+from clew.store.projects import list_projects
 from clew.views.contract import storable
 from clew.views.search import MOST_COUNTED, Hit, Rank, Scope, Search
 from clew.views.sessions import SessionRow, session_row
@@ -157,7 +158,7 @@ def _found(
     else:
         before, newest = _place(after, 2)
         groups = looking.grouped(before=before, newest=newest, limit=limit)
-        names = context.store.projects()
+        names = list_projects(context.store)
         lines = _lines(context, [group.key for group in groups.groups])
         sessions = [
             _session(lines[group.key], names, group.hits, group.count, not group.is_exact)

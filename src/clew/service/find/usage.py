@@ -28,6 +28,7 @@ from clew.service.find.filters import (
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
 from clew.store.database.contract import Row
+from clew.store.projects import list_projects
 from clew.views import prices
 from clew.views.contract import storable
 from clew.views.prices import Prices
@@ -119,7 +120,7 @@ def usage(
         "session": session.key if session else None,
     }  # fmt: skip
     sessions = _sessions(context, {column: value for column, value in only.items() if value is not None})
-    sums = _Sums(chosen, price_table(context), context.store.projects())
+    sums = _Sums(chosen, price_table(context), list_projects(context.store))
     for row in _spending(context, period, [session.key] if session else None):
         about = sessions.get(row[0])
         if about is not None and model in ("", row[1]):

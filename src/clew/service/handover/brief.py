@@ -24,7 +24,7 @@ class Brief(msgspec.Struct, frozen=True, kw_only=True):
 @operation(right=Right.READ, route="GET /sessions/{session}/brief")
 def brief(context: Context, session: Session) -> Brief:
     """Print the brief of a session: its goal, what was decided and learned, what is done and what is next."""
-    events = context.store.read(session)
+    events = list(context.store.read(session))
     attached = [one.body for one in events if isinstance(one.body, RuntimeAttached)]
     said = [one.body for one in conversation(events) if isinstance(one.body, MessageAdded)]
     answers = [text for body in said if body.role == "assistant" and (text := _text(body))]

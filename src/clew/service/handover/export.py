@@ -5,6 +5,7 @@ Secrets are masked before a form is made of the events, so that no form can hide
 
 import enum
 from collections import Counter
+from functools import partial
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,6 +26,7 @@ from clew.service.kernel.registry import operation
 from clew.service.privacy.masking import mask_events, masker_of
 from clew.store.native_files import native_files
 from clew.store.native_files.native_files import Original
+from clew.store.objects import objects
 
 if TYPE_CHECKING:
     from clew.runtimes.adapters.interchange import About
@@ -58,7 +60,7 @@ _NAMES = {Form.JSONL: "jsonl", Form.MARKDOWN: "md", Form.HTML: "html", Form.ATIF
 def _permit_secrets(context: Context, session: Session) -> None:
     """Who takes a session out with its secrets takes out those that it inherited, too."""
     for part in context.store.lineage(session):
-        permit(context, Right.EXPORT, context.unrestricted.session_by_key(part.key))
+        permit(context, Right.EXPORT, context.unrestricted.session(part.id))
 
 
 @operation(right=Right.READ, route="GET /sessions/{session}/export")
@@ -78,7 +80,7 @@ def export(
     if form == Form.NATIVE:
         files = _native(context, session, exact=secrets)
         return [masked_file(file, mask) for file in files] if mask else files
-    events = context.store.read(session, upto=upto)
+    events = list(context.store.read(session, upto=upto))
     fidelity = _fidelity(form, events)
     if strict and fidelity.dropped:
         lost = ", ".join(f"{one.count} {one.what} ({one.why})" for one in fidelity.dropped)
@@ -128,9 +130,9 @@ def _about(context: Context, session: Session, events: list[Event]) -> "About":
         runtime=attached.runtime if attached else "",
         cwd=attached.cwd if attached else "",
         opened_at=session.opened_at,
-        exported_at=context.store.database.now(),
+        exported_at=context.store.now(),
         head=events[-1].seq if events else 0,
-        blob=context.store.load_blob,
+        blob=partial(objects.load, context.store),
     )
 
 

@@ -14,6 +14,7 @@ import os
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -41,6 +42,7 @@ from clew.service.kernel.registry import operation
 from clew.store.log.opening import Forking
 from clew.store.native_files import native_files
 from clew.store.native_files.native_files import Original, Take, edges_of, place_of
+from clew.store.objects import objects
 
 IMPORT_SECONDS = 120
 
@@ -76,7 +78,7 @@ def materialise(
     head = context.store.head(session).head
     if at is not None and at > head:
         raise InvalidInput(f"session {session.id} has events 1 to {head}; it cannot go on from {at}", head=head, at=at)
-    events = context.store.read(session, upto=at)
+    events = list(context.store.read(session, upto=at))
     was = _last_attached(events)
     place = os.path.abspath(cwd or (was.cwd if was else "") or os.getcwd())
     if at is None and not flatten and was is not None and (there := _native(context, session, target, was, place)):
@@ -88,8 +90,8 @@ def materialise(
     if not fitted.rounds:
         raise InvalidInput(f"session {session.id} has no conversation to go on with yet", session=session.id)
     wanted = Target(
-        id=str(uuid.uuid4()), cwd=place, at=context.store.database.now(), title=session.title,
-        blob=context.store.load_blob, file=lambda path: program_files.read(home_of(target), path),
+        id=str(uuid.uuid4()), cwd=place, at=context.store.now(), title=session.title,
+        blob=partial(objects.load, context.store), file=lambda path: program_files.read(home_of(target), path),
     )  # fmt: skip
     native = writer.write(fitted.rounds, wanted)
     paths = _places(target, native)

@@ -10,6 +10,7 @@ from clew.model.access import Ruling, Target
 from clew.model.events import Draft, OperationCalled
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import Operation
+from clew.store.projects import control_log, list_projects
 
 # The control log of what concerns no project in particular.
 WHOLE = "*"
@@ -23,10 +24,10 @@ def record(
     # Whoever asks need not be able to see the log that their asking is recorded in.
     store = context.unrestricted
     project = target.project or WHOLE
-    if not ruling.allowed and project not in store.projects().values():
+    if not ruling.allowed and project not in list_projects(store).values():
         # Whoever is refused makes no project by it.
         project = WHOLE
-    log = store.control_session(project, context.principal)
+    log = control_log(store, project, context.principal)
     entry = OperationCalled(
         operation=found.name, target=(target.session or target.project)[:LONGEST_ARGUMENT], allowed=ruling.allowed,
         because=ruling.because[:LONGEST_REASON], arguments=_arguments(parsed),

@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from clew.model.access import Caller, Grant, Reach, Right
+from clew.model.access import Caller, Grant, Right
 from clew.model.session import Session
 from clew.store import Store
-from clew.store.database.contract import Parameters
+from clew.store.reach import EVERYWHERE, ReachParameters, reach_parameters
 
 if TYPE_CHECKING:
     from clew.views.upkeep import Views
@@ -52,7 +52,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
         if "caller" not in self._cache:
             self._cache["caller"] = Caller(
                 self.principal, self.grants, teams=self.teams, scopes=self.scopes, bound=self.key_project,
-                now=self.store.database.now(),
+                now=self.store.now(),
             )  # fmt: skip
         caller: Caller = self._cache["caller"]
         return caller
@@ -66,17 +66,13 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
         rights: str = self._cache["rights"]
         return rights
 
-    def reach(self, right: Right | None) -> Parameters:
+    def reach(self, right: Right | None) -> ReachParameters:
         """Where the caller has this right, or any at all, as parameters of a statement; none for everywhere."""
         if right not in self._cache:
             reach = self.caller.reach(right)
-            self._cache[right] = {} if reach is None else self._parameters(reach)
-        parameters: Parameters = self._cache[right]
+            self._cache[right] = EVERYWHERE if reach is None else reach_parameters(self.store, reach)
+        parameters: ReachParameters = self._cache[right]
         return parameters
-
-    def _parameters(self, reach: Reach) -> Parameters:
-        projects = {name: key for key, name in self.store.projects().items()}
-        return reach.parameters(projects, self.store.keys_of(reach.sessions) if reach.sessions else {})
 
     def setting(self, project: str, name: str) -> str:
         """What is set for a project, or else for all; empty when nothing is."""

@@ -289,15 +289,15 @@ def _of_all(context: Context, query: Query, project: str, holds: Holds | None, l
 def _if_it_stands(context: Context, hit: Hit, standing: dict[int, dict[int, Recalled]]) -> Recalled | None:
     """What was written there, if it still stands; `standing` remembers what each session knows."""
     if hit.key not in standing:
-        session = context.store.session_by_key(hit.key)
-        standing[hit.key] = {one.seq: one for one in _standing(context, session)}
+        [listed] = context.store.sessions(keys=[hit.key])
+        standing[hit.key] = {one.seq: one for one in _standing(context, listed.session)}
     return standing[hit.key].get(hit.seq)
 
 
 def _standing(context: Context, session: Session) -> Iterable[Recalled]:
     """What a session knows at its head: facts that were not retired, decisions not reversed, its last progress."""
     known: dict[tuple[str, str], Recalled] = {}
-    for event in context.store.read_kinds(session, KINDS):
+    for event in context.store.read(session, kinds=KINDS):
         match event.body:
             case FactRetired(fact=id):
                 known.pop(("fact", id), None)

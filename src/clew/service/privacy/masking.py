@@ -84,13 +84,13 @@ def _portion(context: Context, session: Session | None, project: str, after: int
     if session:
         if project and project != session.project:
             raise InvalidInput(f"session {session.id} is in project {session.project}, not in {project}; leave one out")
-        return context.store.read(session, after=after, limit=SCANNED_EVENTS)
+        return list(context.store.read(session, after=after, limit=SCANNED_EVENTS))
     if project:
         from clew.service.find.filters import project_key
 
         project_key(context, project, Right.READ)
     reach = context.reach(Right.READ)
-    return context.store.tail(after=after, project=project, limit=SCANNED_EVENTS, reach=reach)
+    return list(context.store.tail(after=after, project=project, limit=SCANNED_EVENTS, reach=reach))
 
 
 def _secrets(mask: "Masker", event: Event, text: bytes) -> list[Secret]:

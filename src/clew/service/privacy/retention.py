@@ -15,6 +15,7 @@ from clew.service.kernel.registry import Group, operation
 from clew.store.log.erase import Erased, descendants
 from clew.store.log.erase import erase as erase_session
 from clew.store.log.retention import Pruned, apply_policies, list_policies, remove_policy, set_policy
+from clew.store.objects import objects
 
 Days = Annotated[int, msgspec.Meta(ge=0, le=36_500, description="Days after a session's last event.")]
 Agent = Annotated[str, msgspec.Meta(description="Only this agent of the project.")]
@@ -57,7 +58,7 @@ def retention_list(context: Context) -> list[Policy]:
 def retention_apply(context: Context) -> list[Pruned]:
     """Prune the conversations whose time is over; knowledge stays, and so does what a fork still reads."""
     pruned = apply_policies(context.store, actor=context.principal)
-    context.store.collect_blobs()
+    objects.collect(context.store)
     if any(one.events for one in pruned):
         context.views.purge()
     return pruned

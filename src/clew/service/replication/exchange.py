@@ -47,6 +47,7 @@ from clew.store.native_files import native_files as files
 from clew.store.native_files import remote_copies
 from clew.store.native_files.remote_copies import Copy, Stretch
 from clew.store.objects import blobs as blob_names
+from clew.store.objects import objects
 
 # How much one answer holds, and one piece of a blob.
 PAGE_BYTES = 4 * 1024 * 1024
@@ -292,13 +293,13 @@ def _save(context: Context, drafts: list[Draft], given: dict[str, bytes]) -> Non
         if missing:
             raise InvalidInput(f"a {draft.body.kind} names the blob {missing[0][:80]}, which was not sent along")
     for data in given.values():
-        context.store.save_blob(data)
+        objects.save(context.store, data)
 
 
 @operation(right=Right.APPEND, route="PUT /sync/sessions/{session}/parts", repeatable=True, hidden=True)
 def sync_part(context: Context, session: Session, *, data: bytes = b"") -> Part:
     """Keep a part of something that is too large for one request, for an hour."""
-    return Part(part=context.store.save_blob(_marked(context) + data))
+    return Part(part=objects.save(context.store, _marked(context) + data))
 
 
 def _marked(context: Context) -> bytes:
@@ -312,7 +313,7 @@ def _assembled(context: Context, parts: list[str]) -> bytes:
     size = 0
     for name in parts:
         try:
-            data = context.store.load_blob(name)
+            data = objects.load(context.store, name)
         except NotFound:
             data = b""
         if not data.startswith(mark):
@@ -427,7 +428,7 @@ def _shared(context: Context, session: Session) -> str:
     upto = session.upto
     while upto > 0:
         before = max(0, upto - WINDOW)
-        for event in reversed(context.store.read(session, after=before, upto=upto)):
+        for event in reversed(list(context.store.read(session, after=before, upto=upto))):
             if found := sent(event, own):
                 return found[0].source
         upto = before
@@ -464,7 +465,7 @@ def blob(
         raise NotFound(f"session {session.id} names no blob {digest[:80]!r}", session=session.id)
     data, masked = files.stretch(context.store, session, digest), dict[str, int]()
     if data is None:
-        data = context.store.load_blob(digest)
+        data = objects.load(context.store, digest)
     if context.answers_leave_machine:
         data, masked = _without_secrets(context, digest, data)
     end = start + PAGE_BYTES
@@ -478,7 +479,7 @@ def _names(context: Context, session: Session, at: int) -> set[str]:
     store = context.store
     if at:
         return {name for event in store.read(session, after=at - 1, upto=at) for name in blobs_of(event.body)}
-    named = {name for event in store.read_kinds(session, NAMING) for name in blobs_of(event.body)}
+    named = {name for event in store.read(session, kinds=NAMING) for name in blobs_of(event.body)}
     there = files_to_export(files.originals(store, session), exact=False)
     digests = (digest for one in there for _, _, digest in files.digests(store, one))
     return named | {digest.hex() for digest in digests}

@@ -25,7 +25,7 @@ def prepare_append(
 ) -> Request:
     """The request of an append, ready to be committed."""
     accepted = masked_if_required(context, session.project, [_draft(value) for value in drafts])
-    return context.store.request(session, accepted, actor=context.principal, expect=expect, lease=lease)
+    return context.store.prepare(session, accepted, actor=context.principal, expect=expect, lease=lease)
 
 
 @operation(
@@ -36,7 +36,11 @@ def append(
     context: Context, session: Session, *, drafts: list[Any], expect: Seq | None = None, lease: int | None = None
 ) -> Appended:
     """Append drafts to a session, all or none; returns once they are durable."""
-    return context.store.submit(prepare_append(context, session, drafts=drafts, expect=expect, lease=lease))
+    request = prepare_append(context, session, drafts=drafts, expect=expect, lease=lease)
+    if not request.drafts:
+        return Appended(seqs=[], deduplicated=[], head=context.store.head(session).head)
+    context.store.commit([request])
+    return request.outcome()
 
 
 @operation(right=Right.READ, route="GET /sessions/{session}/events", hidden=True)
@@ -44,7 +48,7 @@ def events(
     context: Context, session: Session, *, after: Seq = 0, upto: Seq | None = None, limit: Limit = 100_000
 ) -> list[Event]:
     """Read a session's events in order, through all its ancestors."""
-    return context.store.read(session, after=after, upto=upto, limit=limit)
+    return list(context.store.read(session, after=after, upto=upto, limit=limit))
 
 
 @operation(right=Right.READ, route="GET /events", filters_by_reach=True)
@@ -52,7 +56,7 @@ def tail(context: Context, *, after: Seq = 0, project: str = "", limit: Limit = 
     """Read the events of all sessions in the order they became visible."""
     if project:
         project_key(context, project, Right.READ)
-    return context.store.tail(after=after, project=project, limit=limit, reach=context.reach(Right.READ))
+    return list(context.store.tail(after=after, project=project, limit=limit, reach=context.reach(Right.READ)))
 
 
 def _draft(value: Any) -> Draft:

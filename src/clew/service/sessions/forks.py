@@ -15,6 +15,7 @@ from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
 from clew.service.privacy.mask_on_write import text_masked_if_required
 from clew.service.sessions.lifecycle import SessionInfo, info
+from clew.store.log.opening import Forking
 
 
 class Side(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,7 +50,7 @@ def fork(
     # The child reads all that its parent says.
     permit(context, Right.READ, session)
     title = None if title is None else text_masked_if_required(context, session.project, title)
-    child = context.store.fork(session, at=at, title=title, actor=context.principal)
+    child = context.store.open(Forking(parent=session, at=at, title=title), actor=context.principal)
     return info(context, child, context.store.head(child))
 
 
@@ -68,8 +69,8 @@ def diff(context: Context, left: Session, right: Session) -> Difference:
 
 
 def _side(context: Context, session: Session, shared: int) -> Side:
-    events = context.store.read(session, after=shared)
-    known = knowledge.fold(context.store.read_kinds(session, knowledge.KINDS))
+    events = list(context.store.read(session, after=shared))
+    known = knowledge.fold(context.store.read(session, kinds=knowledge.KINDS))
     return Side(
         session=session.id,
         events=events,

@@ -29,6 +29,7 @@ from clew.service.kernel.registry import operation
 from clew.service.privacy.mask_on_write import masked_if_required, text_masked_if_required
 from clew.service.sessions.subagents import caller, subagents
 from clew.store.access.agents import list_agents
+from clew.store.log.opening import Opening
 from clew.store.log.rows import EVERYTHING
 from clew.views.contract import storable
 from clew.views.sessions import SessionRow, session_row
@@ -115,7 +116,7 @@ class Changed(msgspec.Struct, frozen=True, kw_only=True):
 
 def info(context: Context, session: Session, head: Head) -> SessionInfo:
     budget = head.budget
-    held = head.holder is not None and head.lease_until > context.store.database.now()
+    held = head.holder is not None and head.lease_until > context.store.now()
     return SessionInfo(
         id=session.id,
         project=session.project,
@@ -157,16 +158,18 @@ def open_session(
     private: Annotated[bool, msgspec.Meta(description="Only for you, and whom you share it with.")] = False,
 ) -> SessionInfo:
     """Open a session."""
-    opened = context.store.open_session(
-        project=project,
-        agent=agent or _agent_of(context, project, metadata or {}),
-        title=text_masked_if_required(context, project, title),
-        metadata=text_masked_if_required(context, project, msgspec.json.encode(metadata or {}).decode()),
-        budget=budget_of(budget_tokens, budget_usd),
-        private=private,
+    opened = context.store.open(
+        Opening(
+            project=project,
+            agent=agent or _agent_of(context, project, metadata or {}),
+            title=text_masked_if_required(context, project, title),
+            metadata=text_masked_if_required(context, project, msgspec.json.encode(metadata or {}).decode()),
+            budget=budget_of(budget_tokens, budget_usd),
+            private=private,
+        ),
         actor=context.principal,
     )
-    return info(context, opened.session, context.store.head(opened.session))
+    return info(context, opened, context.store.head(opened))
 
 
 def _agent_of(context: Context, project: str, metadata: dict[str, Any]) -> str:
@@ -226,10 +229,11 @@ def _with_heads(context: Context, lines: list[SessionRow]) -> list[SessionLine]:
     from clew.service.find.usage import costs
 
     spent = costs(context, [line.session for line in lines])
-    standing = context.store.standing(line.session for line in lines)
+    listed = context.store.sessions(keys=[line.session for line in lines])
+    by_key = {each.session.key: each for each in listed}
     found = []
     for line in lines:
-        there = standing[line.session]
+        there = by_key[line.session]
         about = msgspec.structs.asdict(info(context, there.session, there.head))
         tokens, cost = spent.get(line.session, (0, None))
         about |= {
@@ -248,21 +252,21 @@ def show(context: Context, session: Session) -> SessionDetail:
     """Show a session: its state, lineage, knowledge and working set."""
     store = context.store
     head = store.head(session)
-    known = knowledge.fold(store.read_kinds(session, knowledge.KINDS))
+    known = knowledge.fold(store.read(session, kinds=knowledge.KINDS))
     return SessionDetail(
         session=info(context, session, head),
         lineage=[
             Stretch(session=part.id, first=part.first, last=min(part.last, head.head))
             for part in store.lineage(session)
         ],
-        forks=store.children(session, context.reach(None)),
+        forks=[(child.id, child.at) for child in store.children(session, context.reach(None))],
         subagent_of=caller(context, session),
         subagents=subagents(context, session),
         facts=list(known.facts.values()),
         decisions=list(known.decisions.values()),
         progress=known.progress,
         scratch=known.scratch,
-        working_set=working_set(store.read_kinds(session, (CallMade.kind,))),
+        working_set=working_set(store.read(session, kinds=(CallMade.kind,))),
     )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from clew.model.errors import BudgetExceeded, Busy, ClewError, StoreError, Unavailable
+from clew.model.errors import Busy, ClewError, StoreError, Unavailable
 from clew.model.events import Draft
 from clew.model.ids import check_name, new_id
 from clew.model.session import Session
@@ -27,67 +27,57 @@ class Appender:
     def __init__(self, database: Database, blobs: Blobs) -> None:
         self._database = database
         self._blobs = blobs
-        self._group: GroupCommit[Request] = GroupCommit(self.commit)
+        self._group: GroupCommit[Request] = GroupCommit(self._commit_together)
         self._heads = Heads()
 
     def prepare(
         self, session: Session, drafts: Iterable[Draft], *, actor: str, expect: int | None, lease: int | None
     ) -> Request:
+        """Encode and check the drafts, outside any transaction."""
         check_name(actor, "the actor")
         return Request(session, [prepare(draft, self._blobs) for draft in drafts], actor, expect, lease)
 
     def append(self, request: Request) -> Appended:
-        """Carry the request out together with those of other callers."""
+        """Commit one request and return its outcome."""
         if not request.drafts:
             with self._database.read() as tx:
                 return Appended(seqs=[], deduplicated=[], head=head_in(tx, request.session).head)
+        self.commit((request,))
+        return request.outcome()
+
+    def commit(self, requests: Sequence[Request]) -> None:
+        """Store the requests in one commit, together with those of other callers; each keeps its outcome."""
         if self._database.remote:
-            self._submit_until_known(request)
-        else:
-            self._group.submit(request)
-        return self.outcome(request)
+            self._commit_until_known(requests)
+        elif requests:
+            self._group.submit(requests)
 
-    def outcome(self, request: Request) -> Appended:
-        """What became of a request that was carried out, or the error that it ended with."""
-        appended, session = request.outcome(), request.session
-        if appended.exceeded:
-            with self._database.read() as tx:
-                head = head_in(tx, session)
-            raise BudgetExceeded(
-                f"session {session.id} has used {head.spent_tokens:,} tokens and ${head.spent_cost_micros / 1e6:.2f}, "
-                "more than its budget; everything was stored and the session is paused: raise the budget, then "
-                "resume it",
-                session=session.id,
-                seqs=appended.seqs,
-                head=appended.head,
-                spent_tokens=head.spent_tokens,
-                spent_cost_micros=head.spent_cost_micros,
+    def _commit_until_known(self, requests: Sequence[Request]) -> None:
+        """Commit over a connection that can break during the commit: a source on every draft makes a retry safe."""
+        for request in requests:
+            request.drafts = [
+                draft if draft.source else msgspec.structs.replace(draft, source=OWN_MARK + new_id())
+                for draft in request.drafts
+            ]
+            request.unseen = frozenset(
+                draft.source for draft in request.drafts if draft.source and draft.source.startswith(OWN_MARK)
             )
-        return appended
-
-    def _submit_until_known(self, request: Request) -> None:
-        """Append over a connection that can break during the commit: a source on every draft makes a retry safe."""
-        request.drafts = [
-            draft if draft.source else msgspec.structs.replace(draft, source=OWN_MARK + new_id())
-            for draft in request.drafts
-        ]
-        request.unseen = frozenset(
-            draft.source for draft in request.drafts if draft.source and draft.source.startswith(OWN_MARK)
-        )
         end = time.monotonic() + PATIENCE_SECONDS
         pause = 0.05
-        while True:
-            self._group.submit(request)
-            if not isinstance(request.error, Unavailable | Busy) or time.monotonic() + pause > end:
+        while requests:
+            self._group.submit(requests)
+            requests = [request for request in requests if isinstance(request.error, Unavailable | Busy)]
+            if not requests or time.monotonic() + pause > end:
                 return
             time.sleep(pause)  # Nothing tells when a server is back; connecting again is the only way to know.
             pause = min(pause * 2, 0.5)
-            request.unseen = frozenset()
-            request.error = request.result = None
+            for request in requests:
+                request.unseen = frozenset()
+                request.error = request.result = None
 
-    def commit(self, requests: Sequence[Request]) -> None:
-        """Store all of them in one commit; every request ends with a result or with the error that kept it out."""
-        left = list(requests)
+    def _commit_together(self, requests: Sequence[Request]) -> None:
+        """Store all of them in one transaction; every request ends with a result or with the error that kept it out."""
+        left = requests
         try:
             left = append_from_memory(self._database, requests, self._heads)
             if left:
@@ -105,7 +95,7 @@ class Appender:
                 return
             for request in left:
                 request.error = request.result = None
-                self.commit([request])
+                self._commit_together([request])
         except BaseException:
             for request in left:
                 request.error = StoreError("the commit was interrupted, its outcome is unknown; read before you retry")

@@ -6,7 +6,7 @@ who come meanwhile queue up for the next round, led by the first of them. A call
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -19,7 +19,7 @@ LONGEST_PAUSE = 32
 class GroupCommit(Generic[T]):
     """Runs `commit` on the requests of concurrent callers, in the order of their arrival."""
 
-    def __init__(self, commit: Callable[[list[T]], None]) -> None:
+    def __init__(self, commit: Callable[[Sequence[T]], None]) -> None:
         self._commit = commit
         self._mutex = threading.Lock()
         self._gathered = threading.Condition(self._mutex)
@@ -30,16 +30,16 @@ class GroupCommit(Generic[T]):
         self._pause = 0
         self._next_pause = 1
 
-    def submit(self, request: T) -> None:
-        """Return once the request was carried out; `commit` keeps each outcome in its request."""
+    def submit(self, requests: Sequence[T]) -> None:
+        """Return once the caller's requests were carried out; `commit` keeps each outcome in its request."""
         with self._mutex:
             alone = not self._led and self._expected < 2
             if alone:
                 self._led = True
         if alone:
-            self._lead(request, [])
+            self._lead(requests, [])
             return
-        place = _Place(request)
+        place = _Place(requests)
         try:
             if not self._queue(place):
                 return
@@ -47,7 +47,7 @@ class GroupCommit(Generic[T]):
         except BaseException:
             self._leave(place)
             raise
-        self._lead(request, places)
+        self._lead(requests, places)
 
     def _queue(self, place: "_Place[T]") -> bool:
         """Wait for the turn of this place: True when it leads, False when its request is done."""
@@ -84,9 +84,9 @@ class GroupCommit(Generic[T]):
             self._expected = len(places) + 1
         return places
 
-    def _lead(self, request: T, places: "list[_Place[T]]") -> None:
+    def _lead(self, requests: Sequence[T], places: "list[_Place[T]]") -> None:
         try:
-            self._commit([request, *[place.request for place in places]] if places else [request])
+            self._commit([*requests, *(each for place in places for each in place.requests)] if places else requests)
         finally:
             for place in places:
                 place.turn.release()
@@ -114,9 +114,9 @@ class GroupCommit(Generic[T]):
 class _Place(Generic[T]):
     """A caller's place in the queue. Its turn, a lock, is released when its request is done or it has to lead."""
 
-    __slots__ = ("leads", "request", "turn")
+    __slots__ = ("leads", "requests", "turn")
 
-    def __init__(self, request: T) -> None:
-        self.request = request
+    def __init__(self, requests: Sequence[T]) -> None:
+        self.requests = requests
         self.leads = False
         self.turn = threading.Lock()

@@ -5,7 +5,16 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from clew.model import chain, codec
-from clew.model.errors import ClewError, Conflict, LeaseHeld, LeaseLost, NotFound, SourceReused, StaleHead
+from clew.model.errors import (
+    BudgetExceeded,
+    ClewError,
+    Conflict,
+    LeaseHeld,
+    LeaseLost,
+    NotFound,
+    SourceReused,
+    StaleHead,
+)
 from clew.model.events import Body, BudgetWasExceeded, PrivacySet, SessionPaused, SessionTitled
 from clew.model.session import Head, Session, apply
 from clew.store.database.contract import Row
@@ -45,7 +54,7 @@ class AlreadyAnswered(Conflict):
 class Request:
     """One caller's append."""
 
-    __slots__ = ("actor", "drafts", "error", "expect", "lease", "receipt", "result", "session", "unseen")
+    __slots__ = ("actor", "drafts", "error", "expect", "lease", "receipt", "result", "session", "spent", "unseen")
 
     def __init__(
         self,
@@ -65,6 +74,8 @@ class Request:
         self.receipt: Receipt | None = None
         self.result: Appended | None = None
         self.error: BaseException | None = None
+        # The head that exceeded the budget, if one did.
+        self.spent: Head | None = None
 
     def needs_reading(self) -> bool:
         """Whether a draft's source may be in the session already, or more than events has to be written."""
@@ -76,10 +87,13 @@ class Request:
         return False
 
     def outcome(self) -> Appended:
+        """What became of the drafts, or the error that the request ended with."""
         if self.error is not None:
             raise self.error
         if self.result is None:
             raise AssertionError("an append request was neither carried out nor refused")
+        if self.result.exceeded and self.spent is not None:
+            raise _budget_exceeded(self.session, self.result, self.spent)
         return self.result
 
 
@@ -138,6 +152,7 @@ class Plan:
                 fresh[key] = (self.seq, draft.body.kind, draft.text, draft.blob, None)
         exceeded = self.seq > start and self.head.over_budget and self.head.state == "active"
         if exceeded:
+            request.spent = self.head
             self._pause()
         self._known.update(fresh)
         return Appended(seqs=seqs, deduplicated=repeated, head=self.seq, exceeded=exceeded)
@@ -258,4 +273,16 @@ def lease_lost(session: str, lease: int, what: str, epoch: int) -> LeaseLost:
         session=session,
         lease=lease,
         epoch=epoch,
+    )
+
+
+def _budget_exceeded(session: Session, appended: Appended, spent: Head) -> BudgetExceeded:
+    return BudgetExceeded(
+        f"session {session.id} has used {spent.spent_tokens:,} tokens and ${spent.spent_cost_micros / 1e6:.2f}, more "
+        "than its budget; everything was stored and the session is paused: raise the budget, then resume it",
+        session=session.id,
+        seqs=appended.seqs,
+        head=appended.head,
+        spent_tokens=spent.spent_tokens,
+        spent_cost_micros=spent.spent_cost_micros,
     )

@@ -20,6 +20,7 @@ from clew.store.log.opening import plan_in
 from clew.store.log.plan import Plan, Request
 from clew.store.log.prepare import Prepared, prepare
 from clew.store.log.writing import write
+from clew.store.projects import control_log
 from clew.store.store import Store
 
 STORE_ID = "store_id"
@@ -52,7 +53,7 @@ def store_id(store: Store) -> str:
 
 def _name(store: Store) -> str:
     """Name the store, once: whoever comes at the same time waits, on PostgreSQL for the lock of a control log."""
-    log = store.control_session(MARK, MARK) if store.database.remote else None
+    log = control_log(store, MARK, MARK) if store.database.remote else None
     with store.database.write() as tx:
         if log is not None:
             plan_in(tx, log)

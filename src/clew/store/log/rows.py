@@ -30,6 +30,27 @@ class EventRow(NamedTuple):
     seal: bytes | None
 
 
+class TailRow(NamedTuple):
+    """The row of an event, and where the event was written: the keys of project and session, and the session's id."""
+
+    event: Row
+    project: int
+    key: int
+    session: str
+
+    @property
+    def position(self) -> int:
+        position: int = self.event[1]
+        return position
+
+
+class Child(NamedTuple):
+    """A session that was forked from another, at which of its events."""
+
+    id: str
+    at: int
+
+
 class Listed(msgspec.Struct, frozen=True, kw_only=True):
     """A session and where it stands."""
 
@@ -43,6 +64,10 @@ def session_from(row: Row) -> Session:
         id=id, key=key, project=project, project_key=project_key, agent=agent, title=title, metadata=metadata,
         parent=parent, upto=upto, opened_at=opened_at, owner=owner, private=bool(private),
     )  # fmt: skip
+
+
+def tail_row_from(row: Row) -> TailRow:
+    return TailRow(row[:12], *row[12:])
 
 
 def head_from(row: Row) -> Head:

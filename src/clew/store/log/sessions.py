@@ -8,11 +8,12 @@ from clew.model.errors import AmbiguousId, NotFound
 from clew.model.ids import check_prefix
 from clew.model.lineage import Segment, segments
 from clew.model.session import Head, Session
-from clew.store.database.contract import Database, Parameters, Transaction
-from clew.store.log.rows import EVERYTHING, Listed, head_from, listed_from, session_from
+from clew.store.database.contract import Database, Transaction
+from clew.store.log.rows import EVERYTHING, Child, Listed, head_from, listed_from, session_from
+from clew.store.reach import ReachParameters
 
 
-def session_by_prefix(database: Database, prefix: str, reach: Parameters) -> Session:
+def session_by_prefix(database: Database, prefix: str, reach: ReachParameters) -> Session:
     """The session with this id, or with the only id that begins so, among those in reach."""
     prefix = check_prefix(prefix)
     with database.read() as tx:
@@ -36,12 +37,11 @@ def session_in(tx: Transaction, key: int) -> Session:
     return session_from(tx.run("session_by_key", key=key)[0])
 
 
-def sessions_with(database: Database, keys: Iterable[int]) -> dict[int, Listed]:
-    """Some sessions and where they stand, by key."""
+def sessions_with(database: Database, keys: Iterable[int]) -> list[Listed]:
+    """The sessions with these keys, newest first."""
     with database.read() as tx:
         rows = tx.run("sessions_standing", keys=msgspec.json.encode(list(keys)).decode())
-    found = [listed_from(row) for row in rows]
-    return {listed.session.key: listed for listed in found}
+    return [listed_from(row) for row in rows]
 
 
 def list_sessions(
@@ -91,7 +91,7 @@ def lineage_in(tx: Transaction, session: Session) -> list[Segment]:
     return segments(tx.run("lineage", key=session.key), EVERYTHING)
 
 
-def children(database: Database, session: Session, reach: Parameters) -> list[tuple[str, int]]:
-    """The direct forks of this session's own events that are in reach, with the seq each was forked at."""
+def children(database: Database, session: Session, reach: ReachParameters) -> list[Child]:
+    """The direct forks of this session's own events that are in reach."""
     with database.read() as tx:
-        return [(id, upto) for _, id, upto in tx.run("children", key=session.key, **reach)]
+        return [Child(id, upto) for _, id, upto in tx.run("children", key=session.key, **reach)]

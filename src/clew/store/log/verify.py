@@ -27,7 +27,9 @@ from clew.model.events import (
 )
 from clew.model.session import SPENDING, Head, Session, State, apply
 from clew.store.database.contract import Row, Transaction
+from clew.store.log.problems import Problem, Verified
 from clew.store.log.rows import EVERYTHING, PAGE, session_from
+from clew.store.log.sessions import keys_of
 from clew.store.objects import blobs as blob
 from clew.store.store import Store
 
@@ -40,32 +42,6 @@ STRAYS = 20
 UNREAD = (Damaged, NotFound, InvalidInput)
 # What odd bytes make of reading a blob.
 ODD = (ClewError, OSError, TypeError, ValueError, OverflowError, MemoryError)
-
-
-class Problem(msgspec.Struct, frozen=True, kw_only=True):
-    """What does not hold, and where; without a session it is the database itself."""
-
-    session: str
-    seq: int
-    what: str
-
-    @property
-    def place(self) -> str:
-        return f"session {self.session} seq {self.seq}" if self.session else "the database"
-
-
-class Verified(msgspec.Struct, frozen=True, kw_only=True):
-    """What was checked and what does not hold."""
-
-    session: str
-    events: int
-    removed: int
-    digest: str
-    problems: list[Problem]
-
-    @property
-    def ok(self) -> bool:
-        return not self.problems
 
 
 def verify(store: Store, session: Session) -> Verified:
@@ -139,7 +115,7 @@ def _is_found(store: Store, id: object, key: int) -> bool:
     """Whether a session can be looked up by its id, alone and among its neighbours."""
     with store.database.read() as tx:
         tx.run("session_by_prefix", prefix=id, beyond=f"{id}~")
-    return store.keys_of([str(id)]) == {id: key}
+    return keys_of(store.database, [str(id)]) == {id: key}
 
 
 def _name(store: Store, key: int) -> str:

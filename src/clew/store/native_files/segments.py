@@ -17,6 +17,7 @@ from clew.model.events import Opaque
 from clew.store.database.contract import BODY, Row, Transaction
 from clew.store.log.prepare import Prepared
 from clew.store.objects import blobs as blob
+from clew.store.objects import objects
 
 if TYPE_CHECKING:
     from clew.store.native_files.native_files import Original
@@ -77,7 +78,7 @@ def read(tx: Transaction, store: "Store", one: "Original", start: int) -> bytes:
     for row in tx.run("segment_read", original=one.key, generation=one.generation, start=start):
         length, digest, first, last, data = row
         if data is None:
-            return store.blob_in(tx, bytes(digest))
+            return objects.load_in(tx, store.blobs, bytes(digest))
         bodies = tx.run("bodies", project=one.project_key, session=one.session_key, first=first, last=last)
         unpacked = _unpacked(bytes(data), length, [body for (body,) in bodies])
         if unpacked is not None and blob.address(unpacked) == bytes(digest):

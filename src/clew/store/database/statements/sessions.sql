@@ -71,6 +71,7 @@ SELECT s.id, s.key, p.name, s.project, s.agent, s.title, s.metadata, q.id, s.upt
 FROM session s JOIN project p ON p.key = s.project LEFT JOIN session q ON q.key = s.parent
     JOIN head h ON h.project = s.project AND h.session = s.key
 WHERE s.key IN ({keys})
+ORDER BY s.key DESC
 
 -- name: session_keys
 SELECT key FROM session WHERE key > :after ORDER BY key LIMIT :limit

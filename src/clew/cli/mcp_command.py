@@ -8,9 +8,13 @@ import click
 from clew.model.errors import InvalidInput
 
 
-@click.command("mcp")
+def commands() -> list[click.Command]:
+    return [mcp]
+
+
+@click.command()
 @click.pass_obj
-def command(plane: Any) -> None:
+def mcp(plane: Any) -> None:
     """Serve an agent program over MCP on standard input and output; `clew connect` sets it up."""
     try:
         from clew.mcp.server import serve_stdio

@@ -1,0 +1,80 @@
+"""The feed of tables derived from the log: every event with its session, and a stand-in for each damaged event.
+
+A derived table must not end at one damaged event, so that the others are found.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from clew.model.events import Event
+from clew.model.lineage import Segment
+from clew.model.session import Session
+from clew.store.log.decoding import Decoder
+from clew.store.log.reading import pages
+from clew.store.log.rows import EVERYTHING, PAGE, session_from, tail_row_from
+from clew.store.log.sessions import session_in
+from clew.store.store import Store
+
+
+class Entry(NamedTuple):
+    """An event and the session that wrote it."""
+
+    session: Session
+    event: Event
+
+
+class Record(NamedTuple):
+    """The kind and the source of an event."""
+
+    kind: str
+    source: str
+
+
+def entries(store: Store, *, after: int, limit: int = EVERYTHING) -> Iterator[Entry]:
+    """What a tail shows after a position."""
+    while limit > 0:
+        most = min(limit, PAGE)
+        with store.database.read() as tx:
+            rows = [tail_row_from(row) for row in tx.run("tail", after=after, limit=most)]
+            keys = msgspec.json.encode(sorted({row.key for row in rows})).decode()
+            sessions = {session.key: session for session in map(session_from, tx.run("sessions_by_key", keys=keys))}
+        for row in rows:
+            decoder = Decoder(store.database, store.blobs, project=row.project, key=row.key, session=row.session)
+            yield Entry(sessions[row.key], decoder.event_or_stand_in(row.event))
+        if len(rows) < most:
+            return
+        limit -= len(rows)
+        after = rows[-1].position
+
+
+def own_events(store: Store, session: Session, *, after: int = 0, upto: int) -> Iterator[Event]:
+    """What a session itself wrote after one event, up to and including another."""
+    decoder = Decoder(
+        store.database, store.blobs, project=session.project_key, key=session.key, session=session.id
+    )  # fmt: skip
+    own = Segment(session.key, session.id, after + 1, upto)
+    for rows in pages(store.database, session.project_key, own, EVERYTHING):
+        for row in rows:
+            yield decoder.event_or_stand_in(row)
+
+
+def own_records(store: Store, session: Session, *, before: int) -> list[Record]:
+    """The kinds and sources of the events with a source that a session itself wrote before one."""
+    with store.database.read() as tx:
+        rows = tx.run("own_sources", project=session.project_key, session=session.key, before=before)
+    return [Record(*row) for row in rows]
+
+
+def session_by_key(store: Store, key: int) -> Session:
+    """The session with this key, which exists."""
+    with store.database.read() as tx:
+        return session_in(tx, key)
+
+
+def end_position(store: Store) -> int:
+    """The last position given out: what a reader of the whole log has come to when it has seen all."""
+    with store.database.read() as tx:
+        [(position,)] = tx.run("end_position")
+        return int(position)

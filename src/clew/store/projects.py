@@ -1,0 +1,40 @@
+"""Projects: their names by key, whether a caller reaches any session of one, and the control log of each."""
+
+from typing import TYPE_CHECKING
+
+from clew.model.errors import Conflict
+from clew.model.session import Session
+from clew.store.log import sessions
+from clew.store.log.opening import Opening
+from clew.store.reach import ReachParameters
+
+if TYPE_CHECKING:
+    from clew.store.store import Store
+
+
+def list_projects(store: "Store") -> dict[int, str]:
+    """Every project by its key."""
+    with store.database.read() as tx:
+        return dict(tx.run("projects"))
+
+
+def is_in_reach(store: "Store", project: int, reach: ReachParameters) -> bool:
+    """Whether any session of a project is in reach."""
+    with store.database.read() as tx:
+        return bool(tx.run("project_reached", project=project, **reach))
+
+
+def control_log(store: "Store", project: str, actor: str) -> Session:
+    """The session that records who asked for what in a project, opened on first use and listed nowhere."""
+    control = sessions.control_session(store.database, project)
+    if control is not None:
+        return control
+    try:
+        opening = Opening(project=project, title=f"control log of {project}", control=True)
+        return store.open(opening, actor=actor)
+    except Conflict:
+        # Another caller opened it first; a project has one.
+        control = sessions.control_session(store.database, project)
+        if control is None:
+            raise
+        return control

@@ -1,0 +1,40 @@
+"""A caller's reach as parameters of a statement: lines that begin with `--if me` narrow it to what is in reach."""
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from clew.model.access import Reach
+
+if TYPE_CHECKING:
+    from clew.store.store import Store
+
+ReachParameters = Mapping[str, Any]
+
+# The reach of a caller who may see everything.
+EVERYWHERE: ReachParameters = MappingProxyType({})
+
+
+def reach_parameters(store: "Store", reach: Reach) -> ReachParameters:
+    """The keys of the projects and sessions that a reach names."""
+    from clew.store.log.sessions import keys_of
+    from clew.store.projects import list_projects
+
+    projects = {name: key for key, name in list_projects(store).items()}
+    sessions = keys_of(store.database, reach.sessions) if reach.sessions else {}
+    # A project that does not exist has no sessions; no session's project has the key -1.
+    agents = (f"{projects.get(project, -1) if project else '*'}/{agent}" for project, agent in reach.agents)
+    return {
+        "me": reach.me,
+        "reach_bound": projects.get(reach.bound, -1) if reach.bound else 0,
+        "reach_everything": int(reach.everything),
+        "reach_projects": _json(projects[name] for name in reach.projects if name in projects),
+        "reach_agents": _json(agents),
+        "reach_sessions": _json(sessions[id] for id in reach.sessions if id in sessions),
+    }
+
+
+def _json(values: Iterable[Any]) -> str:
+    return msgspec.json.encode(sorted(values)).decode()
