@@ -36,7 +36,8 @@ from clew.model.events import (
 )
 from clew.runtimes import runtime
 from clew.runtimes.adapters import claude_code
-from clew.runtimes.adapters.claude_code import State, folder, identify, recognises, resume, write
+from clew.runtimes.adapters.claude_code import State, identify, recognises
+from clew.runtimes.adapters.claude_code_write import folder, resume, write
 from clew.runtimes.contract import Identity, Reading, Target
 from clew.runtimes.records import Translated, read_lines
 from clew.runtimes.rounds import Answer, Prompt, Results, Round, output_text, rounds, text_of

@@ -29,12 +29,12 @@ from clew.runtimes.adapters.cursor import (
     RUNTIME,
     SQLITE,
     identify_transcript,
-    protobuf,
     recognises_cli,
     recognises_ide,
     recognises_transcript,
-    typed,
 )
+from clew.runtimes.adapters.cursor_cli import protobuf
+from clew.runtimes.adapters.cursor_transcript import typed
 from clew.runtimes.contract import Identity, Reading, Record, micros
 from clew.runtimes.records import Translated, read_records
 from clew.runtimes.rounds import rounds, text_of

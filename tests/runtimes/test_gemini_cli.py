@@ -31,7 +31,8 @@ from clew.model.events import (
     UsageCounted,
 )
 from clew.runtimes import runtime
-from clew.runtimes.adapters.gemini_cli import identify, is_document, is_lines, resume
+from clew.runtimes.adapters.gemini_cli import identify, is_document, is_lines
+from clew.runtimes.adapters.gemini_cli_write import resume
 from clew.runtimes.contract import Native, Target, raw
 from clew.runtimes.rounds import Answer, Prompt, Results, Round, output_text, rounds, text_of
 from support.transcripts import events, read, read_in_pieces

@@ -7,7 +7,6 @@ versions copy the history of the session they fork.
 
 import base64
 import re
-import uuid
 from pathlib import PurePath
 from typing import Any
 
@@ -20,7 +19,6 @@ from clew.model.events import (
     CallReturned,
     Compacted,
     Draft,
-    FilePart,
     ImagePart,
     MessageAdded,
     Part,
@@ -34,33 +32,16 @@ from clew.model.events import (
     Usage,
     UsageCounted,
 )
-from clew.runtimes.contract import (
-    Command,
-    Format,
-    Identity,
-    Native,
-    Reading,
-    Runtime,
-    Target,
-    Tool,
-    Writer,
-    Written,
-    iso,
-    micros,
-    opaque,
-    project_of,
-    raw,
-)
-from clew.runtimes.rounds import Answer, Prompt, Round, output_text, text_of
+from clew.runtimes.adapters.codex_records import Counted, Line, Payload, Tokens
+from clew.runtimes.adapters.codex_write import FILE_ID, resume, thread_of, write
+from clew.runtimes.contract import Format, Identity, Reading, Runtime, Tool, Writer, micros, opaque, project_of, raw
+from clew.runtimes.rounds import text_of
 
 NAME = "codex"
 # How many turns a rollback can be followed back, and how many failed calls wait for their return: state stays small.
 TURNS = FAILURES = 50
 # Providers of local models number their items from zero in every answer: only a long id names one record for good.
 _LONG_ID = re.compile(r"[\w-]{16,}")
-
-_ID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
-_FILE_ID = re.compile(f"({_ID})(_{_ID})?$")
 _TAGS = (
     "environment_context|user_instructions|turn_aborted|subagent_notification|skill|permissions instructions"
     "|collaboration_mode|multi_agent_mode|context_window_guidance|model_switch|personality_spec|realtime_conversation"
@@ -71,71 +52,6 @@ _REQUEST = re.compile(r"## My request for Codex:\s*(.*)", re.S)
 _EXIT = re.compile(r"^(?:Exit code: |Process exited with code )(-?\d+)$", re.M)
 _REFUSED = ("aborted", "unsupported call: ", "failed to parse function arguments", "apply_patch verification failed",
             "patch rejected", "exec_command failed")  # fmt: skip
-
-
-class Tokens(msgspec.Struct):
-    input_tokens: int | None = 0
-    cached_input_tokens: int | None = 0
-    cache_write_input_tokens: int | None = 0
-    output_tokens: int | None = 0
-    reasoning_output_tokens: int | None = 0
-    total_tokens: int | None = 0
-
-
-class Counted(msgspec.Struct):
-    total_token_usage: Tokens | None = None
-    last_token_usage: Tokens | None = None
-
-
-class Payload(msgspec.Struct):
-    """The fields of all kinds of payloads; one that means different things in different kinds is Any."""
-
-    type: str | None = None
-    id: str | None = None
-    role: str | None = None
-    content: Any = None
-    name: str | None = None
-    namespace: str | None = None
-    call_id: str | None = None
-    arguments: Any = None
-    input: Any = None
-    output: Any = None
-    action: Any = None
-    tools: Any = None
-    status: Any = None
-    result: Any = None
-    summary: Any = None
-    encrypted_content: str | None = None
-    revised_prompt: Any = None
-    internal_chat_message_metadata_passthrough: Any = None
-    item: Any = None
-    success: Any = None
-    exit_code: Any = None
-    message: Any = None
-    replacement_history: Any = None
-    info: Counted | None = None
-    usage: Tokens | None = None
-    response_id: str | None = None
-    thread_token_usage: Tokens | None = None
-    turn_id: str | None = None
-    reason: Any = None
-    num_turns: Any = None
-    thread_name: Any = None
-    model: Any = None
-    cwd: str | None = None
-    cli_version: str | None = None
-    git: Any = None
-    source: Any = None
-    agent_nickname: str | None = None
-    parent_thread_id: str | None = None
-    forked_from_id: str | None = None
-    history_base: Any = None
-
-
-class Line(msgspec.Struct):
-    type: str | None = None
-    timestamp: Any = None
-    payload: Payload | None = None
 
 
 class State(msgspec.Struct, omit_defaults=True):
@@ -213,12 +129,9 @@ def _bodies(type: str, payload: Payload, reading: Reading[State]) -> list[Body |
     return []
 
 
-# Where the session runs -----------------------------------------------------------------------------------------------
-
-
 def _attached(meta: Payload, reading: Reading[State]) -> list[Body | None]:
     """The program, once more only when something changed; the head of a fork may repeat its parent's."""
-    thread = _thread(reading.native)
+    thread = thread_of(reading.native)
     if meta.id and meta.id != thread:
         return []
     branch = meta.git.get("branch") if isinstance(meta.git, dict) else ""
@@ -234,17 +147,8 @@ def _moved(where: tuple[str, str, str], reading: Reading[State]) -> list[Body | 
     reading.state.where = where
     cwd, version, branch = where
     return [
-        RuntimeAttached(runtime=NAME, native=_thread(reading.native), cwd=cwd, runtime_version=version, branch=branch)
+        RuntimeAttached(runtime=NAME, native=thread_of(reading.native), cwd=cwd, runtime_version=version, branch=branch)
     ]
-
-
-def _thread(native: str) -> str:
-    """The id that Codex knows the session by; what follows a revert is in a file of its own, with a second id."""
-    found = _FILE_ID.fullmatch(native)
-    return found[1] if found else native
-
-
-# What was said --------------------------------------------------------------------------------------------------------
 
 
 def _item(item: Payload, reading: Reading[State]) -> list[Body | None]:
@@ -349,9 +253,6 @@ def _prompt(said: list[Body | None], state: State) -> list[Body | None]:
     return said
 
 
-# Calls ----------------------------------------------------------------------------------------------------------------
-
-
 def _arguments(arguments: Any) -> Raw:
     """The arguments as the model wrote them; text that is not JSON becomes a JSON string."""
     if not isinstance(arguments, str):
@@ -410,9 +311,6 @@ def _note_failure(event: Payload, state: State) -> None:
         state.failed = [*state.failed, call][-FAILURES:]
 
 
-# Everything else ------------------------------------------------------------------------------------------------------
-
-
 def _event(event: Payload, reading: Reading[State]) -> list[Body | None]:
     state = reading.state
     match event.type:
@@ -448,7 +346,7 @@ def _count(info: Counted | None, reading: Reading[State]) -> list[Body | None]:
         return []
     state.total = total
     # A fork of an older version begins with a copy of its parent's turns. Ids tell the time: they are older than it.
-    inherited = state.forked and len(state.turn) == 36 and state.turn < _thread(reading.native)
+    inherited = state.forked and len(state.turn) == 36 and state.turn < thread_of(reading.native)
     return [] if inherited else [UsageCounted(usage=usage, model=state.model)]
 
 
@@ -475,9 +373,6 @@ def _summary(compacted: Payload) -> str:
     return "\n\n".join([*kept, *([told] if told else [])])
 
 
-# Finding and recognising ----------------------------------------------------------------------------------------------
-
-
 _ZSTD = b"\x28\xb5\x2f\xfd"
 
 
@@ -492,7 +387,7 @@ def recognises(path: PurePath, head: bytes) -> bool:
 
 def identify(path: PurePath, first: bytes) -> Identity:
     """The session its first record names. What follows a revert has the same id and a longer file name."""
-    name = _FILE_ID.search(path.stem)
+    name = FILE_ID.search(path.stem)
     try:
         line = _decode(first)
         meta = line.payload or _decode_flat(first)
@@ -512,104 +407,6 @@ def identify(path: PurePath, first: bytes) -> Identity:
         fork_of=str(base.get("thread_id") or ""),
         fork_bytes=base["end_byte_offset"] if isinstance(base.get("end_byte_offset"), int) else 0,
     )
-
-
-# Writing --------------------------------------------------------------------------------------------------------------
-
-
-def write(rounds: list[Round], target: Target) -> Native:
-    """A rollout in the form of before `history_mode`, with the events that the list of sessions is made from."""
-    meta = {
-        "id": target.id, "timestamp": iso(target.at), "cwd": target.cwd, "originator": "clew", "cli_version": "0.0.0",
-        "source": "cli",
-    }  # fmt: skip
-    lines: list[tuple[int, str, dict[str, Any]]] = [(target.at, "session_meta", meta)]
-    if target.title:
-        # Codex shows the first prompt instead; this keeps the title for whoever reads the file again.
-        named = {"type": "thread_name_updated", "thread_id": target.id, "thread_name": target.title}
-        lines.append((target.at, "event_msg", named))
-    answers = (one for one in rounds if isinstance(one, Answer))
-    patches = {call.call for answer in answers for call in answer.calls if _patch(call) is not None}
-    for one in rounds:
-        if isinstance(one, Prompt):
-            lines += [(one.at, *line) for line in _write_prompt(one, target)]
-        elif isinstance(one, Answer):
-            lines += [(one.at, *line) for part in one.parts for line in _write_part(part)]
-        else:
-            lines += [(one.at, "response_item", _write_return(back, patches, target)) for back in one.returns]
-    data = b"".join(
-        msgspec.json.encode({"timestamp": iso(at), "type": type, "payload": payload}) + b"\n"
-        for at, type, payload in lines
-    )
-    time = iso(target.at)[:19].replace(":", "-")
-    path = f"sessions/{time[:10].replace('-', '/')}/rollout-{time}-{target.id}.jsonl"
-    return Native(id=target.id, files=[Written(path=path, data=data)])
-
-
-def _write_prompt(prompt: Prompt, target: Target) -> list[tuple[str, dict[str, Any]]]:
-    content = _content(prompt.parts, target)
-    if not content:
-        return []
-    shown = {"type": "user_message", "message": text_of(prompt.parts) or "[image]"}
-    return [("response_item", {"type": "message", "role": "user", "content": content}), ("event_msg", shown)]
-
-
-def _content(parts: tuple[Any, ...], target: Target) -> list[dict[str, str]]:
-    content = []
-    for part in parts:
-        if isinstance(part, TextPart) and part.text:
-            content.append({"type": "input_text", "text": part.text})
-        elif isinstance(part, ImagePart | FilePart) and part.media_type.startswith("image/"):
-            data = base64.b64encode(target.blob(part.blob)).decode()
-            content.append({"type": "input_image", "image_url": f"data:{part.media_type};base64,{data}"})
-        elif isinstance(part, ImagePart | FilePart):
-            content.append({"type": "input_text", "text": f"[file {part.name or part.blob}]"})
-    return content
-
-
-def _write_part(part: Any) -> list[tuple[str, dict[str, Any]]]:
-    if isinstance(part, CallMade):
-        return [("response_item", _write_call(part))]
-    if not isinstance(part, TextPart) or not part.text:
-        return []
-    message = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": part.text}]}
-    return [("event_msg", {"type": "agent_message", "message": part.text}), ("response_item", message)]
-
-
-def _write_call(call: CallMade) -> dict[str, Any]:
-    if (patch := _patch(call)) is not None:
-        return {"type": "custom_tool_call", "call_id": _call_id(call.call), "name": call.tool, "input": patch}
-    name = re.sub("[^a-zA-Z0-9_-]", "_", call.tool)[:64] or "tool"
-    # As text: with an object here Codex drops the call, and its return with it, without a word.
-    arguments = bytes(call.input).decode()
-    return {"type": "function_call", "name": name, "arguments": arguments, "call_id": _call_id(call.call)}
-
-
-def _write_return(returned: CallReturned, patches: set[str], target: Target) -> dict[str, Any]:
-    text, images = output_text(returned), _content(returned.parts, target)
-    return {
-        "type": "custom_tool_call_output" if returned.call in patches else "function_call_output",
-        "call_id": _call_id(returned.call),
-        "output": [{"type": "input_text", "text": text}, *images] if images else text,
-    }
-
-
-def _patch(call: CallMade) -> str | None:
-    """The patch of a call of apply_patch, whose input is text and not JSON."""
-    if call.tool != "apply_patch":
-        return None
-    given = msgspec.json.decode(call.input)
-    text = given.get("input") if isinstance(given, dict) and len(given) == 1 else None
-    return text if isinstance(text, str) else None
-
-
-def _call_id(call: str) -> str:
-    """The id of a call; the API takes no more than 64 characters."""
-    return call if len(call) <= 64 else f"call_{uuid.uuid5(uuid.NAMESPACE_OID, call).hex}"
-
-
-def resume(native: str, path: str) -> Command:
-    return Command(argv=["codex", "resume", _thread(native)])
 
 
 RUNTIME = Runtime(

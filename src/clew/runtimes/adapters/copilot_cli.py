@@ -7,7 +7,6 @@ total adds only what no record counted. `inputTokens` includes what was read fro
 
 import base64
 import re
-import uuid
 from collections.abc import Callable
 from pathlib import PurePath
 from typing import Annotated, Any
@@ -34,27 +33,10 @@ from clew.model.events import (
     Usage,
     UsageCounted,
 )
-from clew.runtimes.contract import (
-    Command,
-    Format,
-    Identity,
-    Native,
-    Reading,
-    Runtime,
-    Target,
-    Tool,
-    Writer,
-    Written,
-    iso,
-    micros,
-    opaque,
-    project_of,
-    raw,
-)
-from clew.runtimes.rounds import Answer, Prompt, Round, images_of, output_text, text_of
+from clew.runtimes.adapters.copilot_cli_write import VERSION, resume, write
+from clew.runtimes.contract import Format, Identity, Reading, Runtime, Tool, Writer, micros, opaque, project_of, raw
 
 NAME = "copilot-cli"
-VERSION = "1.0.102"
 NOTHING = [0, 0, 0, 0, 0]
 # Nobody counts further; a greater number would not fit where numbers are kept.
 Count = Annotated[int, msgspec.Meta(ge=0, le=10**15)] | None
@@ -394,9 +376,6 @@ READERS: dict[str, Callable[[Event, Reading[State]], list[Any]]] = {
 }
 
 
-# Finding and recognising ----------------------------------------------------------------------------------------------
-
-
 def recognises(path: PurePath, head: bytes) -> bool:
     first = head.split(b"\n", 1)[0]
     return (
@@ -413,78 +392,6 @@ def identify(path: PurePath, first: bytes) -> Identity:
     native = path.parent.name if path.name == "events.jsonl" else started.sessionId or path.stem
     context = started.context or Context()
     return Identity(native=native, project=project_of(context.cwd or ""))
-
-
-# Writing --------------------------------------------------------------------------------------------------------------
-
-
-def write(rounds: list[Round], target: Target) -> Native:
-    lines: list[dict[str, Any]] = []
-
-    def add(type: str, key: str, at: int, data: dict[str, Any]) -> None:
-        lines.append({
-            "type": type, "data": data, "id": _id(target, key), "timestamp": iso(at),
-            "parentId": lines[-1]["id"] if lines else None,
-        })  # fmt: skip
-
-    start = {"sessionId": target.id, "version": 1, "producer": "clew", "copilotVersion": VERSION}
-    add("session.start", "start", target.at, start | {"startTime": iso(target.at), "context": {"cwd": target.cwd}})
-    for one in rounds:
-        if isinstance(one, Prompt):
-            add("user.message", one.key, one.at, _prompt(one, target))
-        elif isinstance(one, Answer):
-            if one.calls or text_of(one.parts):
-                add("assistant.message", one.key, one.at, _answer(one, target))
-        else:
-            for i, back in enumerate(one.returns):
-                add("tool.execution_complete", f"{one.key}/{i}", one.at, _result(back, target))
-    data = b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
-    folder = f"session-state/{target.id}"
-    files = [Written(path=f"{folder}/events.jsonl", data=data)]
-    if target.title:
-        # A title is not an event: it is in the file beside them, which the program else makes itself.
-        about = {"id": target.id, "cwd": target.cwd, "name": target.title, "user_named": True}
-        lines_of_yaml = [f"{name}: {msgspec.json.encode(value).decode()}\n" for name, value in about.items()]
-        files.append(Written(path=f"{folder}/workspace.yaml", data="".join(lines_of_yaml).encode()))
-    return Native(id=target.id, files=files)
-
-
-def _prompt(prompt: Prompt, target: Target) -> dict[str, Any]:
-    text, attached = text_of(prompt.parts), [_binary(part, target) for part in images_of(prompt.parts)]
-    return {"content": text, "transformedContent": text, **({"attachments": attached} if attached else {})}
-
-
-def _answer(answer: Answer, target: Target) -> dict[str, Any]:
-    requests = [
-        {"toolCallId": call.call, "name": call.tool, "arguments": call.input, "type": "function"}
-        for call in answer.calls
-    ]
-    message = _id(target, f"{answer.key}/message")
-    return {"messageId": message, "content": text_of(answer.parts), "toolRequests": requests}
-
-
-def _id(target: Target, key: str) -> str:
-    return str(uuid.uuid5(uuid.UUID(target.id), key))
-
-
-def _result(back: CallReturned, target: Target) -> dict[str, Any]:
-    """A failure has an error in the place of a result; the program reads only that one."""
-    text = output_text(back)
-    if back.failed:
-        return {"toolCallId": back.call, "success": False, "error": {"message": text}}
-    images = [{**_binary(part, target), "type": "image"} for part in images_of(back.parts)]
-    result = {"content": text} | ({"binaryResultsForLlm": images} if images else {})
-    return {"toolCallId": back.call, "success": True, "result": result}
-
-
-def _binary(part: ImagePart | FilePart, target: Target) -> dict[str, Any]:
-    data = base64.b64encode(target.blob(part.blob)).decode()
-    named = {"displayName": part.name} if part.name else {}
-    return {"type": "blob", "data": data, "mimeType": part.media_type or "image/png", **named}
-
-
-def resume(native: str, file: str) -> Command:
-    return Command(argv=["copilot", f"--resume={native}"])
 
 
 RUNTIME = Runtime(

@@ -8,8 +8,6 @@ other tables (opencode_go.py).
 
 import base64
 import re
-import uuid
-from collections.abc import Iterator
 from pathlib import PurePath
 from typing import Any, TypeVar
 from urllib.parse import unquote_to_bytes
@@ -35,40 +33,28 @@ from clew.model.events import (
 )
 from clew.runtimes.adapters import opencode_go as go
 from clew.runtimes.adapters.opencode_rows import NULL, assemble, records, sessions, split, tolerant
+from clew.runtimes.adapters.opencode_write import IMPORTED_MODEL, NAME, VERSION, first_line, resume, write
 from clew.runtimes.contract import (
-    Command,
     Format,
     Identity,
-    Native,
     Reading,
     Rows,
     Runtime,
-    Target,
     Tool,
     Unreadable,
     Writer,
-    Written,
     micros,
     opaque,
     project_of,
     raw,
 )
-from clew.runtimes.rounds import Answer, Prompt, Results, Round, output_text, text_of
 
 T = TypeVar("T")
-
-NAME = "opencode"
-VERSION = "1.18.33"
-# The program demands a model of every message; this stands for one that is not known.
-_MODEL = {"providerID": "clew", "modelID": "imported"}
 # Until this version reasoning was a part of the output.
 _REASONING_INSIDE = (1, 3, 15)
 _NUMBERS = re.compile(r"(\d{1,6})\.(\d{1,6})\.(\d{1,6})")
 # What the program calls a session until its first answer.
 _UNTITLED = re.compile(r"(New|Child) session - \d{4}-\d\d-\d\dT")
-
-
-# Reading --------------------------------------------------------------------------------------------------------------
 
 
 class Time(msgspec.Struct):
@@ -214,7 +200,7 @@ def _message(row: Row, state: State) -> list[Draft]:
     message = _told(row, Message)
     ended = message.time.completed is not None
     state.message, state.role = row.id, message.role
-    state.model = "" if message.modelID == _MODEL["modelID"] else message.modelID or ""
+    state.model = "" if message.modelID == IMPORTED_MODEL["modelID"] else message.modelID or ""
     state.at = micros(message.time.created or row.time_created)
     state.settled = ended or row.followed or message.role != "assistant"
     # An answer that failed, or was never ended, is a summary only by name.
@@ -279,7 +265,7 @@ def _part(row: Row, reading: Reading[State]) -> list[Draft]:
     drafts = [_spoken(body, row.id, at, state)]
     if state.role == "user" and not state.titled and isinstance(body, MessageAdded) and body.text.strip():
         state.titled = True
-        title = SessionTitled(title=_first_line(body.text))
+        title = SessionTitled(title=first_line(body.text))
         drafts.append(Draft(body=title, source=f"{row.id}/title", said_at=at))
     return drafts
 
@@ -342,13 +328,6 @@ def _file(part: Part, reading: Reading[Any]) -> ImagePart | FilePart | None:
     return kind(blob=reading.blob(data), media_type=mime, name=part.filename or "")
 
 
-def _first_line(text: str) -> str:
-    return text.strip().partition("\n")[0].strip()[:80]
-
-
-# Finding and recognising ----------------------------------------------------------------------------------------------
-
-
 def _is_go(path: PurePath, head: bytes) -> bool:
     return _is_database(path, head) and (b"goose_db_version" in head or path.parent.name == ".opencode")
 
@@ -380,126 +359,6 @@ def _identify_export(path: PurePath, first: bytes) -> Identity:
         parent=parent[1].decode() if parent else "",
         project=project_of(msgspec.json.decode(directory[1], type=str)) if directory else "",
     )
-
-
-# Writing --------------------------------------------------------------------------------------------------------------
-
-
-class _Ids:
-    """Ids in the program's form: they sort by time, and follow from the target."""
-
-    def __init__(self, target: Target) -> None:
-        self._space = uuid.UUID(target.id)
-        self.session = f"ses_{~self._place(target.at // 1000, 0) & (1 << 48) - 1:012x}{self._tail('session')}"
-
-    def message(self, at: int) -> str:
-        return f"msg_{self._place(at, 1):012x}{self._tail(f'{at}')}"
-
-    def part(self, at: int, number: int) -> str:
-        return f"prt_{self._place(at, 2 + number):012x}{self._tail(f'{at}/{number}')}"
-
-    @staticmethod
-    def _place(at: int, number: int) -> int:
-        return (at * 4096 + number) & (1 << 48) - 1
-
-    def _tail(self, key: str) -> str:
-        return uuid.uuid5(self._space, key).hex[:14]
-
-
-def write(rounds: list[Round], target: Target) -> Native:
-    ids = _Ids(target)
-    returns = {back.call: back for one in rounds if isinstance(one, Results) for back in one.returns}
-    spoken = [one for one in rounds if not isinstance(one, Results) and one.parts]
-    messages: list[dict[str, Any]] = []
-    asked = ""
-    for one, at in zip(spoken, _times(spoken, target.at // 1000), strict=True):
-        id = ids.message(at)
-        info: dict[str, Any] = {"id": id, "sessionID": ids.session}
-        if isinstance(one, Prompt):
-            asked = id
-            info |= {"role": "user", "time": {"created": at}, "agent": "build", "model": _MODEL}
-        else:
-            info |= _answer_info(one, asked or id, at, target.cwd)
-        parts = [
-            {"id": ids.part(at, i), "sessionID": ids.session, "messageID": id, **part}
-            for i, part in enumerate(_written_parts(one, at, returns, target))
-        ]
-        attached = [file for part in parts for file in part.get("state", {}).get("attachments", ())]
-        for i, file in enumerate(attached, len(parts)):
-            file |= {"id": ids.part(at, i), "sessionID": ids.session, "messageID": id}
-        messages.append({"info": info, "parts": parts})
-    first = next((text_of(one.parts) for one in spoken if isinstance(one, Prompt)), "")
-    session = {
-        "id": ids.session, "slug": f"clew-{target.id[:8]}", "projectID": "global", "directory": target.cwd,
-        "title": target.title or _first_line(first) or "Resumed session", "version": VERSION,
-        "time": {"created": messages[0]["info"]["time"]["created"] if messages else target.at // 1000,
-                 "updated": target.at // 1000},
-    }  # fmt: skip
-    data = msgspec.json.format(msgspec.json.encode({"info": session, "messages": messages}), indent=2) + b"\n"
-    return Native(
-        id=ids.session,
-        files=[Written(path=f"clew/{ids.session}.json", data=data)],
-        door=[NAME, "import", "{file}"],
-        notes=["opencode run needs -m provider/model the first time: the session names no model of yours"],
-    )
-
-
-def _times(spoken: list[Prompt | Answer], latest: int) -> Iterator[int]:
-    """When each was said, in milliseconds: rising, because the program sorts by it, and none in the future."""
-    time = 0
-    for i, one in enumerate(spoken):
-        time = max(time + 1, min(one.at // 1000, latest - len(spoken) + i))
-        yield time
-
-
-def _answer_info(answer: Answer, parent: str, at: int, cwd: str) -> dict[str, Any]:
-    return {
-        "role": "assistant", "parentID": parent, "mode": "build", "agent": "build", "path": {"cwd": cwd, "root": cwd},
-        "cost": 0, "tokens": {"input": 0, "output": 0, "reasoning": 0, "cache": {"read": 0, "write": 0}},
-        "providerID": _MODEL["providerID"], "modelID": answer.model or _MODEL["modelID"],
-        "time": {"created": at, "completed": at}, "finish": "tool-calls" if answer.calls else "stop",
-    }  # fmt: skip
-
-
-def _written_parts(
-    one: Prompt | Answer, at: int, returns: dict[str, CallReturned], target: Target
-) -> Iterator[dict[str, Any]]:
-    for part in one.parts:
-        if isinstance(part, CallMade):
-            yield _written_call(part, returns[part.call], at, target)
-        elif isinstance(part, ImagePart | FilePart):
-            yield _written_text(part, target) if part.media_type.startswith("text/") else _written_file(part, target)
-        else:
-            yield {"type": "text", "text": part.text}
-
-
-def _written_call(call: CallMade, back: CallReturned, at: int, target: Target) -> dict[str, Any]:
-    value = msgspec.json.decode(call.input)
-    state: dict[str, Any] = {"input": call.input if isinstance(value, dict) else {"input": value}}
-    text, time = output_text(back), {"start": at, "end": at}
-    if back.failed:
-        state = {"status": "error", **state, "error": text, "time": time}
-    else:
-        state = {"status": "completed", **state, "output": text, "title": call.tool, "metadata": {}, "time": time}
-        files = [_written_file(part, target) for part in back.parts if isinstance(part, ImagePart | FilePart)]
-        if files:
-            state["attachments"] = files
-    return {"type": "tool", "tool": call.tool, "callID": call.call, "state": state}
-
-
-def _written_text(part: ImagePart | FilePart, target: Target) -> dict[str, Any]:
-    """A text file as its text: the program never sends text files, as it has put their text beside them."""
-    return {"type": "text", "text": target.blob(part.blob).decode("utf-8", "replace")}
-
-
-def _written_file(part: ImagePart | FilePart, target: Target) -> dict[str, Any]:
-    mime = part.media_type or "application/octet-stream"
-    url = f"data:{mime};base64,{base64.b64encode(target.blob(part.blob)).decode()}"
-    return {"type": "file", "mime": mime, "url": url} | ({"filename": part.name} if part.name else {})
-
-
-def resume(native: str, file: str) -> Command:
-    return Command(argv=[NAME, "-s", native])
 
 
 RUNTIME = Runtime(

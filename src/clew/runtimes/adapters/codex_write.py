@@ -1,0 +1,116 @@
+"""Writing a session as one of Codex's own."""
+
+import base64
+import re
+import uuid
+from typing import Any
+
+import msgspec
+
+from clew.model.events import CallMade, CallReturned, FilePart, ImagePart, TextPart
+from clew.runtimes.contract import Command, Native, Target, Written, iso
+from clew.runtimes.rounds import Answer, Prompt, Round, output_text, text_of
+
+_ID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+FILE_ID = re.compile(f"({_ID})(_{_ID})?$")
+
+
+def thread_of(native: str) -> str:
+    """The id that Codex knows the session by; what follows a revert is in a file of its own, with a second id."""
+    found = FILE_ID.fullmatch(native)
+    return found[1] if found else native
+
+
+def write(rounds: list[Round], target: Target) -> Native:
+    """A rollout in the form of before `history_mode`, with the events that the list of sessions is made from."""
+    meta = {
+        "id": target.id, "timestamp": iso(target.at), "cwd": target.cwd, "originator": "clew", "cli_version": "0.0.0",
+        "source": "cli",
+    }  # fmt: skip
+    lines: list[tuple[int, str, dict[str, Any]]] = [(target.at, "session_meta", meta)]
+    if target.title:
+        # Codex shows the first prompt instead; this keeps the title for whoever reads the file again.
+        named = {"type": "thread_name_updated", "thread_id": target.id, "thread_name": target.title}
+        lines.append((target.at, "event_msg", named))
+    answers = (one for one in rounds if isinstance(one, Answer))
+    patches = {call.call for answer in answers for call in answer.calls if _patch(call) is not None}
+    for one in rounds:
+        if isinstance(one, Prompt):
+            lines += [(one.at, *line) for line in _write_prompt(one, target)]
+        elif isinstance(one, Answer):
+            lines += [(one.at, *line) for part in one.parts for line in _write_part(part)]
+        else:
+            lines += [(one.at, "response_item", _write_return(back, patches, target)) for back in one.returns]
+    data = b"".join(
+        msgspec.json.encode({"timestamp": iso(at), "type": type, "payload": payload}) + b"\n"
+        for at, type, payload in lines
+    )
+    time = iso(target.at)[:19].replace(":", "-")
+    path = f"sessions/{time[:10].replace('-', '/')}/rollout-{time}-{target.id}.jsonl"
+    return Native(id=target.id, files=[Written(path=path, data=data)])
+
+
+def _write_prompt(prompt: Prompt, target: Target) -> list[tuple[str, dict[str, Any]]]:
+    content = _content(prompt.parts, target)
+    if not content:
+        return []
+    shown = {"type": "user_message", "message": text_of(prompt.parts) or "[image]"}
+    return [("response_item", {"type": "message", "role": "user", "content": content}), ("event_msg", shown)]
+
+
+def _content(parts: tuple[Any, ...], target: Target) -> list[dict[str, str]]:
+    content = []
+    for part in parts:
+        if isinstance(part, TextPart) and part.text:
+            content.append({"type": "input_text", "text": part.text})
+        elif isinstance(part, ImagePart | FilePart) and part.media_type.startswith("image/"):
+            data = base64.b64encode(target.blob(part.blob)).decode()
+            content.append({"type": "input_image", "image_url": f"data:{part.media_type};base64,{data}"})
+        elif isinstance(part, ImagePart | FilePart):
+            content.append({"type": "input_text", "text": f"[file {part.name or part.blob}]"})
+    return content
+
+
+def _write_part(part: Any) -> list[tuple[str, dict[str, Any]]]:
+    if isinstance(part, CallMade):
+        return [("response_item", _write_call(part))]
+    if not isinstance(part, TextPart) or not part.text:
+        return []
+    message = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": part.text}]}
+    return [("event_msg", {"type": "agent_message", "message": part.text}), ("response_item", message)]
+
+
+def _write_call(call: CallMade) -> dict[str, Any]:
+    if (patch := _patch(call)) is not None:
+        return {"type": "custom_tool_call", "call_id": _call_id(call.call), "name": call.tool, "input": patch}
+    name = re.sub("[^a-zA-Z0-9_-]", "_", call.tool)[:64] or "tool"
+    # As text: with an object here Codex drops the call, and its return with it, without a word.
+    arguments = bytes(call.input).decode()
+    return {"type": "function_call", "name": name, "arguments": arguments, "call_id": _call_id(call.call)}
+
+
+def _write_return(returned: CallReturned, patches: set[str], target: Target) -> dict[str, Any]:
+    text, images = output_text(returned), _content(returned.parts, target)
+    return {
+        "type": "custom_tool_call_output" if returned.call in patches else "function_call_output",
+        "call_id": _call_id(returned.call),
+        "output": [{"type": "input_text", "text": text}, *images] if images else text,
+    }
+
+
+def _patch(call: CallMade) -> str | None:
+    """The patch of a call of apply_patch, whose input is text and not JSON."""
+    if call.tool != "apply_patch":
+        return None
+    given = msgspec.json.decode(call.input)
+    text = given.get("input") if isinstance(given, dict) and len(given) == 1 else None
+    return text if isinstance(text, str) else None
+
+
+def _call_id(call: str) -> str:
+    """The id of a call; the API takes no more than 64 characters."""
+    return call if len(call) <= 64 else f"call_{uuid.uuid5(uuid.NAMESPACE_OID, call).hex}"
+
+
+def resume(native: str, path: str) -> Command:
+    return Command(argv=["codex", "resume", thread_of(native)])

@@ -1,0 +1,99 @@
+"""The store of Cursor's CLI: a database of blobs."""
+
+from collections.abc import Iterator
+from sqlite3 import Connection
+from urllib.parse import unquote, urlparse
+
+import msgspec
+
+from clew.runtimes.adapters.cursor_rows import has, named, readable, stamp_of
+from clew.runtimes.adapters.cursor_transcript import About
+from clew.runtimes.contract import Identity, Record, project_of
+
+
+class Meta(msgspec.Struct):
+    agentId: str
+    latestRootBlobId: str = ""
+    name: str | None = None
+    createdAt: float | str | None = None
+    lastUsedModel: str | None = None
+
+
+def protobuf(data: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """The fields of a protobuf message and their values: numbers, or bytes whose meaning only its writer knows."""
+    at = 0
+
+    def varint() -> int:
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte = data[at]
+            at += 1
+            value |= (byte & 127) << shift
+            if byte < 128:
+                return value
+            if (shift := shift + 7) > 63:
+                raise ValueError("a protobuf number of more than ten bytes")
+
+    while at < len(data):
+        field, kind = divmod(varint(), 8)
+        if kind == 0:
+            yield field, varint()
+            continue
+        size = varint() if kind == 2 else {1: 8, 5: 4}.get(kind, -1)
+        if size < 0 or at + size > len(data):
+            raise ValueError(f"a protobuf field of kind {kind} that does not fit")
+        yield field, data[at : at + size]
+        at += size
+
+
+def _meta(connection: Connection) -> Meta | None:
+    row = connection.execute("SELECT CAST(value AS BLOB) FROM meta WHERE key = '0'").fetchone()
+    try:
+        text = bytes(row[0])
+        return msgspec.json.decode(text if text.startswith(b"{") else bytes.fromhex(text.decode()), type=Meta)
+    except (TypeError, ValueError, RecursionError):
+        return None
+
+
+def _blob(connection: Connection, id: str) -> bytes | None:
+    row = connection.execute("SELECT CAST(data AS BLOB) FROM blobs WHERE id = ?", (id,)).fetchone()
+    return bytes(row[0]) if row and row[0] is not None else None
+
+
+def _root(connection: Connection, meta: Meta) -> tuple[list[str], str]:
+    """The messages of the session in order, and the directory it works in."""
+    messages, cwd = [], ""
+    try:
+        for field, value in protobuf(_blob(connection, meta.latestRootBlobId) or b""):
+            if field == 1 and isinstance(value, bytes) and len(value) == 32:
+                messages.append(value.hex())
+            elif field == 9 and isinstance(value, bytes):
+                cwd = unquote(urlparse(value.decode()).path)
+    except (ValueError, LookupError):
+        # A newer root than we know: what was understood before it broke is still true.
+        pass
+    return messages, cwd
+
+
+def cli_sessions(connection: Connection) -> Iterator[tuple[Identity, str]]:
+    if has(connection, "meta") and has(connection, "blobs") and (meta := _meta(connection)):
+        cwd = _root(connection, meta)[1]
+        yield Identity(native=meta.agentId, project=project_of(cwd) if cwd else ""), stamp_of(msgspec.json.encode(meta))
+
+
+def cli_records(connection: Connection, native: str) -> Iterator[Record]:
+    if (meta := _meta(connection)) is None:
+        return
+    messages, cwd = _root(connection, meta)
+    yield (
+        "about",
+        msgspec.json.encode(
+            About(
+                id=meta.agentId, name=meta.name or "", created=meta.createdAt, model=meta.lastUsedModel or "", cwd=cwd
+            )
+        ),
+    )
+    # The same words twice are one blob, named twice.
+    for key, id in named(messages):
+        yield key, readable(_blob(connection, id))

@@ -1,0 +1,198 @@
+"""Cursor's transcripts, and the messages of its CLI: one shape."""
+
+import base64
+import re
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from clew.model.events import (
+    CallMade,
+    CallReturned,
+    Draft,
+    ImagePart,
+    MessageAdded,
+    Part,
+    RuntimeAttached,
+    SessionTitled,
+    TextPart,
+    ThinkingPart,
+    Usage,
+)
+from clew.runtimes.adapters.cursor_rows import NAME
+from clew.runtimes.contract import Reading, micros, opaque, raw
+
+_QUERY = re.compile(r"<user_query>\n?(.*?)\n?</user_query>", re.DOTALL)
+_TIMESTAMP = re.compile(r"<timestamp>.*?</timestamp>\s*", re.DOTALL)
+# What the program puts before a prompt. A message of nothing else was not typed by anybody.
+_CONTEXT = re.compile(
+    r"\s*<(user_info|rules|project_layout|git_status|open_and_recently_viewed_files|attached_files|system_reminder|"
+    r"system-reminder|additional_data|agent_transcripts|agent_skills|environment_context)[\s>]"
+)
+
+
+class State(msgspec.Struct, omit_defaults=True):
+    attached: bool = False
+    titled: bool = False
+    created: int = 0
+    model: str = ""
+
+
+def typed(text: str) -> str:
+    """What the person typed of a user's message; nothing if all of it is context."""
+    if queries := _QUERY.findall(text):
+        return "\n".join(queries)
+    return "" if _CONTEXT.match(text) else _TIMESTAMP.sub("", text)
+
+
+def message_of(role: str, parts: list[Part], *, model: str = "", usage: Usage | None = None) -> MessageAdded:
+    if len(parts) == 1 and isinstance(one := parts[0], TextPart):
+        return MessageAdded(role=role, text=one.text, model=model, usage=usage)
+    return MessageAdded(role=role, parts=tuple(parts), model=model, usage=usage)
+
+
+def drafts_of(bodies: list[Any], source: str, at: int | None) -> list[Draft]:
+    return [Draft(body=body, source=f"{source}/{i}" if i else source, said_at=at) for i, body in enumerate(bodies)]
+
+
+def title_of(bodies: list[Any], source: str, at: int | None, state: State) -> list[Draft]:
+    """A title from the first prompt, when the program has none."""
+    first = bodies[0]
+    if state.titled or not isinstance(first, MessageAdded) or first.role != "user":
+        return []
+    text = "\n".join(part.text for part in first.content if isinstance(part, TextPart))
+    if not (words := text.strip().partition("\n")[0].strip()):
+        return []
+    state.titled = True
+    return [Draft(body=SessionTitled(title=words[:80]), source=f"{source}/title", said_at=at)]
+
+
+class Block(msgspec.Struct):
+    """A block in either spelling: Anthropic's in transcripts, the AI SDK's in the CLI's store. An empty Raw is none."""
+
+    type: str
+    text: str | None = None
+    id: str | None = None
+    name: str | None = None
+    input: Raw = Raw()
+    toolCallId: str | None = None
+    toolName: str | None = None
+    args: Raw = Raw()
+    result: Raw = Raw()
+    output: Raw = Raw()
+    isError: bool | None = None
+    signature: str | None = None
+    image: str | None = None
+    mimeType: str | None = None
+    mediaType: str | None = None
+
+
+class Content(msgspec.Struct):
+    content: str | list[Raw] = ""
+
+
+class Line(msgspec.Struct):
+    role: str = ""
+    type: str = ""
+    message: Content = msgspec.field(default_factory=Content)
+    content: str | list[Raw] = ""
+
+
+_decode = msgspec.json.Decoder(Line).decode
+_block = msgspec.json.Decoder(Block).decode
+
+
+def read_transcript(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
+    """One line of a transcript. A call has no id there, so its place is its name."""
+    line, state = _decode(record), reading.state
+    before = []
+    if not state.attached:
+        state.attached = True
+        attached = RuntimeAttached(runtime=NAME, native=reading.native)
+        before = [Draft(body=attached, source=f"{key}/runtime")]
+    bodies = _said(line.role, line.message.content, key, reading)
+    if not bodies:
+        return [*before, opaque(f"{NAME}.{line.role or line.type or 'record'}", record, key)]
+    return [*before, *drafts_of(bodies, key, None), *title_of(bodies, key, None, state)]
+
+
+def read_cli(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
+    """One message of the CLI's store, or what it says about the session."""
+    if key == "about":
+        return about_of(msgspec.json.decode(record, type=About), key, reading)
+    line = _decode(record)
+    bodies = _said(line.role, line.content, key, reading)
+    if not bodies:
+        return [opaque(f"{NAME}.{line.role or line.type or 'record'}", record, key)]
+    return [*drafts_of(bodies, key, None), *title_of(bodies, key, None, reading.state)]
+
+
+def _said(role: str, contents: str | list[Raw], key: str, reading: Reading[State]) -> list[Any]:
+    """A message's blocks in order; texts and thoughts that follow each other are one message."""
+    if role not in ("user", "assistant", "tool"):
+        return []
+    if isinstance(contents, str):
+        contents = [raw({"type": "text", "text": contents})] if contents else []
+    bodies: list[Any] = []
+    parts: list[Part] = []
+
+    def flush() -> None:
+        if parts:
+            bodies.append(message_of(role, parts, model=reading.state.model if role == "assistant" else ""))
+        parts.clear()
+
+    for content in contents:
+        block = _block(content)
+        call = block.toolCallId or block.id
+        if block.type == "text" and block.text is not None:
+            if text := typed(block.text) if role == "user" else block.text:
+                parts.append(TextPart(text=text))
+        elif block.type == "reasoning":
+            parts.append(ThinkingPart(text=block.text or "", signature=block.signature or ""))
+        elif block.type == "image" and block.image:
+            data = base64.b64decode(block.image.rpartition(",")[2], validate=True)
+            parts.append(ImagePart(blob=reading.blob(data), media_type=block.mimeType or block.mediaType or ""))
+        elif block.type in ("tool_use", "tool-call") and (tool := block.toolName or block.name):
+            flush()
+            input = next((one for one in (block.args, block.input) if bytes(one)), Raw(b"{}"))
+            bodies.append(CallMade(call=call or f"{key}/{len(bodies)}", tool=tool, input=input))
+        elif block.type == "tool-result" and call:
+            flush()
+            bodies.append(_result(block, call))
+        else:
+            flush()
+            bodies.append(opaque(f"{NAME}.{block.type}", bytes(content), "").body)
+    flush()
+    return bodies
+
+
+def _result(block: Block, call: str) -> CallReturned:
+    """A result is plain, or since the AI SDK's fifth version `{type, value}`."""
+    output, failed = block.result, bool(block.isError)
+    if not bytes(output):
+        output = block.output if bytes(block.output) else Raw(b"null")
+        value = msgspec.json.decode(output)
+        if isinstance(value, dict) and isinstance(value.get("type"), str) and "value" in value:
+            output, failed = raw(value["value"]), failed or value["type"].startswith("error")
+    return CallReturned(call=call, output=output, failed=failed)
+
+
+class About(msgspec.Struct):
+    """What a database says about a session, in our words: of the program's own only what is safe to keep."""
+
+    id: str
+    name: str = ""
+    created: float | str | None = None
+    model: str = ""
+    cwd: str = ""
+
+
+def about_of(about: About, key: str, reading: Reading[State]) -> list[Draft]:
+    state, at = reading.state, micros(about.created)
+    state.created, state.model = at or 0, about.model
+    bodies: list[Any] = [RuntimeAttached(runtime=NAME, native=reading.native, cwd=about.cwd)]
+    if title := " ".join(about.name.split()):
+        state.titled = True
+        bodies.append(SessionTitled(title=title[:80]))
+    return drafts_of(bodies, key, at)
