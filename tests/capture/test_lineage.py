@@ -68,11 +68,11 @@ def test_a_fork_that_is_captured_first_is_linked_too(plane: Plane, person: Path)
     assert [said(plane, found[i].session)[-1] for i in (1, 2)] == ["g", "h"]
 
 
-@pytest.mark.parametrize("window", [600, 1500, 100_000])
-def test_a_fork_longer_than_a_window_repeats_nothing(
-    plane: Plane, person: Path, monkeypatch: pytest.MonkeyPatch, window: int
+@pytest.mark.parametrize("chunk_bytes", [600, 1500, 100_000])
+def test_a_fork_longer_than_a_chunk_repeats_nothing(
+    plane: Plane, person: Path, monkeypatch: pytest.MonkeyPatch, chunk_bytes: int
 ) -> None:
-    monkeypatch.setattr(chunked_lines, "CHUNK_BYTES", window)
+    monkeypatch.setattr(chunked_lines, "CHUNK_BYTES", chunk_bytes)
     names = [f"n{i}" for i in range(20)]
     put(person, 1, talk(*names))
     put(person, 2, talk(*names[:15], "own", "more"))

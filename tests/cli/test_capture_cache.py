@@ -1,4 +1,4 @@
-"""The last look: nothing new is said without opening the store, and whatever is new is noticed."""
+"""The cached report: it is printed without opening the store while it is valid, and not after anything changed."""
 
 import json
 import os
@@ -20,7 +20,7 @@ FOLDER = ".claude/projects/-home-me-app"
 
 @pytest.fixture
 def person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Somebody with one session, to whom nothing ever happened a moment ago."""
+    """Somebody with one session; no file counts as changed a moment ago."""
     home = tmp_path / "person"
     put(home / FOLDER / f"{claude.SESSION}.jsonl", claude.lines(claude.story()))
     for name in [name for name in os.environ if name.startswith(("CLEW_", "CLAUDE_", "CODEX_"))]:
@@ -33,7 +33,7 @@ def person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def capture(person: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Capture:
-    """Runs `clew capture`, and returns what it said."""
+    """Runs `clew capture`, and returns what it printed."""
 
     def run() -> str:
         monkeypatch.setattr(sys, "argv", ["clew", "capture"])
@@ -44,12 +44,12 @@ def capture(person: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytes
 
 
 @pytest.fixture
-def settled(person: Path, capture: Capture) -> str:
-    """What a capture says that found nothing new, and left word of it."""
+def cached(person: Path, capture: Capture) -> str:
+    """What a capture printed that found nothing new and cached its report."""
     capture()
-    said = capture()
+    printed = capture()
     assert capture_cache.cached_report() is not None
-    return said
+    return printed
 
 
 def exit_code() -> object:
@@ -65,7 +65,7 @@ def put(path: Path, data: bytes) -> None:
     path.write_bytes(data)
 
 
-def test_nothing_new_is_said_again_without_opening_the_store(person: Path, settled: str) -> None:
+def test_a_valid_report_is_printed_again_without_opening_the_store(person: Path, cached: str) -> None:
     code = """
 import sys
 import clew.cli
@@ -74,16 +74,16 @@ clew.cli.main()
 assert not {"apsw", "msgspec", "click", "clew.app"}.intersection(sys.modules), sorted(sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr, done.stdout) == (0, "", settled)
-    assert "claude-code   1       0     0       0" in settled
+    assert (done.returncode, done.stderr, done.stdout) == (0, "", cached)
+    assert "claude-code   1       0     0       0" in cached
 
 
-def test_word_is_left_only_of_a_capture_with_nothing_new(person: Path, capture: Capture) -> None:
+def test_only_a_capture_with_nothing_new_caches_its_report(person: Path, capture: Capture) -> None:
     capture()
     assert not (person / ".clew" / capture_cache.NAME).exists()
 
 
-def test_what_was_touched_a_moment_ago_is_not_relied_on(
+def test_a_report_about_a_file_that_changed_a_moment_ago_is_not_cached(
     person: Path, capture: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(capture_cache, "CLOCK_TICK_NS", 3_600_000_000_000)
@@ -157,8 +157,8 @@ def damaged(person: Path) -> None:
         a_failure_in_the_background, rights_changed, damaged,
     ],
 )  # fmt: skip
-def test_whatever_the_answer_depends_on_is_looked_at(
-    happens: Callable[[Path], None], person: Path, settled: str, monkeypatch: pytest.MonkeyPatch
+def test_a_report_is_not_valid_after_anything_that_it_depends_on_changed(
+    happens: Callable[[Path], None], person: Path, cached: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as put_back:
         put_back.setenv("CODEX_HOME", "")
@@ -169,7 +169,7 @@ def test_whatever_the_answer_depends_on_is_looked_at(
         assert capture_cache.cached_report() is None
 
 
-def test_what_is_new_is_captured_after_nothing_was(person: Path, settled: str, capture: Capture) -> None:
+def test_what_is_new_is_captured_after_a_report_was_cached(person: Path, cached: str, capture: Capture) -> None:
     a_line_more(person)
     assert "claude-code   1       0     1       0" in capture()
     assert "claude-code   1       0     0       0" in capture()
@@ -184,7 +184,7 @@ def test_what_is_new_is_captured_after_nothing_was(person: Path, settled: str, c
     ],
     ids=["named", "home named", "relative"],
 )
-def test_no_word_is_left_about_a_store_that_the_next_may_not_ask(
+def test_no_report_is_cached_about_a_store_that_the_next_capture_may_not_open(
     words: tuple[str, ...], store: str, person: Path, tmp_path: Path
 ) -> None:
     argv = [sys.executable, "-m", "clew", *(word.format(home=tmp_path) for word in words), "capture"]
@@ -194,7 +194,7 @@ def test_no_word_is_left_about_a_store_that_the_next_may_not_ask(
     assert list(tmp_path.rglob(capture_cache.NAME)) == []
 
 
-def test_a_store_below_the_home_directory_is_looked_at(
+def test_a_report_depends_on_a_store_below_the_home_directory(
     person: Path, capture: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CLEW_STORE", "sqlite:///~/mine.db")
@@ -207,7 +207,7 @@ def test_a_store_below_the_home_directory_is_looked_at(
 
 
 @pytest.mark.parametrize("how", ["missing", "in the way"])
-def test_a_home_that_takes_no_word_is_no_reason_to_fail(
+def test_a_home_that_cannot_hold_the_cached_report_does_not_make_a_capture_fail(
     how: str, person: Path, capture: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CLEW_STORE", f"sqlite:///{person}/mine.db")
@@ -219,7 +219,7 @@ def test_a_home_that_takes_no_word_is_no_reason_to_fail(
     assert sorted(path.name for path in person.glob(".clew/*")) == ([capture_cache.NAME] if how == "in the way" else [])
 
 
-def test_what_standard_output_cannot_take_is_left_to_the_capture(person: Path, settled: str) -> None:
+def test_a_report_that_standard_output_cannot_encode_is_left_to_the_capture(person: Path, cached: str) -> None:
     argv = [sys.executable, "-m", "clew", "capture"]
     ascii_only = {**os.environ, "PYTHONIOENCODING": "ascii", "LC_ALL": "C", "PYTHONUTF8": "0"}
     done = subprocess.run(argv, capture_output=True, check=False, env=ascii_only)
