@@ -61,8 +61,16 @@ def _local(chosen: Settings) -> "Client":
         grants=(owner_of_everything(chosen.principal),),
         machine=chosen.machine,
         home=str(chosen.home),
+        open_server=open_server,
     )
     return Local(context)
+
+
+def open_server(url: str, key: str, *, patience: float | None = None) -> "Remote":
+    """The server at an address, for who holds the key."""
+    from clew.remote import Remote
+
+    return Remote(url, key) if patience is None else Remote(url, key, patience=patience)
 
 
 def is_remote(store: str) -> bool:
@@ -73,7 +81,7 @@ def is_remote(store: str) -> bool:
 def remote(chosen: Settings) -> "Remote":
     """The server that keeps the chosen store, with the key that is kept for its address."""
     from clew.remote import Remote, checked_url
-    from clew.sync.remotes import key_for
+    from clew.service.replication.remotes import key_for
 
     url = checked_url(chosen.store)
     return Remote(url, key_for(chosen.home, url))

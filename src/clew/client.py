@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from clew.service.find.usage import UsageReport
     from clew.service.handover.resume_elsewhere import Materialised
     from clew.service.knowledge.remember import Decided, Recall, Remembered
+    from clew.service.replication.push import Pushed
     from clew.service.sessions.forks import Difference
     from clew.service.sessions.lifecycle import SessionDetail, SessionInfo, SessionLine
     from clew.store.log.leases import Lease
@@ -157,6 +158,15 @@ class Plane:
         """Write a session as a native one of another program; returns its resume command and what was carried."""
         made: Materialised = self.client.call("materialise", session=id, runtime=runtime, cwd=cwd, at=at, strict=strict)
         return made
+
+    def push(self, *sessions: str, remote: str = "", again: bool = False) -> list[Pushed]:
+        """Send what is new of the shared projects to the servers they are shared with, or these sessions."""
+        pushed: list[Pushed] = self.client.call("push", sessions=list(sessions) or None, remote=remote, again=again)
+        return pushed
+
+    def pull(self, id: str, *, remote: str = "") -> OpenSession:
+        """Bring a session from a server, with its history, its blobs and its native files."""
+        return OpenSession(self.client, self.client.call("pull", session=id, remote=remote).session)
 
     def close(self) -> None:
         self.client.close()

@@ -20,6 +20,7 @@ from clew.model.errors import ClewError, InvalidInput, Unavailable
 from clew.model.events import Draft, Event
 from clew.model.ids import check_prefix, new_id
 from clew.service.kernel.registry import OPERATIONS, Operation, operation_named
+from clew.service.replication.server import LOOPBACK
 
 if TYPE_CHECKING:
     import httpx2
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from clew.service.kernel.context import Context
 
 PREFIX = "/v1"
-LOOPBACK = ("localhost", "127.0.0.1", "::1")
 # How long something is tried again that failed for a reason which may pass.
 PATIENCE_SECONDS = 5.0
 CONNECT_SECONDS = 5.0

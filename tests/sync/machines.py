@@ -11,13 +11,13 @@ from clew.model import codec
 from clew.model.events import Event, Removed
 from clew.remote import Remote
 from clew.service import Context
+from clew.service.replication import remotes
+from clew.service.replication.pull import Pulled
+from clew.service.replication.push import Push, Pushed
+from clew.service.replication.remotes import Setting
 from clew.store import Store
 from clew.store.log.receiving import source_of, store_id
 from clew.store.log.verify import verify_all
-from clew.sync import remotes
-from clew.sync.pull import Pulled, pull
-from clew.sync.push import Push, Pushed
-from clew.sync.remotes import Setting
 
 PROJECT = "shop"
 
@@ -45,7 +45,8 @@ class Machine:
         return remotes.named(self.home)
 
     def remote(self) -> Remote:
-        return remotes.connect(self.home, self.setting, patience=1.0)
+        setting = self.setting
+        return app.open_server(setting.url, remotes.key_of(self.home, setting.name), patience=1.0)
 
     def push(self, *ids: str, again: bool = False) -> Pushed:
         remote = self.remote()
@@ -61,11 +62,8 @@ class Machine:
             setting.sessions = [*setting.sessions, id]
 
     def pull(self, id: str) -> Pulled:
-        remote = self.remote()
-        try:
-            return pull(self.context, self.home, self.setting, remote, id)
-        finally:
-            remote.close()
+        pulled: Pulled = self.plane.client.call("pull", session=id)
+        return pulled
 
     def open(self, *texts: str, project: str = PROJECT, **more: Any) -> str:
         """A session in which these things were said."""

@@ -4,14 +4,14 @@ import sys
 from pathlib import Path
 
 from clew import app
-from clew.sync import remotes
-from clew.sync.push import Push
+from clew.service.replication import remotes
+from clew.service.replication.push import Push
 
 home = Path(sys.argv[1])
 plane = app.connect(f"sqlite:///{home / 'clew.db'}", home=home, principal="person:me")
 setting = remotes.named(home)
 # A server that was just killed comes back.
-remote = remotes.connect(home, setting, patience=30.0)
+remote = app.open_server(setting.url, remotes.key_of(home, setting.name), patience=30.0)
 push = Push(plane.client.context, home, setting, remote)
 push._room = 12_000  # Many requests, so that one is always under way.
 print("ready", flush=True)

@@ -9,10 +9,10 @@ import pytest
 from clew import app
 from clew.cli import streams
 from clew.cli.remotes import flowing
+from clew.service.replication.push import Pushed
 from clew.store.log.sessions import keys_of
 from clew.sync import flow
 from clew.sync.flow import Flow
-from clew.sync.push import Pushed
 from server.running import Running
 from sync.machines import Machine, texts
 
@@ -51,7 +51,7 @@ def test_a_failure_is_told_once_and_again_when_it_works(
     here: Machine = machine()
     id = here.open("one")
     heard = Heard()
-    flowing = Flow(here.context, here.home, pushed=heard.push, told=heard.tell).start()
+    flowing = Flow(here.context, here.home, pushed=heard.push, report=heard.tell).start()
     heard.wait(lambda: bool(heard.pushed) and heard.pushed[0].events == 1)
     running.stop()
     here.say(id, "two")

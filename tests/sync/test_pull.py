@@ -14,11 +14,11 @@ import zstandard
 from clew.model.errors import Conflict, NotFound, WrongState
 from clew.remote import Remote
 from clew.service import call
+from clew.service.replication import remotes
+from clew.service.replication.push import Push
 from clew.store.log.sessions import keys_of
 from clew.store.native_files.native_files import originals
 from clew.store.objects import objects
-from clew.sync import remotes
-from clew.sync.push import Push
 from server.running import Running, writer
 from support import claude
 from support.fake_secrets import some

@@ -4,19 +4,21 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import zstandard
 
-from clew.model.errors import ClewError, NotFound, Unauthenticated, Unavailable
+from clew.model.access import Grant, Right
+from clew.model.errors import ClewError, Denied, NotFound, Unauthenticated, Unavailable
 from clew.model.events import Budget, BudgetSet, Draft, MessageAdded
 from clew.model.ids import new_id
 from clew.service import Context, call
 from clew.service.kernel.registry import load
+from clew.service.replication.push import Push
 from clew.store.log.sessions import keys_of
 from clew.store.native_files import native_files, remote_copies
 from clew.store.native_files.native_files import load as load_original
 from clew.store.objects import objects
-from clew.sync.push import Push
 from server.running import Running, viewer, writer
 from support import claude
 from sync.machines import PROJECT, Machine, images, sound, texts, told
@@ -382,3 +384,36 @@ def test_messages_of_a_body_are_kept_to_the_letter(running: Running, machine: St
     found = [event.body for event in server.read(server.session(id))][1:]
     assert found == [event.body for event in here.store.read(here.store.session(id))][1:]
     assert bytes(found[1].input) == b'{"n":1.50, "n":2e3}'  # type: ignore[union-attr]
+
+
+# The operations -------------------------------------------------------------------------------------------------------
+
+
+@SQLITE
+def test_pushing_and_pulling_are_ruled_on_and_recorded(running: Running, machine: Start) -> None:
+    here: Machine = machine()
+    id = here.open("a", "b")
+    [pushed] = here.plane.push()
+    assert (pushed.remote, pushed.sessions, pushed.events) == ("team", 1, 2)
+    assert here.plane.pull(id).head == here.store.head(here.store.session(id)).head
+    log = [(one.operation, one.allowed) for one in call(here.context, "audit_log", {}).entries]
+    assert ("push", True) in log
+    assert ("pull", True) in log
+    reader = Grant(principal="person:eve", rights=frozenset({Right.READ, Right.SEE}), project=PROJECT)
+    eve = msgspec.structs.replace(here.context, principal="person:eve", grants=(reader,), _cache={})
+    for operation, arguments in (("push", {}), ("push", {"sessions": [id]}), ("pull", {"session": id})):
+        with pytest.raises(Denied, match=f"refused in project {PROJECT}"):
+            call(eve, operation, arguments)
+    refused = [one.operation for one in call(here.context, "audit_log", {}).entries if not one.allowed]
+    assert refused.count("push") == 2
+    assert refused.count("pull") == 1
+
+
+@SQLITE
+def test_a_process_that_opens_no_servers_neither_pushes_nor_pulls(running: Running, machine: Start) -> None:
+    here: Machine = machine()
+    id = here.open("a")
+    alone = msgspec.structs.replace(here.context, open_server=None)
+    for operation, arguments in (("push", {}), ("pull", {"session": id})):
+        with pytest.raises(Unavailable, match="opens no other servers"):
+            call(alone, operation, arguments)

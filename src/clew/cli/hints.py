@@ -39,6 +39,7 @@ def _damaged(details: Details) -> str:
 # Lists that show what there is instead, by what was not found.
 LISTS = {
     "agent": "clew agents",
+    "remote": "clew remote add URL",
     "key": "clew key list",
     "grant": "clew access list",
     "principal": "clew principal list",
@@ -47,7 +48,9 @@ LISTS = {
 
 
 def _not_found(details: Details) -> str:
-    return "clew sessions" if details.get("session") else LISTS.get(details.get("missing", ""), "")
+    if "missing" in details:
+        return LISTS.get(details["missing"], "")
+    return "clew sessions" if details.get("session") else ""
 
 
 HINTS: dict[str, Callable[[Details], str]] = {

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from clew import app
 from clew.cli.options import complete_id, json_option
@@ -15,14 +16,15 @@ from clew.cli.output import one_line, print_json, table
 from clew.cli.times import ago
 from clew.model.errors import ClewError, Conflict, InvalidInput, NotFound
 from clew.model.plain import plain
+from clew.service import Context, call
 from clew.store.cursors import read_cursor
 from clew.store.projects import list_projects
 
 if TYPE_CHECKING:
-    from clew.remote import Remote
+    from clew.service.replication.pull import Pulled
+    from clew.service.replication.push import Pushed
+    from clew.service.replication.remotes import Setting
     from clew.sync.flow import Flow
-    from clew.sync.push import Pushed
-    from clew.sync.remotes import Setting
 
 MOST_COUNTED = 1000
 
@@ -62,7 +64,7 @@ def commands() -> list[click.Command]:
     @click.pass_obj
     def remove(plane: Any, name: str, as_json: bool) -> None:
         """Forget a server and its key. What was pushed stays there."""
-        from clew.sync import remotes
+        from clew.service.replication import remotes
 
         gone = remotes.named(plane.settings.home, name)
         remotes.remove(plane.settings.home, gone.name)
@@ -109,20 +111,7 @@ def commands() -> list[click.Command]:
         else:
             _push(plane, list(sessions), name, again=again, as_json=as_json)
 
-    @click.command()
-    @click.argument("session", metavar="ID")
-    @click.option("--from", "name", default="", metavar="NAME", help="Which remote. [default: the only one]")
-    @json_option
-    @click.pass_obj
-    def pull(plane: Any, session: str, name: str, as_json: bool) -> None:
-        """Bring a session from the server, with its history, its blobs and its native files."""
-        done = _pull(plane, session, name)
-        if as_json:
-            print_json(done)
-        else:
-            _pulled(done)
-
-    return [group, push, pull]
+    return [group, push]
 
 
 # Remotes --------------------------------------------------------------------------------------------------------------
@@ -140,7 +129,7 @@ def _say(setting: "Setting", text: str, more: str = "", *, as_json: bool) -> Non
 
 def _add(plane: Any, url: str, name: str) -> "Setting":
     from clew.remote import Remote, checked_url
-    from clew.sync import remotes
+    from clew.service.replication import remotes
 
     home: Path = plane.settings.home
     address = checked_url(url)
@@ -173,8 +162,8 @@ def _key(url: str) -> str:
 
 
 def _list(plane: Any, *, as_json: bool) -> None:
-    from clew.sync import remotes
-    from clew.sync.push import behind
+    from clew.service.replication import remotes
+    from clew.service.replication.push import behind
 
     found = remotes.all_of(plane.settings.home)
     if not found and not as_json:
@@ -229,7 +218,7 @@ def _refusals(name: str, refused: dict[str, str]) -> None:
 
 
 def _share(plane: Any, project: str, name: str) -> "Setting":
-    from clew.sync import remotes
+    from clew.service.replication import remotes
 
     known = set(list_projects(plane.client.context.store).values())
     if project not in known:
@@ -242,7 +231,7 @@ def _share(plane: Any, project: str, name: str) -> "Setting":
 
 
 def _unshare(plane: Any, project: str, name: str) -> "Setting":
-    from clew.sync import remotes
+    from clew.service.replication import remotes
 
     home: Path = plane.settings.home
     with remotes.changing(home, remotes.named(home, name).name) as setting:
@@ -260,43 +249,22 @@ def _unshare(plane: Any, project: str, name: str) -> "Setting":
 
 
 def _push(plane: Any, ids: list[str], name: str, *, again: bool, as_json: bool) -> None:
-    from clew.sync import remotes
+    from clew.service.replication import remotes
 
-    home: Path = plane.settings.home
-    context = plane.client.context
-    chosen = [remotes.named(home, name)] if name or ids else remotes.all_of(home) or [remotes.named(home)]
-    if ids:
-        whole = [context.store.session(id).id for id in ids]
-        with remotes.changing(home, chosen[0].name) as setting:
-            setting.sessions = sorted({*setting.sessions, *whole})
-        chosen = [setting]
-    done = []
-    for setting in chosen:
-        if not setting.projects and not setting.sessions:
+    context: Context = plane.client.context
+    with _bar("pushing", shown=not as_json) as on_progress:
+        reporting = msgspec.structs.replace(context, on_progress=on_progress)
+        results: list[Pushed] = call(reporting, "push", {"sessions": ids or None, "remote": name, "again": again})
+    reached = {pushed.remote for pushed in results}
+    for setting in [] if ids else remotes.all_of(plane.settings.home):
+        if name in ("", setting.name) and setting.name not in reached:
             click.echo(f"nothing is shared with {setting.name} yet; `clew remote share PROJECT` shares one", err=True)
-            continue
-        done.append(_pushed_to(context, home, setting, whole if ids else [], again=again, progress=not as_json))
     if as_json:
-        print_json(done)
-    elif done:
-        _summary(done)
-    if any(one.refused for one in done):
+        print_json(results)
+    elif results:
+        _summary(results)
+    if any(pushed.refused for pushed in results):
         raise click.exceptions.Exit(4)
-
-
-def _pushed_to(
-    context: Any, home: Path, setting: "Setting", ids: list[str], *, again: bool, progress: bool
-) -> "Pushed":
-    from clew.sync import remotes
-    from clew.sync.push import Push
-
-    remote = remotes.connect(home, setting)
-    try:
-        with _bar(f"pushing to {setting.name}", shown=progress) as told:
-            push = Push(context, home, setting, remote, told)
-            return push.only(ids) if ids else push.run(again=again)
-    finally:
-        remote.close()
 
 
 @contextmanager
@@ -326,7 +294,7 @@ def _summary(done: "list[Pushed]") -> None:
 
 def _watch(plane: Any, name: str, *, as_json: bool) -> None:
     """Push whenever the log has grown, until interrupted."""
-    from clew.sync import remotes
+    from clew.service.replication import remotes
 
     home: Path = plane.settings.home
     wanted = [remotes.named(home, name)] if name else remotes.all_of(home) or [remotes.named(home)]
@@ -355,7 +323,7 @@ def _flow(plane: Any, name: str, *, as_json: bool) -> "Flow":
 
     return Flow(
         plane.client.context, plane.settings.home, name=name, pushed=pushed,
-        told=lambda text: click.echo(plain(text), err=True),
+        report=lambda text: click.echo(plain(text), err=True),
     )  # fmt: skip
 
 
@@ -380,20 +348,7 @@ def flowing(plane: Any) -> Iterator[None]:
 # Pull -----------------------------------------------------------------------------------------------------------------
 
 
-def _pull(plane: Any, session: str, name: str) -> Any:
-    from clew.sync import remotes
-    from clew.sync.pull import pull
-
-    home: Path = plane.settings.home
-    setting = remotes.named(home, name)
-    remote: Remote = remotes.connect(home, setting)
-    try:
-        return pull(plane.client.context, home, setting, remote, session)
-    finally:
-        remote.close()
-
-
-def _pulled(done: Any) -> None:
+def _pulled(done: "Pulled") -> None:
     what = f"{done.events:,} event{'s' if done.events != 1 else ''}"
     what += f", {done.blobs:,} blob{'s' if done.blobs != 1 else ''}" if done.blobs else ""
     what += f", {done.files:,} native file{'s' if done.files != 1 else ''}" if done.files else ""
@@ -416,7 +371,7 @@ def bring(plane: Any, session: str, error: NotFound) -> None:
         raise hinted(plane, session, error)
     click.echo(f"{plain(session)} is not here; asking {found[0].name} for it", err=True)
     try:
-        _pulled(_pull(plane, session, found[0].name))
+        _pulled(plane.call("pull", session=session, remote=found[0].name))
     except ClewError as other:
         told = f"{error} (and {found[0].name} says: {other})"
         raise NotFound(told, **error.details) from None
@@ -434,6 +389,9 @@ def _others(plane: Any, error: NotFound) -> "list[Setting]":
         return []
     if not (plane.settings.home / "remotes").is_dir():
         return []
-    from clew.sync import remotes
+    from clew.service.replication import remotes
 
     return remotes.all_of(plane.settings.home)
+
+
+RENDER: dict[str, Callable[[Any], None]] = {"pull": _pulled}

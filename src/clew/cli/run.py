@@ -27,7 +27,7 @@ MODULES = {
     "mcp_command": ("mcp",),
     "audit": ("audit",),
     "serving": ("up", "serve", "watch"),
-    "remotes": ("remote", "push", "pull"),
+    "remotes": ("remote", "push"),
 }
 
 
@@ -125,7 +125,7 @@ def clew(context: click.Context, store: str | None, home: str | None) -> None:
 
 def _renderer(operation: Operation) -> Callable[[Any], None]:
     """What shows the result of an operation to a person; JSON, when nobody wrote anything better."""
-    modules = ("found", "render", "people") if operation.reads_views else ("people", "render", "found")
+    modules = ("found", "render") if operation.reads_views else ("people", "render", "remotes", "found")
     for name in modules:
         renderers: dict[str, Callable[[Any], None]] = import_module(f"clew.cli.{name}").RENDER
         if operation.name in renderers:
@@ -165,12 +165,15 @@ _JSON = click.Option(["--json", "as_json"], is_flag=True, help="One JSON object 
 
 
 def _parameter(parameter: Parameter) -> click.Parameter:
-    flag = f"--{parameter.name.replace('_', '-')}"
+    # The second name is what the operation calls it.
+    flag = f"--{_flag(parameter.type) or parameter.name.replace('_', '-')}"
     if parameter.is_session:
         label = "ID" if parameter.name == "session" else parameter.name.upper()
         if parameter.by_name:
-            return click.Option([flag], metavar="ID", default=None, help=_description(parameter.type) or None,
-                                shell_complete=complete_id)  # fmt: skip
+            help = _description(parameter.type) or None
+            return click.Option(
+                [flag, parameter.name], metavar="ID", default=None, help=help, shell_complete=complete_id
+            )
         label = label if parameter.required else f"[{label}]"
         return click.Argument([parameter.name], required=parameter.required, metavar=label, shell_complete=complete_id)
     kind = _plain_type(parameter.type)
@@ -184,14 +187,14 @@ def _parameter(parameter: Parameter) -> click.Parameter:
     help = " ".join(word for word in words if word) or None
     several = typing.get_origin(_bare(parameter.type)) is list
     if kind is bool:
-        return click.Option([flag], is_flag=True, default=None, help=help)
+        return click.Option([flag, parameter.name], is_flag=True, default=None, help=help)
     if kind is dict:
-        return click.Option([flag], type=JsonObject(), metavar="JSON", help=help)
+        return click.Option([flag, parameter.name], type=JsonObject(), metavar="JSON", help=help)
     if issubclass(kind, enum.Enum):
         choice = click.Choice([str(member) for member in kind])
-        return click.Option([flag], type=choice, default=None, multiple=several, help=help)
+        return click.Option([flag, parameter.name], type=choice, default=None, multiple=several, help=help)
     shown = _LABELS.get(parameter.name)
-    return click.Option([flag], type=kind, default=None, multiple=several, metavar=shown, help=help)
+    return click.Option([flag, parameter.name], type=kind, default=None, multiple=several, metavar=shown, help=help)
 
 
 def _bare(kind: Any) -> Any:
@@ -206,6 +209,7 @@ def _bare(kind: Any) -> Any:
 _LABELS = {
     "lease": "EPOCH", "at": "SEQ", "project": "NAME", "agent": "NAME", "person": "NAME", "runtime": "NAME",
     "machine": "NAME", "model": "NAME", "tool": "NAME", "file": "PATH", "when": "TIME", "since": "TIME",
+    "remote": "NAME",
     "until": "TIME", "after": "NEXT", "limit": "N", "evidence": "SEQ", "expect": "SEQ", "fact": "ID", "decision": "ID",
 }  # fmt: skip
 
@@ -218,6 +222,12 @@ class JsonObject(click.ParamType[Any]):
             return msgspec.json.decode(value, type=dict[str, Any])
         except msgspec.DecodeError as error:
             self.fail(f"not a JSON object: {error}", param, ctx)
+
+
+def _flag(kind: Any) -> str:
+    """The name of the option, when the annotation gives it another than the parameter's."""
+    metas = getattr(kind, "__metadata__", ())
+    return next((meta.extra["flag"] for meta in metas if meta.extra and "flag" in meta.extra), "")
 
 
 def _description(kind: Any) -> str:

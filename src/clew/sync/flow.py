@@ -6,13 +6,18 @@ A failure is told once, and again when it works. The log is the outbox, so nothi
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
+import msgspec
+
 from clew.model.errors import ClewError
+from clew.service.kernel.call import call
 from clew.service.kernel.context import Context
-from clew.sync import remotes
-from clew.sync.push import Push, Pushed
-from clew.sync.remotes import Setting
+from clew.service.replication import remotes
+from clew.service.replication.push import Pushed, has_news
+from clew.service.replication.remotes import Setting
+from clew.service.replication.server import OpenServer
 
 # Short, so that stopping need not wait for it.
 WAIT_SECONDS = 1.0
@@ -27,14 +32,14 @@ class Flow:
     """Pushes to every remote with something shared, again and again."""
 
     def __init__(
-        self, context: Context, home: Path, *, pushed: Callable[[Pushed], None], told: Callable[[str], None],
+        self, context: Context, home: Path, *, pushed: Callable[[Pushed], None], report: Callable[[str], None],
         name: str = "",
     ) -> None:  # fmt: skip
-        """`pushed` hears what was sent, `told` when something fails and when it works again."""
-        self._context = context
+        """`pushed` is called with what was sent, `report` when a push fails and when it works again."""
+        self._context = msgspec.structs.replace(context, open_server=_impatient(context.open_server))
         self._home = home
         self._pushed = pushed
-        self._told = told
+        self._report = report
         self._name = name
         self._failing: dict[str, str] = {}
         self._stopping = threading.Event()
@@ -44,22 +49,24 @@ class Flow:
         """Push until told to stop."""
         store = self._context.store
         pause = FIRST_PAUSE
+        retries_refused = True
         while not self._stopping.is_set():
             seen = store.last_position()
-            if self._push_all():
+            if self._push_all(retries_refused=retries_refused):
                 pause = FIRST_PAUSE
-                self._wait(seen)
+                retries_refused = self._wait(seen)
                 self._stopping.wait(BREATH_SECONDS)
             else:
                 self._stopping.wait(pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
 
-    def _wait(self, seen: int) -> None:
-        """Wait until the log has grown, or until it is time to try again what was refused."""
+    def _wait(self, seen: int) -> bool:
+        """Wait until the log has grown, or until it is time to try again what was refused; whether it is that."""
         end = time.monotonic() + AGAIN_SECONDS
         while not self._stopping.is_set() and not self._context.store.wait(after=seen, timeout=WAIT_SECONDS):
             if time.monotonic() > end and self._has_refused():
-                return
+                return True
+        return False
 
     def start(self) -> "Flow":
         """Run beside whatever else is done."""
@@ -77,40 +84,49 @@ class Flow:
         try:
             self.run()
         except ClewError as error:
-            self._told(f"push stopped: {error}")
+            self._report(f"push stopped: {error}")
 
     def _settings(self) -> list[Setting]:
-        found = remotes.all_of(self._home)
-        return [one for one in found if self._name in ("", one.name) and (one.projects or one.sessions)]
+        settings = remotes.all_of(self._home)
+        return [setting for setting in settings if self._name in ("", setting.name) and is_shared_with(setting)]
 
     def _has_refused(self) -> bool:
-        return any(one.refused for one in self._settings())
+        return any(setting.refused for setting in self._settings())
 
-    def _push_all(self) -> bool:
-        """Whether every server took what there was."""
-        results = [self._push(one) for one in self._settings()]
+    def _push_all(self, *, retries_refused: bool) -> bool:
+        """Push to every server; whether each took what there was."""
+        results = [
+            self._push(setting.name)
+            for setting in self._settings()
+            # A push is recorded in the log: to push whenever the log has grown would never end.
+            if retries_refused or setting.name in self._failing or has_news(self._context, setting)
+        ]
         return all(results)
 
-    def _push(self, setting: Setting) -> bool:
-        name = setting.name
-        remote = None
+    def _push(self, name: str) -> bool:
         try:
-            remote = remotes.connect(self._home, setting, patience=PATIENCE_SECONDS)
-            done = Push(self._context, self._home, setting, remote).run()
+            results: list[Pushed] = call(self._context, "push", {"remote": name})
         except ClewError as error:
             if self._failing.get(name) != error.code:
-                self._told(f"push to {name} fails, and is tried again: {error}")
+                self._report(f"push to {name} fails, and is tried again: {error}")
             self._failing[name] = error.code
             return False
-        finally:
-            if remote is not None:
-                remote.close()
         if self._failing.pop(name, ""):
-            self._told(f"push to {name} works again")
-        self._pushed(done)
+            self._report(f"push to {name} works again")
+        for pushed in results:
+            self._pushed(pushed)
         return True
 
 
 def is_wanted(home: Path) -> bool:
     """Whether anything is shared with anybody."""
-    return any(one.projects or one.sessions for one in remotes.all_of(home))
+    return any(map(is_shared_with, remotes.all_of(home)))
+
+
+def is_shared_with(setting: Setting) -> bool:
+    return bool(setting.projects or setting.sessions)
+
+
+def _impatient(open_server: OpenServer | None) -> OpenServer | None:
+    """Opens servers that are asked again only for a moment, so that stopping need not wait for them."""
+    return None if open_server is None else partial(open_server, patience=PATIENCE_SECONDS)

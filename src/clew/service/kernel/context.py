@@ -1,5 +1,6 @@
 """The context of a call: on whose behalf it runs, with which rights, on which log."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -10,6 +11,7 @@ from clew.store import Store
 from clew.store.reach import EVERYWHERE, ReachParameters, reach_parameters
 
 if TYPE_CHECKING:
+    from clew.service.replication.server import OpenServer
     from clew.views.upkeep import Views
 
 
@@ -32,6 +34,10 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     """Where a person keeps settings of their own."""
     answers_leave_machine: bool = False
     """Whether the caller is a server's: secrets are masked in what it reads, and it may not keep everybody waiting."""
+    open_server: "OpenServer | None" = None
+    """Opens the server of another store; None where nothing is pulled or pushed."""
+    on_progress: Callable[[int, int], None] | None = None
+    """Told by long operations how much is done, and of how much."""
     known_sessions: dict[str, Session] | None = None
     """Sessions that were looked up before, by id: for appends, which need no more than what never changes of them. A
     server keeps a context, and so these, for half a second; elsewhere there are none."""

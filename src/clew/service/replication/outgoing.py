@@ -23,7 +23,8 @@ from clew.model.session import Session
 from clew.runtimes import runtime
 from clew.service.kernel.context import Context
 from clew.service.privacy.masking import mask_events, masker_of
-from clew.service.replication.exchange import Parcel, Sent, parcel, sent
+from clew.service.replication.sending import parcel, sent
+from clew.service.replication.values import Parcel, Sent
 from clew.store.log import receiving
 from clew.store.native_files import native_files
 from clew.store.native_files.native_files import Original

@@ -12,8 +12,9 @@ import msgspec
 
 from clew.model.errors import InvalidInput, NotFound, Unavailable
 from clew.model.ids import ALPHABET
-from clew.remote import LOOPBACK, Remote
 from clew.service.handover.program_files import replace
+from clew.service.kernel.context import Context
+from clew.service.replication.server import LOOPBACK, Server
 
 FOLDER, KEYS = "remotes", "keys"
 NAMED = frozenset(ALPHABET + "ilou-_")
@@ -60,10 +61,10 @@ def named(home: Path, name: str = "") -> Setting:
     if len(chosen) == 1:
         return chosen[0]
     if not found:
-        raise NotFound("no remote is set; `clew remote add URL` sets one")
+        raise NotFound("no remote is set", missing="remote")
     names = ", ".join(one.name for one in found)
     if not name:
-        raise InvalidInput(f"there are several remotes; name one of them with --to, or --from for a pull: {names}")
+        raise InvalidInput(f"there are several remotes; name one of them: {names}")
     raise NotFound(f"no remote {name!r}; there are: {names}")
 
 
@@ -134,10 +135,11 @@ def key_for(home: Path, url: str) -> str:
     raise InvalidInput(f"no key for {url}; `clew remote add {url}` asks for one and keeps it, or set CLEW_KEY")
 
 
-def connect(home: Path, setting: Setting, *, patience: float | None = None) -> Remote:
-    """A remote, ready to be asked."""
-    key = key_of(home, setting.name)
-    return Remote(setting.url, key) if patience is None else Remote(setting.url, key, patience=patience)
+def open_server(context: Context, setting: Setting) -> Server:
+    """The server of a remote, ready to be asked."""
+    if context.open_server is None:
+        raise Unavailable("this process opens no other servers; pull and push on your own machine")
+    return context.open_server(setting.url, key_of(Path(context.home), setting.name))
 
 
 def _folder(path: Path) -> None:

@@ -4,19 +4,28 @@ A fork comes as a fork if what it forked from can be read too; else with the his
 pull brings what is new.
 """
 
+from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import zstandard
 
+from clew.model.access import Right
 from clew.model.errors import Conflict, Damaged, Denied, NotFound, WrongState
 from clew.model.events import Body, Opaque, blobs_of
 from clew.model.ids import LENGTH, check_prefix
 from clew.model.session import Session, State
-from clew.remote import Remote
+from clew.service.kernel.call import permit
 from clew.service.kernel.context import Context
-from clew.service.replication.exchange import PAGE_BYTES, NativeFile, Parcel, Piece, Sent, received
+from clew.service.kernel.registry import operation
+from clew.service.replication import remotes
+from clew.service.replication.outgoing import renamed
+from clew.service.replication.push import meet
+from clew.service.replication.receiving import received
+from clew.service.replication.remotes import Setting
+from clew.service.replication.server import Server
+from clew.service.replication.values import PAGE_BYTES, NativeFile, Parcel, Piece, Sent
 from clew.store.cursors import move_cursor, read_cursor
 from clew.store.log import receiving
 from clew.store.log.opening import Forking, Opening
@@ -25,9 +34,6 @@ from clew.store.native_files import native_files, remote_copies
 from clew.store.native_files.remote_copies import Copy, Stretch
 from clew.store.objects import objects
 from clew.store.objects.blobs import address
-from clew.sync.outgoing import renamed
-from clew.sync.push import meet
-from clew.sync.remotes import Setting
 
 # Beyond every event: who it is, and nothing of what was said.
 ONLY_ABOUT = 2**62
@@ -52,17 +58,33 @@ class Pulled(msgspec.Struct, kw_only=True):
     """Whether it brought the history of ancestors along as its own, because those cannot be read."""
 
 
-def pull(context: Context, home: Path, setting: Setting, remote: Remote, id: str) -> Pulled:
-    """Bring a session, or what is new of it."""
-    cursors = meet(context, home, setting, remote)
-    return _Pull(context, setting, remote, cursors).run(id)
+@operation(right=Right.APPEND, filters_by_reach=True, audited=True)
+def pull(
+    context: Context,
+    session: Annotated[str, msgspec.Meta(description="Its id, or a beginning of it that no other has there.")],
+    *,
+    remote: Annotated[
+        str, msgspec.Meta(description="Which remote. [default: the only one]", extra={"flag": "from"})
+    ] = "",
+) -> Pulled:
+    """Bring a session from the server, with its history, its blobs and its native files."""
+    home = Path(context.home)
+    setting = remotes.named(home, remote)
+    with closing(remotes.open_server(context, setting)) as server:
+        return pull_from(context, home, setting, server, session)
+
+
+def pull_from(context: Context, home: Path, setting: Setting, server: Server, id: str) -> Pulled:
+    """Bring a session, or what is new of it, from a server that is open."""
+    cursors = meet(context, home, setting, server)
+    return _Pull(context, setting, server, cursors).run(id)
 
 
 class _Pull:
-    def __init__(self, context: Context, setting: Setting, remote: Remote, cursors: str) -> None:
+    def __init__(self, context: Context, setting: Setting, server: Server, cursors: str) -> None:
         self._context = context
         self._store = context.store
-        self._remote = remote
+        self._server = server
         self._setting = setting
         self._cursors = cursors
         self._own = receiving.store_id(context.unrestricted)
@@ -74,6 +96,7 @@ class _Pull:
         parcel = self._about(id)
         if parcel.state == State.ERASED:
             raise WrongState(f"session {parcel.id} was erased on {self._setting.name}; nothing of it is left there")
+        permit(self._context, Right.APPEND, parcel.project)
         session = self._there(parcel.id)
         if session is not None and not self._is_known_there(session):
             raise Conflict(
@@ -85,19 +108,21 @@ class _Pull:
             session = self._opened(parcel)
         done.flat = bool(parcel.parent) and session.parent is None
         done.events = self._events(session, parcel, flat=done.flat, is_new=is_new)
-        done.files = sum(self._file(session, one) for one in self._remote.call("originals", session=parcel.id))
+        done.files = sum(self._file(session, one) for one in self._server.call("originals", session=parcel.id))
         done.blobs, done.masked = self._blobs, self._masked
         done.head = self._store.head(session).head
         return done
 
     def _about(self, id: str) -> Parcel:
         try:
-            found: Parcel = self._remote.call("sync_send", session=id, after=ONLY_ABOUT)
+            found: Parcel = self._server.call("sync_send", session=id, after=ONLY_ABOUT)
         except NotFound as error:
             if error.code != NotFound.code:
                 raise
             name = self._setting.name
-            raise NotFound(f"{name} has no session {id!r} that you may read; was it pushed?", session=id) from None
+            raise NotFound(
+                f"{name} has no session {id!r} that you may read; was it pushed?", session=id, missing="remote session"
+            ) from None
         if len(found.id) != LENGTH or not found.id.startswith(check_prefix(id)):
             raise Damaged(f"{self._setting.name} answered with another session than {id!r}")
         return found
@@ -120,7 +145,7 @@ class _Pull:
         owner = parcel.owner or self._context.principal
         if parcel.parent:
             try:
-                _Pull(self._context, self._setting, self._remote, self._cursors).run(parcel.parent)
+                _Pull(self._context, self._setting, self._server, self._cursors).run(parcel.parent)
                 parent = self._store.session(parcel.parent)
                 source = parcel.parent_source
                 at = receiving.find(self._store, parent, source, self._own) if source else 1
@@ -149,7 +174,7 @@ class _Pull:
         pushed = f"push:{self._cursors}:{session.id}"
         is_level = is_new or read_cursor(self._store, pushed) == head
         while True:
-            page: Parcel = self._remote.call("sync_send", session=session.id, after=after, flat=flat)
+            page: Parcel = self._server.call("sync_send", session=session.id, after=after, flat=flat)
             came = [self._arrival(session, one) for one in page.events]
             arrived = receiving.receive(self._store, session, came, own=self._own, may_administer=True)
             is_level = is_level and arrived.head == head + arrived.stored
@@ -174,7 +199,7 @@ class _Pull:
         self._blobs += 1
         try:
             while True:
-                piece: Piece = self._remote.call("blob", session=session.id, digest=digest, at=at, start=start)
+                piece: Piece = self._server.call("blob", session=session.id, digest=digest, at=at, start=start)
                 found.append(_unpacked(piece))
                 if piece.next is None:
                     break

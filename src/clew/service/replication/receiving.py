@@ -1,45 +1,38 @@
-"""What two stores tell each other of a session: where it stands, its events, its blobs and its native files.
+"""Receiving a session of another store: it is opened under its own id; events, blobs and native files are added.
 
-Whoever sends decides what leaves: secrets are masked there. Whoever receives decides who said it: on a server that is
-the caller, whatever the events say. Everything can be sent again, and is there once.
+The receiver decides who said it: on a server that is the caller, whatever the events say. Everything can be sent again,
+and is there once.
 """
 
 from typing import Annotated, Any
 
 import msgspec
-import zstandard
 
 from clew.model import codec
 from clew.model.access import Right
 from clew.model.errors import Conflict, Denied, InvalidInput, NotFound, TooLarge
 from clew.model.events import (
     KINDS,
-    ArtifactSaved,
     Body,
-    BudgetSet,
-    CallReturned,
     Draft,
-    Event,
-    MessageAdded,
     Opaque,
-    PrivacySet,
-    Removed,
-    SessionArchived,
-    SessionClosed,
-    SessionForked,
-    SessionOpened,
-    SessionPaused,
-    SessionResumed,
-    WorkspaceSnapshotted,
     blobs_of,
 )
 from clew.model.ids import LENGTH, check_name, check_prefix
 from clew.model.session import Session
-from clew.service.capture.packed_files import files_to_export
 from clew.service.kernel.call import permit, target_of
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
 from clew.service.privacy.mask_on_write import masked_if_required, text_masked_if_required
+from clew.service.replication.values import (
+    LIFE,
+    Part,
+    Sent,
+    SentStretch,
+    SessionCopy,
+    Source,
+    StoreStatus,
+)
 from clew.store.log import receiving
 from clew.store.log.opening import Forking, Opening
 from clew.store.log.receiving import Arrival, Arrived
@@ -49,112 +42,10 @@ from clew.store.native_files.remote_copies import Copy, Stretch
 from clew.store.objects import blobs as blob_names
 from clew.store.objects import objects
 
-# How much one answer holds, and one piece of a blob.
-PAGE_BYTES = 4 * 1024 * 1024
-PAGE_EVENTS = 2_000
 MOST_ASKED = 100
 # What the parts of one blob, body or stretch come to at the most.
 MOST_ASSEMBLED = 128 * 1024 * 1024
-WINDOW = 50
-# Steps of a session's life that another store may report; what else has an operation of its own is only mentioned.
-LIFE = (SessionPaused, SessionResumed, SessionClosed, SessionArchived, PrivacySet, BudgetSet)
-# The first events of a session: they are made where it arrives.
-FIRST = (SessionOpened, SessionForked)
-NAMING = (MessageAdded.kind, CallReturned.kind, ArtifactSaved.kind, WorkspaceSnapshotted.kind)
 PART = b"clew part\n"
-
-Source = Annotated[str, msgspec.Meta(max_length=1000)]
-Digest = Annotated[str, msgspec.Meta(max_length=64, description="64 hexadecimal digits.")]
-
-
-class Standing(msgspec.Struct, frozen=True, kw_only=True):
-    """The name of a store, how far its log goes, and the heads of the sessions that were asked for and are in reach."""
-
-    store: str
-    position: int
-    sessions: dict[str, int]
-
-
-class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a session stands here."""
-
-    id: str
-    head: int
-    parent: str | None = None
-
-
-class Sent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An event between two stores. `body` is its JSON text; in `parts` are the names of what is too large for that."""
-
-    kind: str
-    source: str
-    body: str = ""
-    parts: list[str] = []
-    version: Annotated[int, msgspec.Meta(ge=1, le=2**31)] = 1
-    said_at: int | None = None
-    actor: str = ""
-    seq: int = 0
-
-
-class Parcel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A session as it is sent: who it is, and events of it. `next` goes on from there."""
-
-    id: str
-    project: str
-    agent: str
-    title: str
-    metadata: str
-    owner: str
-    private: bool
-    head: int
-    state: str
-    parent: str = ""
-    parent_source: str = ""
-    events: list[Sent] = []
-    next: int | None = None
-
-
-class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """The name of a part that was kept for what comes next."""
-
-    part: str
-
-
-class Piece(msgspec.Struct, frozen=True, kw_only=True):
-    """Bytes of a blob, packed with zstd and in hexadecimal, so that nothing in them is taken for a secret again."""
-
-    packed: str
-    size: int
-    next: int | None = None
-    masked: dict[str, int] = {}
-
-
-class NativeFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A native file of a session, and its bytes as blobs."""
-
-    runtime: str
-    format: str
-    path: str
-    native: str
-    machine: str
-    told: int
-    opaque: int
-    quarantined: int
-    generation: int
-    segments: list[str]
-    standing: remote_copies.Standing
-
-
-class SentStretch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A stretch of a native file: its bytes, or the names of its parts."""
-
-    upto: remote_copies.Count
-    data: bytes = b""
-    parts: list[str] = []
-    settled: bool = False
-
-
-# Receiving ------------------------------------------------------------------------------------------------------------
 
 
 @operation(right=Right.SEE, route="GET /sync", filters_by_reach=True, hidden=True)
@@ -162,7 +53,7 @@ def sync_standing(
     context: Context,
     *,
     sessions: Annotated[list[str], msgspec.Meta(max_length=MOST_ASKED, description="Ids in full.")] | None = None,
-) -> Standing:
+) -> StoreStatus:
     """Say which of these sessions are here and may be seen, and where they stand."""
     found = {}
     for id in sessions or ():
@@ -170,7 +61,7 @@ def sync_standing(
         if session is not None:
             found[session.id] = context.store.head(session).head
     position = context.store.last_position()
-    return Standing(store=receiving.store_id(context.unrestricted), position=position, sessions=found)
+    return StoreStatus(store=receiving.store_id(context.unrestricted), position=position, sessions=found)
 
 
 @operation(right=Right.APPEND, route="PUT /sync/sessions/{session}", repeatable=True, hidden=True)
@@ -185,7 +76,7 @@ def sync_open(
     parent: Annotated[str, msgspec.Meta(description="The session it was forked from.")] = "",
     parent_source: Annotated[Source, msgspec.Meta(description="The last event it shares with that.")] = "",
     private: bool = False,
-) -> Place:
+) -> SessionCopy:
     """Open a session under the id it has in another store; one that is here already stays as it is."""
     id = check_prefix(session)
     if len(id) != LENGTH:
@@ -198,7 +89,7 @@ def sync_open(
             metadata=text_masked_if_required(context, project, metadata), private=private, parent=parent,
             parent_source=parent_source,
         )  # fmt: skip
-    return Place(id=there.id, head=context.store.head(there).head, parent=there.parent)
+    return SessionCopy(id=there.id, head=context.store.head(there).head, parent=there.parent)
 
 
 def _opened(context: Context, id: str, *, parent: str, parent_source: str, **about: Any) -> Session:
@@ -350,144 +241,3 @@ def sync_original(
         for one in stretches
     ]
     return remote_copies.keep(context.store, session, file, found, after=after)
-
-
-# Sending --------------------------------------------------------------------------------------------------------------
-
-
-@operation(right=Right.READ, route="GET /sync/sessions/{session}", hidden=True)
-def sync_send(
-    context: Context,
-    session: Session,
-    *,
-    after: Annotated[int, msgspec.Meta(ge=0, le=2**62, description="Only events after this one.")] = 0,
-    flat: Annotated[bool, msgspec.Meta(description="With the events it shares with its ancestors.")] = False,
-) -> Parcel:
-    """Send a session to another store: who it is, and its events as every store knows them."""
-    first = after if flat else max(after, session.upto)
-    own = receiving.store_id(context.unrestricted)
-    head = context.store.head(session).head
-    found: list[Sent] = []
-    size, last = 0, first
-    for event in context.store.read(session, after=first, limit=PAGE_EVENTS):
-        found += sent(_masked(context, event), own)
-        size += len(found[-1].body) if found else 0
-        last = event.seq
-        if size >= PAGE_BYTES:
-            break
-    goes_on = last < head and last > first
-    return msgspec.structs.replace(parcel(context, session), events=found, next=last if goes_on else None)
-
-
-def _masked(context: Context, event: Event) -> Event:
-    if not context.answers_leave_machine:
-        return event
-    from clew.service.privacy.masking import mask_events, masker_of
-
-    return mask_events(masker_of(context), [event])[0][0]
-
-
-def sent(event: Event, own: str) -> list[Sent]:
-    """An event as it is sent: nothing for the first of a session, which is made anew where it arrives.
-
-    What only this store can say of it, and what was pruned, is mentioned, so that the seqs stay the same in both.
-    """
-    body = event.body
-    if isinstance(body, SessionOpened) and body.budget is not None:
-        body = BudgetSet(budget=body.budget)
-    elif isinstance(body, FIRST):
-        return []
-    if isinstance(body, Removed):
-        kind, text = "clew.pruned", codec.to_json({"kind": body.kind})
-    else:
-        is_mentioned = body.reserved and not isinstance(body, LIFE)
-        kind, text = f"clew.{body.kind}" if is_mentioned else body.kind, codec.encode(body).decode()
-    said_at = event.at if event.said_at is None else event.said_at
-    source = receiving.source_of(event, own)
-    return [
-        Sent(
-            kind=kind, source=source, body=text, version=body.version, said_at=said_at, actor=event.actor,
-            seq=event.seq,
-        )
-    ]  # fmt: skip
-
-
-def parcel(context: Context, session: Session) -> Parcel:
-    """Who a session is, without events."""
-    head = context.store.head(session)
-    return Parcel(
-        id=session.id, project=session.project, agent=session.agent, title=session.title,
-        metadata=session.metadata or "{}", owner=session.owner, private=session.private, head=head.head,
-        state=head.state, parent=session.parent or "", parent_source=_shared(context, session),
-    )  # fmt: skip
-
-
-def _shared(context: Context, session: Session) -> str:
-    """What the last event goes by that a fork shares with its parent and that is sent at all."""
-    own = receiving.store_id(context.unrestricted)
-    upto = session.upto
-    while upto > 0:
-        before = max(0, upto - WINDOW)
-        for event in reversed(list(context.store.read(session, after=before, upto=upto))):
-            if found := sent(event, own):
-                return found[0].source
-        upto = before
-    return ""
-
-
-@operation(right=Right.READ, route="GET /sessions/{session}/originals", hidden=True)
-def originals(context: Context, session: Session) -> list[NativeFile]:
-    """List the native files of a session; their bytes are blobs of it."""
-    return [
-        NativeFile(
-            runtime=one.runtime, format=one.format, path=one.path, native=one.native,
-            machine=remote_copies.machine_of(one), told=one.told, opaque=one.opaque, quarantined=one.quarantined,
-            generation=one.generation,
-            segments=[digest.hex() for _, _, digest in files.digests(context.store, one)],
-            standing=remote_copies.standing(one),
-        )
-        for one in files_to_export(files.originals(context.store, session), exact=False)
-        if not one.erased
-    ]  # fmt: skip
-
-
-@operation(right=Right.READ, route="GET /sessions/{session}/blobs/{digest}", hidden=True)
-def blob(
-    context: Context,
-    session: Session,
-    digest: Digest,
-    *,
-    at: Annotated[int, msgspec.Meta(ge=0, le=2**62, description="The event that names it, if you know.")] = 0,
-    start: Annotated[int, msgspec.Meta(ge=0, le=2**62, description="From this byte on.")] = 0,
-) -> Piece:
-    """Read a blob that an event or a native file of a session names, piece by piece; secrets in a text are masked."""
-    if digest not in _names(context, session, at):
-        raise NotFound(f"session {session.id} names no blob {digest[:80]!r}", session=session.id)
-    data, masked = files.stretch(context.store, session, digest), dict[str, int]()
-    if data is None:
-        data = objects.load(context.store, digest)
-    if context.answers_leave_machine:
-        data, masked = _without_secrets(context, digest, data)
-    end = start + PAGE_BYTES
-    return Piece(
-        packed=zstandard.compress(data[start:end]).hex(), size=len(data), next=end if end < len(data) else None,
-        masked=masked,
-    )  # fmt: skip
-
-
-def _names(context: Context, session: Session, at: int) -> set[str]:
-    store = context.store
-    if at:
-        return {name for event in store.read(session, after=at - 1, upto=at) for name in blobs_of(event.body)}
-    named = {name for event in store.read(session, kinds=NAMING) for name in blobs_of(event.body)}
-    there = files_to_export(files.originals(store, session), exact=False)
-    digests = (digest for one in there for _, _, digest in files.digests(store, one))
-    return named | {digest.hex() for digest in digests}
-
-
-def _without_secrets(context: Context, digest: str, data: bytes) -> tuple[bytes, dict[str, int]]:
-    from clew.service.handover.export import File, masked_file
-    from clew.service.privacy.masking import masker_of
-
-    file = masked_file(File(name=f"blob {digest}", data=data), masker_of(context))
-    return file.data, file.masked

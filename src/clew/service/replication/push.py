@@ -7,11 +7,13 @@ same address begins anew, and so does one that was set back to an older copy of 
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
+from clew.model.access import Right
 from clew.model.errors import (
     Busy,
     ClewError,
@@ -23,21 +25,22 @@ from clew.model.errors import (
     Unavailable,
 )
 from clew.model.session import Session, State
-from clew.remote import Remote
 from clew.service.capture.packed_files import files_to_export
+from clew.service.kernel.call import permit
 from clew.service.kernel.context import Context
-from clew.service.replication.exchange import Sent, SentStretch
+from clew.service.kernel.registry import operation
+from clew.service.replication import remotes
+from clew.service.replication.outgoing import Outgoing
+from clew.service.replication.remotes import Refused, Setting
+from clew.service.replication.server import Server
+from clew.service.replication.values import Sent, SentStretch
 from clew.store.cursors import move_cursor, read_cursor
 from clew.store.native_files import native_files, remote_copies
 from clew.store.native_files.remote_copies import Copy, Standing, Stretch
-from clew.sync import remotes
-from clew.sync.outgoing import Outgoing
-from clew.sync.remotes import Refused, Setting
 
 # How much goes into one request, as long as the server does not say that this is too much.
 ROOM_BYTES = 2 * 1024 * 1024
 PAGE = 500
-READ = 200
 TRIES = 3
 # What stops a push: nothing else can be sent either.
 STOPPING = (Unavailable, Busy, DiskFull, TooManyRequests, Unauthenticated)
@@ -57,11 +60,49 @@ class Pushed(msgspec.Struct, kw_only=True):
     refused: dict[str, str] = {}
 
 
+@operation(right=Right.EXPORT, filters_by_reach=True, audited=True)
+def push(
+    context: Context,
+    sessions: Annotated[list[str], msgspec.Meta(description="Push these, from now on and whatever is shared.")]
+    | None = None,
+    *,
+    remote: Annotated[
+        str, msgspec.Meta(description="Which remote. [default: all that anything is shared with]", extra={"flag": "to"})
+    ] = "",
+    again: Annotated[
+        bool, msgspec.Meta(description="Send everything once more; what is there is stored once.")
+    ] = False,
+) -> list[Pushed]:
+    """Send what is new of the shared projects to the server, its secrets masked.
+
+    With sessions, send these, from now on and whatever is shared; a private one stays private there.
+    """
+    home = Path(context.home)
+    chosen = [remotes.named(home, remote)] if remote or sessions else remotes.all_of(home) or [remotes.named(home)]
+    ids = [context.store.session(id, context.reach(None)).id for id in sessions or ()]
+    for id in ids:
+        permit(context, Right.EXPORT, context.store.session(id))
+    if ids:
+        with remotes.changing(home, chosen[0].name) as setting:
+            setting.sessions = sorted({*setting.sessions, *ids})
+        chosen = [setting]
+    results = []
+    for setting in chosen:
+        for project in setting.projects:
+            permit(context, Right.EXPORT, project)
+        if not setting.projects and not setting.sessions:
+            continue
+        with closing(remotes.open_server(context, setting)) as server:
+            one_push = Push(context, home, setting, server, context.on_progress)
+            results.append(one_push.only(ids) if ids else one_push.run(again=again))
+    return results
+
+
 class Push:
     """One push to one server."""
 
     def __init__(
-        self, context: Context, home: Path, setting: Setting, remote: Remote,
+        self, context: Context, home: Path, setting: Setting, server: Server,
         told: Callable[[int, int], None] | None = None,
     ) -> None:  # fmt: skip
         """`told` hears how far the log has been looked through, and how far it goes."""
@@ -69,7 +110,7 @@ class Push:
         self._store = context.store
         self._home = home
         self._setting = setting
-        self._remote = remote
+        self._server = server
         self._told = told or (lambda done, total: None)
         self._outgoing = Outgoing(context)
         self._room = ROOM_BYTES
@@ -104,7 +145,7 @@ class Push:
     def _report(self, refused: dict[str, Refused]) -> Pushed:
         if self.done.events or self.done.erased:
             # How far its log goes now: one that is ever shorter was set back.
-            standing = self._remote.call("sync_standing")
+            standing = self._server.call("sync_standing")
             move_cursor(self._store, f"seen:{standing.store}", standing.position)
         self.done.masked = dict(self._outgoing.masked)
         self.done.refused = {id: one.why for id, one in refused.items()}
@@ -112,7 +153,7 @@ class Push:
 
     def _meet(self, *, again: bool = False) -> None:
         """Find out which store this is, and whether it still has what it acknowledged."""
-        met = meet(self._context, self._home, self._setting, self._remote, again=again)
+        met = meet(self._context, self._home, self._setting, self._server, again=again)
         self._cursors = f"push:{met}"
         self._others = [one.server for one in remotes.all_of(self._home) if one.server != self._setting.server]
 
@@ -193,11 +234,11 @@ class Push:
         """Whether a server that was set back has again what was erased since; of a private one it is not asked."""
         if self._cursors.endswith(".0") or session.private:
             return False
-        return session.id in self._remote.call("sync_standing", sessions=[session.id]).sessions
+        return session.id in self._server.call("sync_standing", sessions=[session.id]).sessions
 
     def _erase(self, session: Session, head: int) -> None:
         with suppress(NotFound):
-            self._remote.call("erase", session=session.id, reason=ERASED)
+            self._server.call("erase", session=session.id, reason=ERASED)
         self._acknowledged(session.id, head)
         self.done.erased += 1
 
@@ -210,13 +251,13 @@ class Push:
         }  # fmt: skip
         if about.parent:
             try:
-                opened = self._remote.call(
+                opened = self._server.call(
                     "sync_open", parent=about.parent, parent_source=about.parent_source, **opening
                 )
                 return session.upto if opened.parent else 0
             except NotFound:
                 pass  # Its parent is not for everybody, or not there: it comes with all it shares.
-        self._remote.call("sync_open", **opening)
+        self._server.call("sync_open", **opening)
         return 0
 
     def _send(self, session: Session, after: int) -> None:
@@ -237,7 +278,7 @@ class Push:
         """Send a batch, and note that it was acknowledged."""
         for number in range(TRIES):
             try:
-                arrived = self._remote.call("sync_append", session=session.id, **self._packed(session, batch))
+                arrived = self._server.call("sync_append", session=session.id, **self._packed(session, batch))
                 break
             except TooLarge as error:
                 self._narrow(error)
@@ -273,7 +314,7 @@ class Push:
     def _parts(self, session: Session, data: bytes) -> list[str]:
         step = max(1, self._room // 2)
         return [
-            self._remote.call("sync_part", session=session.id, data=data[at : at + step]).part
+            self._server.call("sync_part", session=session.id, data=data[at : at + step]).part
             for at in range(0, len(data), step)
         ]
 
@@ -281,7 +322,7 @@ class Push:
 
     def _file(self, session: Session, one: native_files.Original) -> None:
         copy = self._outgoing.file(one)
-        there: Standing = self._remote.call("sync_original", session=session.id, file=copy)
+        there: Standing = self._server.call("sync_original", session=session.id, file=copy)
         after, stretches = self._outgoing.stretches(one, there)
         any_sent = False
         for portion in _portions(stretches, self._room):
@@ -299,7 +340,7 @@ class Push:
                 for one in portion
             ]
             try:
-                there = self._remote.call(
+                there = self._server.call(
                     "sync_original", session=session.id, file=copy, stretches=ready, after=after
                 )  # fmt: skip
                 return int(there.settled)
@@ -339,19 +380,28 @@ def _portions(stretches: Iterator[Stretch], room: int) -> Iterator[list[Stretch]
         yield portion
 
 
-def meet(context: Context, home: Path, setting: Setting, remote: Remote, *, again: bool = False) -> str:
+def meet(context: Context, home: Path, setting: Setting, server: Server, *, again: bool = False) -> str:
     """What the cursors of a server are named after: its store, and how often it had to begin anew."""
-    standing = remote.call("sync_standing")
-    if standing.store != setting.server:
+    status = server.call("sync_standing")
+    if status.store != setting.server:
         with remotes.changing(home, setting.name) as changed:
-            changed.server = setting.server = standing.store
+            changed.server = setting.server = status.store
     store = context.store
-    seen, anew = f"seen:{standing.store}", f"anew:{standing.store}"
-    if again or standing.position < read_cursor(store, seen):
+    seen, anew = f"seen:{status.store}", f"anew:{status.store}"
+    if again or status.position < read_cursor(store, seen):
         # It was set back to an older copy of itself: what it acknowledged since is not there any more.
         move_cursor(store, anew, read_cursor(store, anew) + 1)
-        move_cursor(store, seen, standing.position)
-    return f"{standing.store}.{read_cursor(store, anew)}"
+        move_cursor(store, seen, status.position)
+    return f"{status.store}.{read_cursor(store, anew)}"
+
+
+def has_news(context: Context, setting: Setting) -> bool:
+    """Whether anything that is shared has grown since it was last pushed."""
+    store = context.store
+    cursors = f"push:{setting.server}.{read_cursor(store, f'anew:{setting.server}')}"
+    return behind(context, setting, most=1) > 0 or any(
+        store.head(store.session(id)).head > read_cursor(store, f"{cursors}:{id}") for id in setting.sessions
+    )
 
 
 def behind(context: Context, setting: Setting, *, most: int = 1000) -> int:

@@ -1,0 +1,175 @@
+"""Sending a session to another store: who it is, its events as every store knows them, its blobs and native files."""
+
+from typing import Annotated
+
+import msgspec
+import zstandard
+
+from clew.model import codec
+from clew.model.access import Right
+from clew.model.errors import NotFound
+from clew.model.events import (
+    ArtifactSaved,
+    BudgetSet,
+    CallReturned,
+    Event,
+    MessageAdded,
+    Removed,
+    SessionForked,
+    SessionOpened,
+    WorkspaceSnapshotted,
+    blobs_of,
+)
+from clew.model.session import Session
+from clew.service.capture.packed_files import files_to_export
+from clew.service.kernel.context import Context
+from clew.service.kernel.registry import operation
+from clew.service.replication.values import LIFE, PAGE_BYTES, Digest, NativeFile, Parcel, Piece, Sent
+from clew.store.log import receiving
+from clew.store.native_files import native_files as files
+from clew.store.native_files import remote_copies
+from clew.store.objects import objects
+
+PAGE_EVENTS = 2_000
+WINDOW = 50
+# The first events of a session: they are made where it arrives.
+FIRST = (SessionOpened, SessionForked)
+NAMING = (MessageAdded.kind, CallReturned.kind, ArtifactSaved.kind, WorkspaceSnapshotted.kind)
+
+
+@operation(right=Right.READ, route="GET /sync/sessions/{session}", hidden=True)
+def sync_send(
+    context: Context,
+    session: Session,
+    *,
+    after: Annotated[int, msgspec.Meta(ge=0, le=2**62, description="Only events after this one.")] = 0,
+    flat: Annotated[bool, msgspec.Meta(description="With the events it shares with its ancestors.")] = False,
+) -> Parcel:
+    """Send a session to another store: who it is, and its events as every store knows them."""
+    first = after if flat else max(after, session.upto)
+    own = receiving.store_id(context.unrestricted)
+    head = context.store.head(session).head
+    found: list[Sent] = []
+    size, last = 0, first
+    for event in context.store.read(session, after=first, limit=PAGE_EVENTS):
+        found += sent(_masked(context, event), own)
+        size += len(found[-1].body) if found else 0
+        last = event.seq
+        if size >= PAGE_BYTES:
+            break
+    goes_on = last < head and last > first
+    return msgspec.structs.replace(parcel(context, session), events=found, next=last if goes_on else None)
+
+
+def _masked(context: Context, event: Event) -> Event:
+    if not context.answers_leave_machine:
+        return event
+    from clew.service.privacy.masking import mask_events, masker_of
+
+    return mask_events(masker_of(context), [event])[0][0]
+
+
+def sent(event: Event, own: str) -> list[Sent]:
+    """An event as it is sent: nothing for the first of a session, which is made anew where it arrives.
+
+    What only this store can say of it, and what was pruned, is mentioned, so that the seqs stay the same in both.
+    """
+    body = event.body
+    if isinstance(body, SessionOpened) and body.budget is not None:
+        body = BudgetSet(budget=body.budget)
+    elif isinstance(body, FIRST):
+        return []
+    if isinstance(body, Removed):
+        kind, text = "clew.pruned", codec.to_json({"kind": body.kind})
+    else:
+        is_mentioned = body.reserved and not isinstance(body, LIFE)
+        kind, text = f"clew.{body.kind}" if is_mentioned else body.kind, codec.encode(body).decode()
+    said_at = event.at if event.said_at is None else event.said_at
+    source = receiving.source_of(event, own)
+    return [
+        Sent(
+            kind=kind, source=source, body=text, version=body.version, said_at=said_at, actor=event.actor,
+            seq=event.seq,
+        )
+    ]  # fmt: skip
+
+
+def parcel(context: Context, session: Session) -> Parcel:
+    """Who a session is, without events."""
+    head = context.store.head(session)
+    return Parcel(
+        id=session.id, project=session.project, agent=session.agent, title=session.title,
+        metadata=session.metadata or "{}", owner=session.owner, private=session.private, head=head.head,
+        state=head.state, parent=session.parent or "", parent_source=_shared(context, session),
+    )  # fmt: skip
+
+
+def _shared(context: Context, session: Session) -> str:
+    """What the last event goes by that a fork shares with its parent and that is sent at all."""
+    own = receiving.store_id(context.unrestricted)
+    upto = session.upto
+    while upto > 0:
+        before = max(0, upto - WINDOW)
+        for event in reversed(list(context.store.read(session, after=before, upto=upto))):
+            if found := sent(event, own):
+                return found[0].source
+        upto = before
+    return ""
+
+
+@operation(right=Right.READ, route="GET /sessions/{session}/originals", hidden=True)
+def originals(context: Context, session: Session) -> list[NativeFile]:
+    """List the native files of a session; their bytes are blobs of it."""
+    return [
+        NativeFile(
+            runtime=one.runtime, format=one.format, path=one.path, native=one.native,
+            machine=remote_copies.machine_of(one), told=one.told, opaque=one.opaque, quarantined=one.quarantined,
+            generation=one.generation,
+            segments=[digest.hex() for _, _, digest in files.digests(context.store, one)],
+            standing=remote_copies.standing(one),
+        )
+        for one in files_to_export(files.originals(context.store, session), exact=False)
+        if not one.erased
+    ]  # fmt: skip
+
+
+@operation(right=Right.READ, route="GET /sessions/{session}/blobs/{digest}", hidden=True)
+def blob(
+    context: Context,
+    session: Session,
+    digest: Digest,
+    *,
+    at: Annotated[int, msgspec.Meta(ge=0, le=2**62, description="The event that names it, if you know.")] = 0,
+    start: Annotated[int, msgspec.Meta(ge=0, le=2**62, description="From this byte on.")] = 0,
+) -> Piece:
+    """Read a blob that an event or a native file of a session names, piece by piece; secrets in a text are masked."""
+    if digest not in _names(context, session, at):
+        raise NotFound(f"session {session.id} names no blob {digest[:80]!r}", session=session.id)
+    data, masked = files.stretch(context.store, session, digest), dict[str, int]()
+    if data is None:
+        data = objects.load(context.store, digest)
+    if context.answers_leave_machine:
+        data, masked = _without_secrets(context, digest, data)
+    end = start + PAGE_BYTES
+    return Piece(
+        packed=zstandard.compress(data[start:end]).hex(), size=len(data), next=end if end < len(data) else None,
+        masked=masked,
+    )  # fmt: skip
+
+
+def _names(context: Context, session: Session, at: int) -> set[str]:
+    store = context.store
+    if at:
+        return {name for event in store.read(session, after=at - 1, upto=at) for name in blobs_of(event.body)}
+    named = {name for event in store.read(session, kinds=NAMING) for name in blobs_of(event.body)}
+    there = files_to_export(files.originals(store, session), exact=False)
+    digests = (digest for one in there for _, _, digest in files.digests(store, one))
+    return named | {digest.hex() for digest in digests}
+
+
+def _without_secrets(context: Context, digest: str, data: bytes) -> tuple[bytes, dict[str, int]]:
+    from clew.service.handover.export import File, masked_file
+    from clew.service.privacy.masking import masker_of
+
+    file = masked_file(File(name=f"blob {digest}", data=data), masker_of(context))
+    return file.data, file.masked
