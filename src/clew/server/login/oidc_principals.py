@@ -19,8 +19,7 @@ from clew.service.access.authenticator import OWNER
 from clew.service.access.principals import login_of, team_named
 from clew.service.kernel.audit_record import WHOLE
 from clew.store import Store
-from clew.store.access.principals import find_principal_by_login
-from clew.store.database.contract import Transaction
+from clew.store.access.principals import add_principal_of_login, find_principal_by_login, set_teams_of
 from clew.store.projects import control_log
 
 CLEW = "clew"
@@ -69,16 +68,9 @@ def _is_of_allowed_domain(oidc: Oidc, claims: Claims) -> bool:
 def _add_principal(store: Store, claims: Claims, login: str) -> str:
     log = control_log(store, WHOLE, CLEW)
     title = claims.get("name")
-    with store.database.write() as tx:
-        # One new principal at a time, across processes, so that no two get the same name.
-        tx.run("head_lock", project=log.project_key, session=log.key)
-        known = tx.run("principal_of_login", login=login)
-        if known:
-            return str(known[0][0])
-        name = next(name for name in _names(claims) if not _is_taken(tx, name))
-        shown = title[:LONGEST_TITLE].replace("\0", "") if isinstance(title, str) else ""
-        tx.run("principal_set", name=name, title=shown, login=login)
-    return name
+    shown = title[:LONGEST_TITLE].replace("\0", "") if isinstance(title, str) else ""
+    names = (name for name in _names(claims) if name != OWNER)
+    return add_principal_of_login(store, log, login, names=names, title=shown)
 
 
 def _names(claims: Claims) -> Iterator[str]:
@@ -92,27 +84,10 @@ def _names(claims: Claims) -> Iterator[str]:
         yield f"person:{plain}-{number}"
 
 
-def _is_taken(tx: Transaction, name: str) -> bool:
-    """Whether a name is in use: a principal, a grant, a key, a team or a session may have it."""
-    return bool(
-        name == OWNER
-        or tx.run("principal_named", name=name)
-        or tx.run("grants", who=name)
-        or tx.run("keys_of", principal=name)
-        or tx.run("teams_of", principal=name)
-        or tx.run("projects_of_accessible_sessions", me=name)
-    )
-
-
 def _set_teams(store: Store, name: str, claimed: object) -> list[str]:
     """Make a principal a member of the teams that the provider names, and of no other team."""
     wanted = _teams(claimed)
-    with store.database.write() as tx:
-        current = {str(row[0]) for row in tx.run("teams_of", principal=name)}
-        for team in sorted(wanted - current):
-            tx.run("member_add", team=team, principal=name)
-        for team in sorted(current - wanted):
-            tx.run("member_remove", team=team, principal=name)
+    set_teams_of(store, name, wanted)
     return sorted(wanted)
 
 

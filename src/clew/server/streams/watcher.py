@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from clew.model.errors import ClewError
 from clew.store import Store
+from clew.store.log.feed import changed_sessions
 
 POLL_SECONDS = 1.0
 RETRY_SECONDS = 0.5
@@ -84,9 +85,10 @@ class Watcher:
     def _changed(self, after: int, upto: int) -> set[str] | None:
         if upto - after > MOST_POSITIONS:
             return None
-        with self._store.database.read() as tx:
-            rows = tx.run("heads_between", after=after, upto=upto)
-        return {EVERYWHERE, *(f"session {row[0]}" for row in rows), *(f"project {row[1]}" for row in rows)}
+        topics = {EVERYWHERE}
+        for session in changed_sessions(self._store, after=after, upto=upto):
+            topics |= {f"session {session.id}", f"project {session.project}"}
+        return topics
 
     def _wake_soon(self, topics: set[str] | None) -> None:
         loop = self._loop

@@ -1,8 +1,11 @@
 """Principals and the teams they belong to."""
 
+from collections.abc import Iterable
+
 import msgspec
 
-from clew.store.database.contract import Row
+from clew.model.session import Session
+from clew.store.database.contract import Row, Transaction
 from clew.store.store import Store
 
 
@@ -52,6 +55,43 @@ def find_principal_by_login(store: Store, login: str) -> Principal | None:
     with store.database.read() as tx:
         rows = tx.run("principal_of_login", login=login)
         return _principal_from(rows[0]) if rows else None
+
+
+def add_principal_of_login(store: Store, lock: Session, login: str, *, names: Iterable[str], title: str) -> str:
+    """The name of the principal with a login, added under the first free name if there is none.
+
+    `lock` is a session whose row is locked meanwhile, so that no two new principals get the same name.
+    """
+    with store.database.write() as tx:
+        tx.run("head_lock", project=lock.project_key, session=lock.key)
+        known = tx.run("principal_of_login", login=login)
+        if known:
+            return _principal_from(known[0]).name
+        name = next(name for name in names if not _is_taken(tx, name))
+        tx.run("principal_set", name=name, title=title, login=login)
+    return name
+
+
+def _is_taken(tx: Transaction, name: str) -> bool:
+    """Whether a name is in use: a principal, a grant, a key, a team or a session may have it."""
+    return bool(
+        tx.run("principal_named", name=name)
+        or tx.run("grants", who=name)
+        or tx.run("keys_of", principal=name)
+        or tx.run("teams_of", principal=name)
+        or tx.run("projects_of_accessible_sessions", me=name)
+    )
+
+
+def set_teams_of(store: Store, principal: str, teams: Iterable[str]) -> None:
+    """Make a principal a member of these teams, and of no other."""
+    wanted = set(teams)
+    with store.database.write() as tx:
+        current = {str(row[0]) for row in tx.run("teams_of", principal=principal)}
+        for team in sorted(wanted - current):
+            tx.run("member_add", team=team, principal=principal)
+        for team in sorted(current - wanted):
+            tx.run("member_remove", team=team, principal=principal)
 
 
 def add_member(store: Store, team: str, principal: str) -> None:

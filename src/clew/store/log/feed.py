@@ -25,6 +25,13 @@ class Entry(NamedTuple):
     event: Event
 
 
+class Changed(NamedTuple):
+    """A session with new events."""
+
+    id: str
+    project: str
+
+
 class Record(NamedTuple):
     """The kind and the source of an event."""
 
@@ -47,6 +54,12 @@ def entries(store: Store, *, after: int, limit: int = EVERYTHING) -> Iterator[En
             return
         limit -= len(rows)
         after = rows[-1].position
+
+
+def changed_sessions(store: Store, *, after: int, upto: int) -> list[Changed]:
+    """The sessions that wrote events after one position, up to and including another."""
+    with store.database.read() as tx:
+        return [Changed(id, project) for id, project, *_ in tx.run("heads_between", after=after, upto=upto)]
 
 
 def own_events(store: Store, session: Session, *, after: int = 0, upto: int) -> Iterator[Event]:
