@@ -4,12 +4,12 @@ import io
 import random
 
 import pytest
+from clew.store.native_files.native_files import EDGE_BYTES
 
 from clew.service.capture import chunked_lines
 from clew.service.capture.capture import split_into_portions
 from clew.service.capture.chunked_lines import hash_ends, read_chunk
 from clew.service.capture.discovery import SessionFile
-from clew.store.native_files.native_files import EDGE_BYTES
 
 
 def read_all(data: bytes) -> list[bytes]:

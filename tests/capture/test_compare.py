@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
+from clew.store.native_files.native_files import EDGE_BYTES, Original
 
 from clew.client import Plane
 from clew.service.capture import compare
@@ -12,7 +13,6 @@ from clew.service.capture.compare import begins_with_stored, equals_stored, find
 from clew.service.capture.discovery import format_of, look_at_file
 from clew.service.capture.run import CaptureRun, source_of
 from clew.store.native_files import native_files
-from clew.store.native_files.native_files import EDGE_BYTES, Original
 from support import claude
 from support.captures import only
 

@@ -22,7 +22,7 @@ from support.planes import plane_on
 CHILD = """
 import os, signal, sys
 from clew.service.capture import chunked_lines, commit_batch
-from clew.store.native_files import native_files as originals
+from clew.store.native_files import updates
 from support.planes import plane_on
 
 url, home, when, count = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
@@ -41,13 +41,13 @@ def ending(function, after):
     return call
 
 if when == "committed":
-    originals.keep = ending(originals.keep, True)
+    commit_batch.apply_updates = ending(commit_batch.apply_updates, True)
 if when == "writing":
-    originals._record = ending(originals._record, False)
+    updates._record = ending(updates._record, False)
 if when == "written":
-    originals._record = ending(originals._record, True)
+    updates._record = ending(updates._record, True)
 if when == "prepared":
-    originals.segments.cut = ending(originals.segments.cut, True)
+    updates.segments.cut = ending(updates.segments.cut, True)
 with plane_on(url) as plane:
     for one in plane.capture(home=home):
         if getattr(one, "error", None):

@@ -172,18 +172,17 @@ def test_a_locked_database_is_reported_soon_and_the_others_are_captured(
 
 
 def test_a_database_does_not_hold_up_its_program(plane: Plane, person: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from clew.store.native_files import native_files
+    from clew.store.native_files.updates import apply_updates
 
     path = made(opencode(person))
-    keep = native_files.keep
 
     def writing(*given: Any, **named: Any) -> Any:
         # While we are busy with our own log, the program writes to its database, and does not wait for us.
         with closing(sqlite3.connect(path, timeout=0)) as connection, connection:
             connection.execute(TITLE)
-        return keep(*given, **named)
+        return apply_updates(*given, **named)
 
-    monkeypatch.setattr(native_files, "keep", writing)
+    monkeypatch.setattr("clew.service.capture.commit_batch.apply_updates", writing)
     assert not [one for one in capture(plane, person) if one.error]
 
 

@@ -13,8 +13,9 @@ from clew.store import Store
 from clew.store.log.erase import erase
 from clew.store.log.feed import session_by_key
 from clew.store.log.retention import apply_policies, set_policy
-from clew.store.native_files import native_files
-from clew.store.native_files.native_files import Take
+from clew.store.native_files.lookup import files_of, load_bytes
+from clew.store.native_files.native_file import FileUpdate
+from clew.store.native_files.updates import apply_updates
 from support.captures import capture, events, native, only, said
 
 ROLLOUT = Path(__file__).parents[1] / "runtimes/fixtures/codex/tools.jsonl"
@@ -160,8 +161,8 @@ def is_held(store: Store) -> bool:
     """Whether any native file that is kept still says it."""
     with store.database.read() as tx:
         keys = [row[0] for row in tx.run("session_keys", after=0, limit=1000)]
-    for one in (one for key in keys for one in native_files.originals(store, session_by_key(store, key))):
-        data = native_files.load(store, one)
+    for one in (one for key in keys for one in files_of(store, session_by_key(store, key))):
+        data = load_bytes(store, one)
         if one.path.endswith(".zst") and data:
             data = zstandard.ZstdDecompressor().decompressobj().decompress(data)
         if GONE.encode() in data:
@@ -215,14 +216,14 @@ def test_what_a_fork_packed_goes_with_the_fork(
 def test_a_session_that_was_erased_takes_no_bytes(plane: Plane, store: Store, person: Path, plain: Path) -> None:
     plain.write_bytes(ROLLOUT.read_bytes())
     session = store.session(only(plane, person, "codex").session)
-    [before] = native_files.originals(store, session)
+    [before] = files_of(store, session)
     erase(store, session, actor="person:ada")
-    take = Take(
-        place=b"x" * 32, machine="here", runtime="codex", format="rollout", path="x", native="x", stamp="", before=None,
-        into=session, drafts=[], data=GONE.encode(), start=0, generation=0, taken=0, edges=before.edges, state="",
-        told=0, opaque=0, quarantined=0,
+    take = FileUpdate(
+        file_id=b"x" * 32, machine="here", runtime="codex", format="rollout", path="x", native_id="x", fingerprint="",
+        before=None, into=session, drafts=[], data=GONE.encode(), start=0, generation=0, read_bytes=0,
+        ends_digest=before.ends_digest, state="", translated=0, opaque=0, quarantined=0,
     )  # fmt: skip
-    [refused] = native_files.keep(store, [take], actor="person:ada")
+    [refused] = apply_updates(store, [take], actor="person:ada")
     assert isinstance(refused, WrongState)
 
 

@@ -14,7 +14,7 @@ from clew.model.retention import DAY_US, Policy
 from clew.store import Store
 from clew.store.log.erase import erase
 from clew.store.log.retention import apply_policies, set_policy
-from clew.store.native_files import native_files
+from clew.store.native_files.lookup import files_of, iterate_lines, load_bytes
 from clew.store.objects import objects
 from support import claude
 from support.captures import capture_paths, native, only
@@ -64,9 +64,9 @@ def test_a_file_that_grew_is_packed_with_the_events_of_each_time(plane: Plane, s
     assert len(heads) == 4
     assert heads == sorted(heads)
     assert native(plane, one.session) == file.read_bytes()
-    [whole] = native_files.originals(store, store.session(one.session))
-    assert native_files.load(store, whole, first=500) == file.read_bytes()[500:]
-    assert b"\n".join(native_files.lines(store, whole)) + b"\n" == file.read_bytes()
+    [whole] = files_of(store, store.session(one.session))
+    assert load_bytes(store, whole, first=500) == file.read_bytes()[500:]
+    assert b"\n".join(iterate_lines(store, whole)) + b"\n" == file.read_bytes()
 
 
 def test_a_file_of_several_segments_is_whole(
@@ -127,7 +127,7 @@ def test_bytes_that_do_not_fit_their_events_are_said_to_be_damaged(plane: Plane,
     [one] = capture_paths(plane, file_of(person, talk(10)))
     with store.database.write() as tx:
         tx.connection.execute("UPDATE event SET body = '{}' WHERE seq = 4")  # type: ignore[attr-defined]
-    with pytest.raises(Damaged, match=f"clew verify {one.session}"):
+    with pytest.raises(Damaged, match=f"of session {one.session} .* are damaged"):
         native(plane, one.session)
 
 

@@ -252,7 +252,7 @@ def test_nothing_cannot_be_exported() -> None:
 )  # fmt: skip
 def test_odd_steps_are_kept_verbatim(step: Any) -> None:
     done = read_document(DOCUMENT | {"steps": [step]})
-    assert (done.told, done.opaque) == (1, 1)
+    assert (done.translated, done.opaque) == (1, 1)
     assert isinstance(done.drafts[-1].body, Opaque)
     assert json.loads(done.drafts[-1].body.raw) == step
 

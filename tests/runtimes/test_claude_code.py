@@ -86,7 +86,7 @@ def side(name: str, record: dict[str, Any], agent: str = "helper") -> dict[str, 
 
 def test_a_recorded_session_is_read() -> None:
     done = read("claude-code", GOLDEN, path=f"{NATIVE}.jsonl")
-    assert (done.told, done.opaque, done.quarantined) == (19, 57, 0)
+    assert (done.translated, done.opaque, done.quarantined) == (19, 57, 0)
     bodies = [one.body for one in done.drafts if not isinstance(one.body, Opaque)]
     where = RuntimeAttached(
         runtime="claude-code", native=NATIVE, runtime_version="2.1.325", cwd="/home/me/app", branch="HEAD"

@@ -111,7 +111,7 @@ def test_a_real_session_is_told_in_order_and_each_thing_once() -> None:
 
 def test_every_record_of_a_real_session_is_kept() -> None:
     done = read(NAME, REAL)
-    assert (done.told, done.opaque, done.quarantined) == (22, 30, 0)
+    assert (done.translated, done.opaque, done.quarantined) == (22, 30, 0)
     assert not [draft for draft in done.drafts if draft.body.kind.endswith("unreadable")]
     sources = [str(draft.source) for draft in done.drafts]
     assert len(set(sources)) == len(sources)

@@ -93,7 +93,7 @@ def test_a_model_sees_what_the_program_would_have_sent(stage: dict[str, Any]) ->
 
 def test_every_entry_of_the_tree_is_kept() -> None:
     done = read("pi", TREE)
-    assert (done.told, done.opaque, done.quarantined) == (26, 7, 0)
+    assert (done.translated, done.opaque, done.quarantined) == (26, 7, 0)
     assert sorted(draft.body.kind for draft in done.drafts if isinstance(draft.body, Opaque)) == [
         "pi.bashExecution",
         "pi.custom",

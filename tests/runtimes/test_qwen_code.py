@@ -106,7 +106,7 @@ def of(found: list[Event], kind: type) -> list[Any]:
 def test_a_session_of_the_client_is_told() -> None:
     done = read(NAME, SESSION, path="0eef8c22-d78a-446f-9125-92bc26e9d20f.jsonl")
     found = events(done.drafts)
-    assert (done.told, done.opaque, done.quarantined) == (4, 4, 0)
+    assert (done.translated, done.opaque, done.quarantined) == (4, 4, 0)
     prompt, made, back, answer = conversation(found)
     assert (prompt.body.role, prompt.body.text) == ("user", "first turn")
     assert (made.body.tool, json.loads(bytes(made.body.input))["command"]) == ("run_shell_command", "echo hi")

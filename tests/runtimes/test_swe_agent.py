@@ -159,7 +159,7 @@ def test_growth_ends_in_the_same_conversation() -> None:
 )  # fmt: skip
 def test_odd_items_are_kept_verbatim(item: Any) -> None:
     done = read_document({"history": [item]})
-    assert (done.told, done.opaque) == (1, 1)
+    assert (done.translated, done.opaque) == (1, 1)
     assert isinstance(done.drafts[1].body, Opaque)
     assert json.loads(done.drafts[1].body.raw) == item
 

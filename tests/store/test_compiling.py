@@ -5,7 +5,7 @@ from pathlib import Path
 import apsw
 
 from clew.store import open_store
-from clew.store.native_files import native_files
+from clew.store.native_files.lookup import find_file
 
 
 def test_other_values_do_not_compile_a_statement_anew(tmp_path: Path) -> None:
@@ -20,9 +20,9 @@ def test_other_values_do_not_compile_a_statement_anew(tmp_path: Path) -> None:
         with store.database.read() as tx:
             connection: apsw.Connection = tx.connection  # type: ignore[attr-defined]
         connection.authorizer = note
-        native_files.original(store, b"one")
+        find_file(store, b"one")
         assert "original" in compiled
         compiled.clear()
-        native_files.original(store, b"another")
+        find_file(store, b"another")
         connection.authorizer = None
     assert not compiled

@@ -11,7 +11,7 @@ import pytest
 from clew.model.access import owner_of_everything
 from clew.service import Context, call
 from clew.store import open_store
-from clew.store.native_files.native_files import load, originals
+from clew.store.native_files.lookup import files_of, load_bytes
 from clew.store.objects import objects
 from support import claude
 from support.children import Child
@@ -71,8 +71,8 @@ def test_whoever_is_killed_everything_arrives_once_and_in_order(store_url: str, 
         with open_store(store_url) as there:
             for id in [*ids, report.session, *_forks(here, ids)]:
                 assert told(there, id) == here.told(id), f"seed {seed}"
-            [file] = originals(there, there.session(report.session))
-            assert load(there, file) == path.read_bytes()
+            [file] = files_of(there, there.session(report.session))
+            assert load_bytes(there, file) == path.read_bytes()
             sound(there)
 
 

@@ -17,7 +17,7 @@ from clew.service import call
 from clew.service.replication import remotes
 from clew.service.replication.push import Push
 from clew.store.log.sessions import keys_of
-from clew.store.native_files.native_files import originals
+from clew.store.native_files.lookup import files_of
 from clew.store.objects import objects
 from server.running import Running, writer
 from support import claude
@@ -115,7 +115,7 @@ def test_native_files_come_too_and_the_session_resumes_in_another_program(
     [exported] = second.plane.client.call("export", session=report.session, form="native", secrets=True)
     assert exported.data == path.read_bytes()
     assert not first.pull(report.session).files, "the file itself is here"
-    assert len(originals(first.store, first.store.session(report.session))) == 1
+    assert len(files_of(first.store, first.store.session(report.session))) == 1
 
     monkeypatch.setenv("CODEX_HOME", str(tmp_path / "codex"))
     made = second.plane.resume_in(report.session, "codex", cwd=str(tmp_path))

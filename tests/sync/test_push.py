@@ -16,8 +16,8 @@ from clew.service import Context, call
 from clew.service.kernel.registry import load
 from clew.service.replication.push import Push
 from clew.store.log.sessions import keys_of
-from clew.store.native_files import native_files, remote_copies
-from clew.store.native_files.native_files import load as load_original
+from clew.store.native_files import remote_copies
+from clew.store.native_files.lookup import files_of, load_bytes
 from clew.store.objects import objects
 from server.running import Running, viewer, writer
 from support import claude
@@ -65,8 +65,8 @@ def test_a_captured_session_comes_with_its_file_as_that_grows(running: Running, 
         done = here.push()
         assert not done.refused
         assert done.files == 1
-        [one] = native_files.originals(server, server.session(report.session))
-        assert load_original(server, one) == path.read_bytes()
+        [one] = files_of(server, server.session(report.session))
+        assert load_bytes(server, one) == path.read_bytes()
     assert here.push().files == 0
     assert told(server, report.session) == here.told(report.session)
     exported = call(running.owner, "export", {"session": report.session, "form": "native"})
@@ -83,16 +83,16 @@ def test_a_long_file_is_sent_once_and_then_only_its_end(running: Running, machin
     [report] = here.plane.capture([str(path)])
     here.push()
     server = running.authenticator.store
-    [before] = native_files.originals(server, server.session(report.session))
-    settled = remote_copies.standing(before).settled
-    assert 0 < settled < before.kept
+    [before] = files_of(server, server.session(report.session))
+    settled = remote_copies.progress_of(before).settled
+    assert 0 < settled < before.stored_bytes
     path.write_bytes(path.read_bytes() + claude.lines([claude.says("last", "u19", "the end")]))
     here.plane.capture([str(path)]).__next__()
     requests = _pushed_and_sniffed(here)
-    [after] = native_files.originals(server, server.session(report.session))
-    assert load_original(server, after) == path.read_bytes()
+    [after] = files_of(server, server.session(report.session))
+    assert load_bytes(server, after) == path.read_bytes()
     assert sum(map(len, requests)) < 1.5 * (len(path.read_bytes()) - settled) + 10_000
-    assert remote_copies.standing(after).settled == settled
+    assert remote_copies.progress_of(after).settled == settled
 
 
 @SQLITE

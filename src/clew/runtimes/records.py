@@ -39,7 +39,7 @@ class Translated(msgspec.Struct, kw_only=True):
     """What a stretch of bytes became. `end` is where the next reading begins; `torn` bytes lie behind it."""
 
     drafts: list[Draft] = []
-    told: int = 0
+    translated: int = 0
     opaque: int = 0
     quarantined: int = 0
     end: int = 0
@@ -47,7 +47,7 @@ class Translated(msgspec.Struct, kw_only=True):
 
     @property
     def records(self) -> int:
-        return self.told + self.opaque + self.quarantined
+        return self.translated + self.opaque + self.quarantined
 
 
 def read_lines(
@@ -174,7 +174,7 @@ def _count(done: Translated, drafts: list[Draft]) -> None:
     if type(drafts[-1].body) is Opaque and (len(drafts) == 1 or all(type(one.body) is Opaque for one in drafts)):
         done.opaque += 1
     else:
-        done.told += 1
+        done.translated += 1
 
 
 def _revision(draft: Draft) -> Draft:

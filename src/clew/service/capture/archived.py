@@ -12,77 +12,80 @@ from clew.service.kernel.call import permit
 from clew.service.kernel.context import Context
 from clew.store import Store
 from clew.store.log.opening import Forking
-from clew.store.native_files import native_files
-from clew.store.native_files.native_files import Known, Original, Take, place_of
+from clew.store.native_files.lookup import find_file, load_bytes, session_of
+from clew.store.native_files.native_file import FileUpdate, KnownFile, NativeFile, file_id_of
+from clew.store.native_files.updates import apply_updates, move_file, set_fingerprint
 
 
-def copy_in_use(store: Store, stored: Original) -> tuple[Original, Session | None]:
+def copy_in_use(store: Store, stored: NativeFile) -> tuple[NativeFile, Session | None]:
     """The copy of a stored file that grows now; with its session if that is archived and has no fork yet."""
     while not stored.erased:
-        session = native_files.session_of(store, stored)
+        session = session_of(store, stored)
         if store.head(session).state != State.ARCHIVED:
             break
-        fork_copy = native_files.original(store, _place_of_fork_copy(stored))
+        fork_copy = find_file(store, _place_of_fork_copy(stored))
         if fork_copy is None:
             return stored, session
         stored = fork_copy
     return stored, None
 
 
-def last_known_copy(known: dict[bytes, Known], stored: Known, machine: str, runtime: str) -> Known:
+def last_known_copy(known: dict[bytes, KnownFile], stored: KnownFile, machine: str, runtime: str) -> KnownFile:
     """The copy of a stored file that grows now, from what the store knows of all files."""
-    while fork_copy := known.get(place_of(machine, runtime, f"#{stored.key}")):
+    while fork_copy := known.get(file_id_of(machine, runtime, f"#{stored.key}")):
         stored = fork_copy
     return stored
 
 
-def fork_archived(context: Context, stored: Original, archived: Session) -> Original:
+def fork_archived(context: Context, stored: NativeFile, archived: Session) -> NativeFile:
     """Open the fork that continues an archived session, with a copy of the stored file."""
     permit(context, Right.APPEND, archived)
     store = context.store
-    data = native_files.load(store, stored)
-    take = Take(
-        place=_place_of_fork_copy(stored), machine=stored.machine, runtime=stored.runtime, format=stored.format,
-        path=stored.path, native=stored.native, stamp=stored.stamp, before=None,
+    data = load_bytes(store, stored)
+    take = FileUpdate(
+        file_id=_place_of_fork_copy(stored), machine=stored.machine, runtime=stored.runtime, format=stored.format,
+        path=stored.path, native_id=stored.native_id, fingerprint=stored.fingerprint, before=None,
         into=Forking(parent=archived, at=store.head(archived).head, metadata=archived.metadata or "{}"),
-        drafts=[Draft(body=_attached(store, stored, archived), source=f"clew:{stored.native}")],
-        data=data, start=stored.kept - len(data), generation=stored.generation, taken=stored.taken,
-        edges=stored.edges, state=stored.state, told=stored.told, opaque=stored.opaque,
+        drafts=[Draft(body=_attached(store, stored, archived), source=f"clew:{stored.native_id}")],
+        data=data, start=stored.stored_bytes - len(data), generation=stored.generation, read_bytes=stored.read_bytes,
+        ends_digest=stored.ends_digest, state=stored.state, translated=stored.translated, opaque=stored.opaque,
         quarantined=stored.quarantined, root=stored.root, written=stored.written,
     )  # fmt: skip
-    [outcome] = native_files.keep(store, [take], actor=context.principal)
+    [outcome] = apply_updates(store, [take], actor=context.principal)
     # A conflict means that another process opened the fork first.
     if isinstance(outcome, ClewError) and type(outcome) is not Conflict:
         raise outcome
-    fork_copy = native_files.original(store, take.place)
+    fork_copy = find_file(store, take.file_id)
     if fork_copy is None:
         raise AssertionError("the fork's copy was stored just now")
     return fork_copy
 
 
-def save_stamp(store: Store, stored: Original, stamp: str, *, place: bytes) -> None:
+def save_stamp(store: Store, stored: NativeFile, stamp: str, *, place: bytes) -> None:
     """Store how an unchanged file looks now, for its copy in use and for `place`, where it is looked up first."""
-    native_files.restamp(store, stored, stamp)
-    first = native_files.original(store, place) if place != stored.place else None
+    set_fingerprint(store, stored, stamp)
+    first = find_file(store, place) if place != stored.file_id else None
     if first is not None:
-        native_files.restamp(store, first, stamp)
+        set_fingerprint(store, first, stamp)
 
 
-def move_fork_copies(store: Store, moved: Original, path: str) -> None:
+def move_fork_copies(store: Store, moved: NativeFile, path: str) -> None:
     """Record the new path of a moved file in the copies of its forks, too."""
-    stored: Original | None = moved
-    while stored is not None and (stored := native_files.original(store, _place_of_fork_copy(stored))):
-        native_files.move(store, stored, machine=stored.machine, path=path, stamp=stored.stamp, place=stored.place)
+    stored: NativeFile | None = moved
+    while stored is not None and (stored := find_file(store, _place_of_fork_copy(stored))):
+        move_file(
+            store, stored, machine=stored.machine, path=path, fingerprint=stored.fingerprint, file_id=stored.file_id
+        )
 
 
-def _place_of_fork_copy(stored: Original) -> bytes:
+def _place_of_fork_copy(stored: NativeFile) -> bytes:
     """The store's key of the fork's copy. It follows from the row's key, because the file itself may move."""
-    return place_of(stored.machine, stored.runtime, f"#{stored.key}")
+    return file_id_of(stored.machine, stored.runtime, f"#{stored.key}")
 
 
-def _attached(store: Store, stored: Original, archived: Session) -> RuntimeAttached:
+def _attached(store: Store, stored: NativeFile, archived: Session) -> RuntimeAttached:
     """The event that says where the program continues: in the directory it was in."""
     bodies = [event.body for event in store.read(archived, kinds=[RuntimeAttached.kind])]
     last = next((body for body in reversed(bodies) if isinstance(body, RuntimeAttached)), None)
     cwd = last.cwd if last else ""
-    return RuntimeAttached(runtime=stored.runtime, native=stored.native, cwd=cwd, machine=stored.machine)
+    return RuntimeAttached(runtime=stored.runtime, native=stored.native_id, cwd=cwd, machine=stored.machine)

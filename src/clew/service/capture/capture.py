@@ -36,8 +36,8 @@ from clew.service.capture.report import WAITS_FOR_PARENT, Captured, report_error
 from clew.service.capture.run import CaptureRun, ParentNotCaptured, source_of
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
-from clew.store.native_files import native_files
-from clew.store.native_files.native_files import place_of
+from clew.store.native_files.lookup import known_files
+from clew.store.native_files.native_file import file_id_of
 
 
 class FoundFiles(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,12 +97,12 @@ def split_into_portions(
 
 def _compare_fingerprints(context: Context, found: Discovery) -> tuple[list[Captured], list[SessionFile]]:
     """Separate the files that look as they did when they were captured from those that do not."""
-    known = native_files.known(context.store, context.machine)
+    known = known_files(context.store, context.machine)
     unchanged, changed = [], []
     for session_file in found.session_files:
         runtime, path = session_file.runtime, session_file.path
-        stored = known.get(place_of(context.machine, runtime, path))
-        if stored is None or stored.stamp != session_file.stamp:
+        stored = known.get(file_id_of(context.machine, runtime, path))
+        if stored is None or stored.fingerprint != session_file.stamp:
             changed.append(session_file)
             continue
         report = Captured(runtime=runtime, path=printable_path(path))

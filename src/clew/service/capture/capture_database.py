@@ -11,7 +11,7 @@ from clew.service.capture.discovery import SessionFile, printable_path
 from clew.service.capture.identity import clean_identity
 from clew.service.capture.report import Captured, report_error, report_unchanged
 from clew.service.capture.run import CaptureRun, Source, source_of
-from clew.store.native_files import native_files
+from clew.store.native_files.lookup import find_file
 
 if TYPE_CHECKING:
     from clew.runtimes.contract import Identity
@@ -38,8 +38,8 @@ def _capture_session(
     report: Captured,
 ) -> None:  # fmt: skip
     """Capture one session, unless its stamp is unchanged. The program knows it by the name in `named`."""
-    stored = native_files.original(run.store, source.place)
-    if stored is not None and stored.stamp == source.stamp:
+    stored = find_file(run.store, source.place)
+    if stored is not None and stored.fingerprint == source.stamp:
         report_unchanged(report, stored)
         return
     with raise_sqlite_errors():

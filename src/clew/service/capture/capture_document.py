@@ -13,7 +13,7 @@ from clew.service.capture.discovery import SessionFile, open_file
 from clew.service.capture.identity import identify
 from clew.service.capture.report import TORN, Captured, Counts, report_counts
 from clew.service.capture.run import CaptureRun, Source, source_of
-from clew.store.native_files import native_files
+from clew.store.native_files.lookup import find_file
 
 # A document is read as a whole; a larger one is refused.
 LARGEST_DOCUMENT_BYTES = 256 * 1024 * 1024
@@ -55,7 +55,7 @@ def _split(format: Format, data: bytes) -> list[Record] | None:
 
 def _report_half_written(run: CaptureRun, source: Source, report: Captured) -> None:
     """Report that the program is writing the document just now; what is stored stays as it is."""
-    stored = native_files.original(run.store, source.place)
+    stored = find_file(run.store, source.place)
     report.session = stored.session if stored else ""
     report.status, report.note = "grown" if stored else "new", TORN
     report_counts(report, Counts(quarantined=1))

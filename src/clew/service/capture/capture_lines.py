@@ -41,8 +41,8 @@ from clew.service.capture.report import (
 )
 from clew.service.capture.run import CaptureRun, Source
 from clew.service.kernel.call import permit
-from clew.store.native_files import native_files
-from clew.store.native_files.native_files import Original
+from clew.store.native_files.lookup import find_file, iterate_lines, session_of
+from clew.store.native_files.native_file import NativeFile
 
 
 class Lines(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,7 +69,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
 class State(msgspec.Struct, frozen=True, kw_only=True):
     """All that one chunk of a file needs to know of the chunks before it."""
 
-    stored: Original | None
+    stored: NativeFile | None
     identity: Identity | None
     reading: Reading[Any]
     progress: Progress
@@ -79,7 +79,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
 def capture_lines(run: CaptureRun, lines: Lines, report: Captured) -> None:
     """Capture what is new in a file of lines."""
     source, identity, first_chunk = lines.source, None, None
-    stored = native_files.original(run.store, source.place)
+    stored = find_file(run.store, source.place)
     if stored is None:
         first_chunk = read_chunk(lines.file, 0, lines.size)
         if not first_chunk.data.strip():
@@ -106,12 +106,12 @@ def capture_lines(run: CaptureRun, lines: Lines, report: Captured) -> None:
     _capture_chunks(run, lines, state, None if progress.read_bytes else first_chunk, report)
 
 
-def _compare_with_stored(run: CaptureRun, lines: Lines, stored: Original, report: Captured) -> Progress | None:
+def _compare_with_stored(run: CaptureRun, lines: Lines, stored: NativeFile, report: Captured) -> Progress | None:
     """Report how the file differs from what is stored; None if there is nothing to read."""
     if stored.erased:
         report.status, report.session = "erased", stored.session
     elif begins_with_stored(run, lines.file, lines.size, stored):
-        if lines.size > stored.kept:
+        if lines.size > stored.stored_bytes:
             report.status = "grown"
             return _progress_of(run, stored)
         save_stamp(run.store, stored, lines.source.stamp, place=lines.source.place)
@@ -124,38 +124,38 @@ def _compare_with_stored(run: CaptureRun, lines: Lines, stored: Original, report
     return None
 
 
-def _progress_of(run: CaptureRun, stored: Original) -> Progress:
+def _progress_of(run: CaptureRun, stored: NativeFile) -> Progress:
     """How far a stored file was captured."""
     stored_lines = frozenset[bytes]()
-    if not stored.stamp and stored.generation:
+    if not stored.fingerprint and stored.generation:
         # A capture was cut off while it read a rewritten file: the rest may be in the log from the generation before.
-        previous = msgspec.structs.replace(stored, generation=stored.generation - 1, taken=sys.maxsize)
+        previous = msgspec.structs.replace(stored, generation=stored.generation - 1, read_bytes=sys.maxsize)
         stored_lines = _names_of_lines(run, previous)
     # A torn last line was counted as quarantined. It is read again, and counted as what it has become.
-    quarantined = stored.quarantined - (stored.taken < stored.kept)
+    quarantined = stored.quarantined - (stored.read_bytes < stored.stored_bytes)
     return Progress(
         generation=stored.generation,
-        stored_bytes=stored.kept,
-        read_bytes=stored.taken,
-        counts=Counts(stored.told, stored.opaque, quarantined),
+        stored_bytes=stored.stored_bytes,
+        read_bytes=stored.read_bytes,
+        counts=Counts(stored.translated, stored.opaque, quarantined),
         stored_lines=stored_lines,
     )
 
 
-def _names_of_lines(run: CaptureRun, stored: Original) -> frozenset[bytes]:
-    return frozenset(line_name(line) for line in native_files.lines(run.store, stored))
+def _names_of_lines(run: CaptureRun, stored: NativeFile) -> frozenset[bytes]:
+    return frozenset(line_name(line) for line in iterate_lines(run.store, stored))
 
 
-def _reading_of_stored(source: Source, stored: Original, progress: Progress) -> Reading[Any]:
+def _reading_of_stored(source: Source, stored: NativeFile, progress: Progress) -> Reading[Any]:
     """The reader, in the state after what is stored; a rewritten file is read from its beginning."""
     if progress.generation != stored.generation:
-        return Reading(source.runtime, stored.native, source.format.state())
+        return Reading(source.runtime, stored.native_id, source.format.state())
     return resume_reading(source.runtime, source.format, stored)
 
 
 def _capture_chunks(run: CaptureRun, lines: Lines, state: State, chunk: Chunk | None, report: Captured) -> None:
     """Capture chunk after chunk. Each is committed before the next is read, unless it is the last."""
-    place = state.stored.place if state.stored else lines.source.place
+    place = state.stored.file_id if state.stored else lines.source.place
     while True:
         chunk = chunk or read_chunk(lines.file, state.progress.read_bytes, lines.size)
         after = _capture_chunk(run, lines, state, chunk, report) if chunk.data else None
@@ -164,17 +164,17 @@ def _capture_chunks(run: CaptureRun, lines: Lines, state: State, chunk: Chunk | 
         run.batch.commit()
         if report.error or report.note == RACED:
             return
-        stored = native_files.original(run.store, place)
+        stored = find_file(run.store, place)
         if stored is None or not _is_at(stored, after.progress):
             run.batch.report_race(report, place)
             return
         state, chunk = msgspec.structs.replace(after, stored=stored), None
 
 
-def _is_at(stored: Original, progress: Progress) -> bool:
+def _is_at(stored: NativeFile, progress: Progress) -> bool:
     """Whether a file is stored exactly as far as this capture got; otherwise another process captured it, too."""
     expected = (progress.generation, progress.stored_bytes, progress.read_bytes)
-    return (stored.generation, stored.kept, stored.taken) == expected
+    return (stored.generation, stored.stored_bytes, stored.read_bytes) == expected
 
 
 def _capture_chunk(run: CaptureRun, lines: Lines, state: State, chunk: Chunk, report: Captured) -> State | None:
@@ -231,15 +231,15 @@ def _add_to_stored(
     stored, progress, shared = state.stored, state.progress, state.shared
     if stored is None:
         raise AssertionError("the file is stored")
-    session = native_files.session_of(run.store, stored)
+    session = session_of(run.store, stored)
     permit(run.context, Right.APPEND, session)
     drafts = without_written_by_clew(translated.drafts, stored.written)
-    if shared is None and session.parent and not stored.stamp:
+    if shared is None and session.parent and not stored.fingerprint:
         # The first capture was cut off: what is read now may still repeat the session that this one forked from.
         inherited = run.store.read(session, upto=session.upto)
         shared = SharedBeginning(session.upto, sources_of(inherited))
     if progress.stored_lines and chunk.is_last and not progress.read_bytes:
-        all_drafts = translate_rewritten(source.format, stored.native, chunk.data, progress.generation)
+        all_drafts = translate_rewritten(source.format, stored.native_id, chunk.data, progress.generation)
         drafts = reconcile(run.store, session, drafts, progress.generation, all_drafts)
     return Choice(into=session, shared=shared), drafts
 

@@ -20,8 +20,8 @@ from clew.service.capture.report import Captured, Counts, report_unchanged
 from clew.service.capture.run import CaptureRun, Source
 from clew.service.kernel.call import permit
 from clew.service.privacy.mask_on_write import masked_if_required
-from clew.store.native_files import native_files
-from clew.store.native_files.native_files import Original, edges_of
+from clew.store.native_files.lookup import find_file, session_of
+from clew.store.native_files.native_file import NativeFile, ends_digest_of
 
 
 class Records(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,7 +37,7 @@ def capture_records(run: CaptureRun, source: Source, content: Records, report: C
     reading = Reading(source.runtime, content.identity.native, source.format.state())
     translated = _translate(source, reading, content)
     root = root_of(translated.drafts)
-    stored = native_files.original(run.store, source.place)
+    stored = find_file(run.store, source.place)
     if stored is None and source.format.rows is None and root:
         stored = find_moved(run, source, content.identity.native, lambda moved: moved.root == root)
     stored, archived = copy_in_use(run.store, stored) if stored else (None, None)
@@ -60,8 +60,8 @@ def capture_records(run: CaptureRun, source: Source, content: Records, report: C
         start=0,
         generation=stored.generation + 1 if stored else 0,
         read_bytes=len(content.data),
-        ends=edges_of(content.data, content.data),
-        counts=Counts(translated.told, translated.opaque, translated.quarantined),
+        ends=ends_digest_of(content.data, content.data),
+        counts=Counts(translated.translated, translated.opaque, translated.quarantined),
         stamp=source.stamp,
         root=root,
         only_latest=content.records is not None,
@@ -78,14 +78,14 @@ def _translate(source: Source, reading: Reading[msgspec.Struct], content: Record
 
 
 def _add_to_stored(
-    run: CaptureRun, source: Source, stored: Original, drafts: list[Draft]
+    run: CaptureRun, source: Source, stored: NativeFile, drafts: list[Draft]
 ) -> tuple[Choice, list[Draft]]:
     """The session of a stored file, and the drafts after which its conversation is the one in the file."""
-    session = native_files.session_of(run.store, stored)
+    session = session_of(run.store, stored)
     permit(run.context, Right.APPEND, session)
     # Masked before they are compared: the log has the masked ones.
     all_drafts = masked_if_required(run.context, session.project, without_written_by_clew(drafts, stored.written))
-    is_fork_copy = stored.place != source.place
+    is_fork_copy = stored.file_id != source.place
     new = without_known_content(run.store, session, all_drafts) if is_fork_copy else all_drafts
     return Choice(into=session), reconcile(run.store, session, new, stored.generation + 1, all_drafts)
 

@@ -21,8 +21,8 @@ from clew.service.capture.reconcile import SharedBeginning, fork_at, is_spoken, 
 from clew.service.capture.run import CaptureRun, ParentNotCaptured, Source
 from clew.service.kernel.call import permit
 from clew.store.log.opening import Forking, Opening
-from clew.store.native_files import native_files
-from clew.store.native_files.native_files import Original
+from clew.store.native_files.lookup import files_of, files_with_native_id, files_with_root, load_bytes, session_of
+from clew.store.native_files.native_file import NativeFile
 
 
 class NewFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,7 +54,7 @@ def choose_session(run: CaptureRun, new: NewFile) -> Choice:
     identity = new.identity
     run.batch.commit_if_waiting({identity.fork_of, new.root, identity.native})
     run.batch.announce({new.root, identity.native})
-    relatives = native_files.relatives(run.store, new.source.runtime, new.root) if new.root else []
+    relatives = files_with_root(run.store, new.source.runtime, new.root) if new.root else []
     relatives = [relative for relative in relatives if not relative.erased]
     return (
         _continue_what_clew_wrote(run, new, relatives)
@@ -65,14 +65,14 @@ def choose_session(run: CaptureRun, new: NewFile) -> Choice:
     )
 
 
-def _continue_what_clew_wrote(run: CaptureRun, new: NewFile, relatives: list[Original]) -> Choice | None:
+def _continue_what_clew_wrote(run: CaptureRun, new: NewFile, relatives: list[NativeFile]) -> Choice | None:
     """The fork that clew opened when it wrote this file; another fork if another file already continues that one."""
     relative = next((relative for relative in relatives if relative.written), None)
     if relative is None:
         return None
-    session = native_files.session_of(run.store, relative)
+    session = session_of(run.store, relative)
     permit(run.context, Right.APPEND, session)
-    others = [file for file in native_files.originals(run.store, session) if file.key != relative.key]
+    others = [file for file in files_of(run.store, session) if file.key != relative.key]
     if others and session.parent is not None:
         into: Session | Forking = _fork(run, new, run.store.session(session.parent), session.upto)
     else:
@@ -80,13 +80,13 @@ def _continue_what_clew_wrote(run: CaptureRun, new: NewFile, relatives: list[Ori
     return Choice(into=into, written=relative.written)
 
 
-def _fork_from_shared_beginning(run: CaptureRun, new: NewFile, relatives: list[Original]) -> Choice | None:
+def _fork_from_shared_beginning(run: CaptureRun, new: NewFile, relatives: list[NativeFile]) -> Choice | None:
     """A fork of the session with which the file shares the most records, from the last shared one."""
     if new.source.format.split is not None or new.source.format.rows is not None:
         return None  # Only the records of line files have identities that a program's own fork repeats.
     best: tuple[SharedBeginning, Session] | None = None
     for relative in relatives:
-        session = native_files.session_of(run.store, relative)
+        session = session_of(run.store, relative)
         _postpone_if_incomplete(run, relative)
         shared = shared_beginning(run.store.read(session), new.all_drafts())
         if shared and (best is None or len(shared.sources) > len(best[0].sources)):
@@ -100,10 +100,10 @@ def _fork_from_shared_beginning(run: CaptureRun, new: NewFile, relatives: list[O
 def _fork_from_named_parent(run: CaptureRun, new: NewFile) -> Choice | None:
     """A fork of the session that the file names, from the last event of the bytes that it continues."""
     parent = new.identity.fork_of
-    for candidate in native_files.claimants(run.store, new.source.runtime, parent) if parent else []:
+    for candidate in files_with_native_id(run.store, new.source.runtime, parent) if parent else []:
         _postpone_if_incomplete(run, candidate)
         if not candidate.erased and (at := _last_event_of_bytes(run, new, candidate)):
-            return Choice(into=_fork(run, new, native_files.session_of(run.store, candidate), at))
+            return Choice(into=_fork(run, new, session_of(run.store, candidate), at))
     return None
 
 
@@ -113,9 +113,9 @@ def _join_twin(run: CaptureRun, new: NewFile) -> Choice | None:
     A program may leave a second file with nothing said in it. It belongs to the session that it names.
     """
     is_silent = not any(is_spoken(draft) for draft in new.drafts)
-    for twin in native_files.claimants(run.store, new.source.runtime, new.identity.native):
+    for twin in files_with_native_id(run.store, new.source.runtime, new.identity.native):
         if not twin.erased and twin.machine == run.context.machine:
-            session = native_files.session_of(run.store, twin)
+            session = session_of(run.store, twin)
             if is_silent or not any(run.store.read(session, kinds=[body.kind for body in SPOKEN])):
                 permit(run.context, Right.APPEND, session)
                 return Choice(into=_append_or_fork(run, new, session))
@@ -153,9 +153,9 @@ def _metadata(run: CaptureRun, new: NewFile) -> str:
     return msgspec.json.encode(metadata).decode()
 
 
-def _postpone_if_incomplete(run: CaptureRun, parent: Original) -> None:
+def _postpone_if_incomplete(run: CaptureRun, parent: NativeFile) -> None:
     """Postpone a fork while only a part of its parent is stored and the rest can still be read."""
-    if not parent.stamp and parent.machine == run.context.machine and os.path.lexists(parent.path):
+    if not parent.fingerprint and parent.machine == run.context.machine and os.path.lexists(parent.path):
         raise ParentNotCaptured
 
 
@@ -164,15 +164,15 @@ def postpone_until_parent_is_captured(run: CaptureRun, source: Source, identity:
     parent = identity.fork_of
     if not parent or run.is_last_pass or run.batch.is_waiting(parent):
         return
-    if not native_files.claimants(run.store, source.runtime, parent):
+    if not files_with_native_id(run.store, source.runtime, parent):
         raise ParentNotCaptured
 
 
-def _last_event_of_bytes(run: CaptureRun, new: NewFile, parent: Original) -> int:
+def _last_event_of_bytes(run: CaptureRun, new: NewFile, parent: NativeFile) -> int:
     """The seq of the parent's last event that came from the bytes which the new file continues; 0 if there is none."""
     format = new.source.format
-    reading = Reading(parent.runtime, parent.native, format.state())
-    translated = read_lines(format, reading, native_files.load(run.store, parent)[: new.identity.fork_bytes])
+    reading = Reading(parent.runtime, parent.native_id, format.state())
+    translated = read_lines(format, reading, load_bytes(run.store, parent)[: new.identity.fork_bytes])
     sources = {draft.source for draft in translated.drafts}
-    events = run.store.read(native_files.session_of(run.store, parent))
+    events = run.store.read(session_of(run.store, parent))
     return max((event.seq for event in events if event.source in sources), default=0)

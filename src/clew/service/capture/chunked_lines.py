@@ -9,7 +9,7 @@ from clew.model.events import Draft
 from clew.runtimes.contract import Format, Reading
 from clew.runtimes.records import Translated, quarantine, read_lines
 from clew.store.log.prepare import LARGEST_BYTES
-from clew.store.native_files.native_files import EDGE_BYTES, Original, edges_of
+from clew.store.native_files.native_file import END_BYTES, NativeFile, ends_digest_of
 
 CHUNK_BYTES = 8 * 1024 * 1024
 
@@ -37,9 +37,9 @@ def read_chunk(file: BinaryIO, start: int, size: int) -> Chunk:
         wanted *= 2
 
 
-def resume_reading(runtime: str, format: Format, stored: Original) -> Reading[Any]:
+def resume_reading(runtime: str, format: Format, stored: NativeFile) -> Reading[Any]:
     """Go on with the reader's state as it was at the end of what is stored."""
-    return Reading(runtime, stored.native, msgspec.json.decode(stored.state, type=format.state))
+    return Reading(runtime, stored.native_id, msgspec.json.decode(stored.state, type=format.state))
 
 
 def translate_chunk(
@@ -78,10 +78,10 @@ def translate_all(format: Format, runtime: str, native: str, file: BinaryIO, siz
 def hash_ends(file: BinaryIO, length: int, tail: bytes = b"") -> bytes:
     """The hash of both ends of the first `length` bytes. `tail` is the last of them that memory still holds."""
     if len(tail) >= length:
-        return edges_of(tail[:EDGE_BYTES], tail[-EDGE_BYTES:])
+        return ends_digest_of(tail[:END_BYTES], tail[-END_BYTES:])
     file.seek(0)
-    head = file.read(min(EDGE_BYTES, length))
-    if len(tail) >= EDGE_BYTES:
-        return edges_of(head, tail[-EDGE_BYTES:])
-    file.seek(max(0, length - EDGE_BYTES))
-    return edges_of(head, file.read(min(EDGE_BYTES, length)))
+    head = file.read(min(END_BYTES, length))
+    if len(tail) >= END_BYTES:
+        return ends_digest_of(head, tail[-END_BYTES:])
+    file.seek(max(0, length - END_BYTES))
+    return ends_digest_of(head, file.read(min(END_BYTES, length)))

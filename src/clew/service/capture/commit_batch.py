@@ -6,8 +6,9 @@ from clew.model.errors import Conflict
 from clew.model.session import Session
 from clew.service.capture.report import RACED, Captured, report_counts, report_error, report_unchanged
 from clew.service.kernel.context import Context
-from clew.store.native_files import native_files
-from clew.store.native_files.native_files import Take
+from clew.store.native_files.lookup import find_file
+from clew.store.native_files.native_file import FileUpdate
+from clew.store.native_files.updates import apply_updates
 
 # A batch of this many bytes is committed.
 BATCH_BYTES = 8 * 1024 * 1024
@@ -18,12 +19,12 @@ class CommitBatch:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._queue: list[tuple[Captured, Take]] = []
+        self._queue: list[tuple[Captured, FileUpdate]] = []
         self._bytes = 0
         # The log cannot find these sessions by name before the commit.
         self._waiting_names: set[str] = set()
 
-    def add(self, report: Captured, take: Take) -> None:
+    def add(self, report: Captured, take: FileUpdate) -> None:
         """Queue a part of a file; a batch that is large enough is committed."""
         self._queue.append((report, take))
         self._bytes += len(take.data)
@@ -48,18 +49,18 @@ class CommitBatch:
         if not self._queue:
             return
         queue, self._queue, self._bytes, self._waiting_names = self._queue, [], 0, set()
-        outcomes = native_files.keep(self._context.store, [take for _, take in queue], actor=self._context.principal)
+        outcomes = apply_updates(self._context.store, [take for _, take in queue], actor=self._context.principal)
         for (report, take), outcome in zip(queue, outcomes, strict=True):
             if isinstance(outcome, Session):
                 report.session = outcome.id
                 report_counts(report, take)
             elif type(outcome) is Conflict:
-                self.report_race(report, take.place)
+                self.report_race(report, take.file_id)
             else:
                 report_error(report, outcome)
 
     def report_race(self, report: Captured, place: bytes) -> None:
         """Report what another process, which was quicker, stored of the file."""
         report.status, report.note = "same", RACED
-        if stored := native_files.original(self._context.store, place):
+        if stored := find_file(self._context.store, place):
             report_unchanged(report, stored)

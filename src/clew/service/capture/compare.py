@@ -10,58 +10,59 @@ from clew.service.capture.archived import move_fork_copies
 from clew.service.capture.chunked_lines import hash_ends
 from clew.service.capture.run import CaptureRun, Source
 from clew.service.privacy.mask_on_write import bytes_masked_if_required
-from clew.store.native_files import native_files
-from clew.store.native_files.native_files import Original
+from clew.store.native_files.lookup import files_with_native_id, find_file, segment_digests, session_of
+from clew.store.native_files.native_file import NativeFile
+from clew.store.native_files.updates import move_file
 
 # A file that grew is compared with every stored byte up to this many; beyond it only the two ends are compared.
 COMPARED_BYTES = 32 * 1024 * 1024
 
 
-def begins_with_stored(run: CaptureRun, file: BinaryIO, size: int, stored: Original) -> bool:
+def begins_with_stored(run: CaptureRun, file: BinaryIO, size: int, stored: NativeFile) -> bool:
     """Whether the file still begins with the stored bytes."""
-    if size < stored.kept or hash_ends(file, stored.kept) != stored.edges:
+    if size < stored.stored_bytes or hash_ends(file, stored.stored_bytes) != stored.ends_digest:
         return False
-    if size > stored.kept > COMPARED_BYTES:
+    if size > stored.stored_bytes > COMPARED_BYTES:
         return True
-    for start, length, digest in native_files.digests(run.store, stored):
+    for start, length, digest in segment_digests(run.store, stored):
         file.seek(start)
         if not _has_digest(run, stored, file.read(length), digest):
             return False
     return True
 
 
-def equals_stored(run: CaptureRun, data: bytes, stored: Original) -> bool:
+def equals_stored(run: CaptureRun, data: bytes, stored: NativeFile) -> bool:
     """Whether these are exactly the stored bytes."""
-    if stored.kept != len(data):
+    if stored.stored_bytes != len(data):
         return False
-    segments = native_files.digests(run.store, stored)
+    segments = segment_digests(run.store, stored)
     return bool(segments) and all(
         _has_digest(run, stored, data[start : start + length], digest) for start, length, digest in segments
     )
 
 
 def find_moved(
-    run: CaptureRun, source: Source, native: str, is_same_file: Callable[[Original], bool]
-) -> Original | None:
+    run: CaptureRun, source: Source, native: str, is_same_file: Callable[[NativeFile], bool]
+) -> NativeFile | None:
     """Find the stored file that was moved to this path, and record its new path.
 
     It has the same native id, nothing is left at its old path, and `is_same_file` recognises its content.
     """
     run.batch.commit_if_waiting([native])
-    for candidate in native_files.claimants(run.store, source.runtime, native):
+    for candidate in files_with_native_id(run.store, source.runtime, native):
         is_ours = candidate.machine == run.context.machine and candidate.format == source.format.name
         # A path with bytes that are not UTF-8 is stored spelled out, so nobody can look whether it is still there.
         is_gone = is_ours and "\\x" not in candidate.path and not os.path.lexists(candidate.path)
         if is_gone and is_same_file(candidate):
-            native_files.move(run.store, candidate, machine=candidate.machine, path=source.path, stamp="")
+            move_file(run.store, candidate, machine=candidate.machine, path=source.path, fingerprint="")
             move_fork_copies(run.store, candidate, source.path)
-            return native_files.original(run.store, source.place)
+            return find_file(run.store, source.place)
     return None
 
 
-def _has_digest(run: CaptureRun, stored: Original, data: bytes, digest: bytes) -> bool:
+def _has_digest(run: CaptureRun, stored: NativeFile, data: bytes, digest: bytes) -> bool:
     """Whether these bytes have the digest of a stored segment, as they are or masked."""
     if blake3(data).digest() == digest:
         return True
-    masked = bytes_masked_if_required(run.context, native_files.session_of(run.store, stored).project, data)
+    masked = bytes_masked_if_required(run.context, session_of(run.store, stored).project, data)
     return masked != data and blake3(masked).digest() == digest

@@ -12,7 +12,7 @@ import msgspec
 import zstandard
 
 from clew.model.errors import InvalidInput, TooLarge
-from clew.store.native_files.native_files import Original
+from clew.store.native_files.native_file import NativeFile
 
 SUFFIX = ".zst"
 # A few packed bytes can unpack to more than the disk holds.
@@ -26,7 +26,7 @@ class PackedState(msgspec.Struct):
     unpacked: int
 
 
-def unpacked_size(stored: Original) -> int | None:
+def unpacked_size(stored: NativeFile) -> int | None:
     """How many bytes a stored packed file has unpacked; None if it is not a packed file."""
     if not stored.path.endswith(SUFFIX):
         return None
@@ -36,14 +36,14 @@ def unpacked_size(stored: Original) -> int | None:
         return None
 
 
-def files_to_export(stored_files: list[Original], *, exact: bool) -> list[Original]:
+def files_to_export(stored_files: list[NativeFile], *, exact: bool) -> list[NativeFile]:
     """Leave out packed files; with `exact` a packed file replaces its content if it holds all of that."""
     packed = {file.path.removesuffix(SUFFIX): file for file in stored_files if unpacked_size(file) is not None}
     chosen = []
     for file in stored_files:
         if unpacked_size(file) is None:
             packed_file = packed.get(file.path)
-            is_complete = packed_file and packed_file.kept and unpacked_size(packed_file) == file.kept
+            is_complete = packed_file and packed_file.stored_bytes and unpacked_size(packed_file) == file.stored_bytes
             chosen.append(packed_file if exact and packed_file and is_complete else file)
     return chosen
 

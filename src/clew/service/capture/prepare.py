@@ -13,7 +13,7 @@ from clew.service.capture.report import Counts
 from clew.service.capture.run import CaptureRun, Source
 from clew.service.privacy.mask_on_write import bytes_masked_if_required, masked_if_required, masks_secrets
 from clew.store.log.opening import Forking, Opening
-from clew.store.native_files.native_files import Original, Take
+from clew.store.native_files.native_file import FileUpdate, NativeFile
 from clew.store.native_files.segments import SEGMENT_BYTES
 from clew.store.objects import objects
 
@@ -36,22 +36,22 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def prepare_take(
-    run: CaptureRun, source: Source, reading: Reading[Any], stored: Original | None, choice: Choice,
+    run: CaptureRun, source: Source, reading: Reading[Any], stored: NativeFile | None, choice: Choice,
     drafts: list[Draft], part: Part,
-) -> Take:  # fmt: skip
+) -> FileUpdate:  # fmt: skip
     """Prepare a part of a file, and the drafts that were read from it, for the commit."""
     for blob in reading.blobs.values():
         objects.save(run.store, blob)
     reading.blobs.clear()
     project = _project_of(choice.into)
-    return Take(
-        place=stored.place if stored else source.place, machine=run.context.machine, runtime=source.runtime,
-        format=source.format.name, path=printable_path(source.path), native=reading.native, stamp=part.stamp,
+    return FileUpdate(
+        file_id=stored.file_id if stored else source.place, machine=run.context.machine, runtime=source.runtime,
+        format=source.format.name, path=printable_path(source.path), native_id=reading.native, fingerprint=part.stamp,
         before=stored, into=choice.into, drafts=masked_if_required(run.context, project, drafts),
         data=_masked_segments(run, project, part.data), start=part.start, generation=part.generation,
-        taken=part.read_bytes, edges=part.ends, state=msgspec.json.encode(reading.state).decode(),
-        told=part.counts.told, opaque=part.counts.opaque, quarantined=part.counts.quarantined, root=part.root,
-        written=choice.written, only_latest=part.only_latest,
+        read_bytes=part.read_bytes, ends_digest=part.ends, state=msgspec.json.encode(reading.state).decode(),
+        translated=part.counts.translated, opaque=part.counts.opaque, quarantined=part.counts.quarantined,
+        root=part.root, written=choice.written, only_latest=part.only_latest,
     )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from clew.model.events import Draft, Event, Rewound
 from clew.model.session import Session
 from clew.store import Store
 from clew.store.log.opening import Forking
-from clew.store.native_files import native_files
+from clew.store.native_files.lookup import files_of
 
 
 def reconcile(
@@ -23,7 +23,7 @@ def reconcile(
     conversation is rewound to the file's end.
     """
     all_drafts = drafts if all_drafts is None else all_drafts
-    if len(native_files.originals(store, session)) > 1:
+    if len(files_of(store, session)) > 1:
         return drafts
     events = list(store.read(session))
     own = [event for event in events if event.session == session.id and event.source]

@@ -5,7 +5,7 @@ from typing import Protocol
 import msgspec
 
 from clew.model.errors import ClewError
-from clew.store.native_files.native_files import Known, Original
+from clew.store.native_files.native_file import KnownFile, NativeFile
 
 TORN = "the last record is only half written yet"
 RACED = "another process captured it just now"
@@ -32,7 +32,7 @@ class Captured(msgspec.Struct, kw_only=True):
 class Counts(msgspec.Struct, frozen=True):
     """How many records of a file gave events, were kept as opaque, and were quarantined."""
 
-    told: int = 0
+    translated: int = 0
     opaque: int = 0
     quarantined: int = 0
 
@@ -41,7 +41,7 @@ class _Counted(Protocol):
     """Anything that has the three counts of a file."""
 
     @property
-    def told(self) -> int: ...
+    def translated(self) -> int: ...
     @property
     def opaque(self) -> int: ...
     @property
@@ -49,16 +49,16 @@ class _Counted(Protocol):
 
 
 def add_counts(left: _Counted, right: _Counted) -> Counts:
-    return Counts(left.told + right.told, left.opaque + right.opaque, left.quarantined + right.quarantined)
+    return Counts(left.translated + right.translated, left.opaque + right.opaque, left.quarantined + right.quarantined)
 
 
 def report_counts(report: Captured, counts: _Counted) -> None:
     """Write the counts of a file into its report."""
-    report.events, report.opaque, report.quarantined = counts.told, counts.opaque, counts.quarantined
+    report.events, report.opaque, report.quarantined = counts.translated, counts.opaque, counts.quarantined
     report.records = report.events + report.opaque + report.quarantined
 
 
-def report_unchanged(report: Captured, stored: Known | Original) -> None:
+def report_unchanged(report: Captured, stored: KnownFile | NativeFile) -> None:
     """Report a file whose content is already stored."""
     report.status, report.session = "same", stored.session
     report_counts(report, stored)

@@ -9,7 +9,7 @@ from clew.service.capture.identity import project_name
 from clew.service.capture.report import Captured
 from clew.service.kernel.context import Context
 from clew.store.access.agents import Agent, list_agents
-from clew.store.native_files.native_files import place_of
+from clew.store.native_files.native_file import file_id_of
 
 
 class ParentNotCaptured(Exception):
@@ -63,5 +63,5 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
 def source_of(run: CaptureRun, session_file: SessionFile, format: Format, stamp: str, *, row: str = "") -> Source:
     """A session file as a source, or the session `row` of a database."""
     path = f"{session_file.path}#{row}" if row else session_file.path
-    place = place_of(run.context.machine, session_file.runtime, path)
+    place = file_id_of(run.context.machine, session_file.runtime, path)
     return Source(session_file=session_file, format=format, path=path, place=place, stamp=stamp)

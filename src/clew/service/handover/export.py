@@ -24,8 +24,8 @@ from clew.service.kernel.call import permit
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
 from clew.service.privacy.masking import mask_events, masker_of
-from clew.store.native_files import native_files
-from clew.store.native_files.native_files import Original
+from clew.store.native_files.lookup import files_of, load_bytes
+from clew.store.native_files.native_file import NativeFile
 from clew.store.objects import objects
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ def _is_binary(data: bytes) -> bool:
 
 
 def _native(context: Context, session: Session, *, exact: bool) -> list[File]:
-    files = files_to_export(native_files.originals(context.store, session), exact=exact)
+    files = files_to_export(files_of(context.store, session), exact=exact)
     kept = [one for one in files if not one.erased]
     if not kept:
         raise NotFound(
@@ -202,20 +202,20 @@ def _native(context: Context, session: Session, *, exact: bool) -> list[File]:
         )
     made = []
     for one in kept:
-        data = native_files.load(context.store, one)
-        if len(data) < one.kept:
+        data = load_bytes(context.store, one)
+        if len(data) < one.stored_bytes:
             raise NotFound(f"the native file of session {session.id} was removed by a retention policy")
         file = _assembled(one, data) if "#" in one.path and _is_rows(one) else _file(one, data)
-        carried = Fidelity(carried={"records": one.told + one.opaque + one.quarantined})
+        carried = Fidelity(carried={"records": one.translated + one.opaque + one.quarantined})
         made.append(msgspec.structs.replace(file, fidelity=carried))
     return made
 
 
-def _file(one: Original, data: bytes) -> File:
+def _file(one: NativeFile, data: bytes) -> File:
     return File(name=PurePath(one.path).name, data=data, path=one.path)
 
 
-def _is_rows(one: Original) -> bool:
+def _is_rows(one: NativeFile) -> bool:
     return any(format.rows is not None for format in runtime(one.runtime).formats if format.name == one.format)
 
 
@@ -224,10 +224,10 @@ class _Row(msgspec.Struct, array_like=True):
     record: msgspec.Raw
 
 
-def _assembled(one: Original, data: bytes) -> File:
+def _assembled(one: NativeFile, data: bytes) -> File:
     format = next(format for format in runtime(one.runtime).formats if format.name == one.format)
     if format.rows is None:
         raise AssertionError("asked for by _is_rows")
     records = [msgspec.json.decode(line, type=_Row) for line in data.split(b"\n") if line]
-    made = format.rows.assemble(one.native, [(row.key, bytes(row.record)) for row in records])
-    return File(name=f"{one.native}.json", data=made, path=one.path)
+    made = format.rows.assemble(one.native_id, [(row.key, bytes(row.record)) for row in records])
+    return File(name=f"{one.native_id}.json", data=made, path=one.path)

@@ -40,8 +40,9 @@ from clew.service.handover import program_files
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
 from clew.store.log.opening import Forking
-from clew.store.native_files import native_files
-from clew.store.native_files.native_files import Original, Take, edges_of, place_of
+from clew.store.native_files.lookup import files_of, load_bytes
+from clew.store.native_files.native_file import FileUpdate, NativeFile, ends_digest_of, file_id_of
+from clew.store.native_files.updates import apply_updates, set_fingerprint
 from clew.store.objects import objects
 
 IMPORT_SECONDS = 120
@@ -156,7 +157,7 @@ def _native(
     if was.runtime != target.name or (was.cwd and os.path.abspath(was.cwd) != place):
         return None
     root = os.path.realpath(home_of(target))
-    for one in reversed(files_to_export(native_files.originals(context.store, session), exact=False)):
+    for one in reversed(files_to_export(files_of(context.store, session), exact=False)):
         file = one.path.partition("#")[0]
         if not os.path.exists(file) and os.path.exists(f"{file}{SUFFIX}"):
             file = f"{file}{SUFFIX}"  # The program has packed it, and knows where to look.
@@ -166,28 +167,28 @@ def _native(
         if not os.path.exists(file):
             if _format(target, one).rows is not None:
                 continue  # A database is not put back; the conversation goes through the program's own door again.
-            data = native_files.load(context.store, one)
-            if len(data) < one.kept:
+            data = load_bytes(context.store, one)
+            if len(data) < one.stored_bytes:
                 continue  # It was removed by a retention policy; what is left of the conversation is written anew.
             program_files.write_new(Path(file), data)
             _restamp(context, one)
-        command = _writer(target).resume(one.native, file)
+        command = _writer(target).resume(one.native_id, file)
         return Materialised(
             session=session.id, runtime=target.name, command=command.argv, cwd=place, env=command.env,
-            native_id=one.native, files=[file], notes=[],
-            fidelity=Fidelity(carried={"records": one.told + one.opaque + one.quarantined}),
+            native_id=one.native_id, files=[file], notes=[],
+            fidelity=Fidelity(carried={"records": one.translated + one.opaque + one.quarantined}),
         )  # fmt: skip
     return None
 
 
-def _format(target: Runtime, one: Original) -> Format:
+def _format(target: Runtime, one: NativeFile) -> Format:
     return next(format for format in target.formats if format.name == one.format)
 
 
-def _restamp(context: Context, one: Original) -> None:
+def _restamp(context: Context, one: NativeFile) -> None:
     seen = look_at_file(one.path, one.runtime, one.format)
     if seen is not None:
-        native_files.restamp(context.store, one, seen.stamp)
+        set_fingerprint(context.store, one, seen.stamp)
 
 
 # Another program ----------------------------------------------------------------------------------------------------
@@ -237,7 +238,7 @@ def _write(context: Context, child: Session, target: Runtime, native: Native, pa
         with suppress(ClewError):
             context.store.append(child, [Draft(body=closed)], actor=context.principal)
         raise
-    for one in native_files.originals(context.store, child):
+    for one in files_of(context.store, child):
         _restamp(context, one)
 
 
@@ -287,18 +288,18 @@ def _register(
         reading = Reading(target.name, native.id, format.state())
         done = read_lines(format, reading, data)
         state = msgspec.json.encode(reading.state).decode()
-        written, told, opaque = [identity(draft.source) for draft in done.drafts], done.told, done.opaque
+        written, told, opaque = [identity(draft.source) for draft in done.drafts], done.translated, done.opaque
     else:
         raise NotFound(f"{target.title} has no format to capture from; this adapter is incomplete")
     root = next((name for name in written if name and "@" not in name), "")
-    [child] = native_files.keep(
+    [child] = apply_updates(
         context.store,
         [
-            Take(
-                place=place_of(context.machine, target.name, path), machine=context.machine, runtime=target.name,
-                format=format.name, path=path, native=native.id, stamp="", before=None,
-                into=fork, drafts=drafts, data=kept, start=0, generation=0, taken=len(kept),
-                edges=edges_of(kept, kept), state=state, told=told, opaque=opaque, quarantined=0,
+            FileUpdate(
+                file_id=file_id_of(context.machine, target.name, path), machine=context.machine, runtime=target.name,
+                format=format.name, path=path, native_id=native.id, fingerprint="", before=None,
+                into=fork, drafts=drafts, data=kept, start=0, generation=0, read_bytes=len(kept),
+                ends_digest=ends_digest_of(kept, kept), state=state, translated=told, opaque=opaque, quarantined=0,
                 root=root, written=msgspec.json.encode(sorted(written)).decode(),
             )
         ],

@@ -26,9 +26,9 @@ from clew.service.privacy.masking import mask_events, masker_of
 from clew.service.replication.sending import parcel, sent
 from clew.service.replication.values import Parcel, Sent
 from clew.store.log import receiving
-from clew.store.native_files import native_files
-from clew.store.native_files.native_files import Original
-from clew.store.native_files.remote_copies import Copy, Standing, Stretch
+from clew.store.native_files.lookup import load_bytes
+from clew.store.native_files.native_file import NativeFile
+from clew.store.native_files.remote_copies import Copy, CopyProgress, Stretch
 from clew.store.objects import objects
 from clew.store.objects.blobs import address
 
@@ -86,27 +86,27 @@ class Outgoing:
 
     # Native files -----------------------------------------------------------------------------------------------------
 
-    def file(self, one: Original) -> Copy:
+    def file(self, one: NativeFile) -> Copy:
         return Copy(
-            runtime=one.runtime, format=one.format, path=self.text(one.path), native=self.text(one.native),
-            machine=self.text(one.machine), told=one.told, opaque=one.opaque, quarantined=one.quarantined,
+            runtime=one.runtime, format=one.format, path=self.text(one.path), native_id=self.text(one.native_id),
+            machine=self.text(one.machine), translated=one.translated, opaque=one.opaque, quarantined=one.quarantined,
             generation=one.generation,
         )  # fmt: skip
 
-    def stretches(self, one: Original, there: Standing) -> tuple[int, Iterator[Stretch]]:
+    def stretches(self, one: NativeFile, there: CopyProgress) -> tuple[int, Iterator[Stretch]]:
         """What of a native file is not there yet, and after which byte of it that begins."""
         is_same = there.generation == one.generation
         if not _is_lines(one):
-            return 0, iter(() if is_same and there.upto == one.kept else self._whole(one))
+            return 0, iter(() if is_same and there.upto == one.stored_bytes else self._whole(one))
         start = there.settled if is_same else 0
-        data = native_files.load(self._context.store, one, first=start)
+        data = load_bytes(self._context.store, one, first=start)
         data = data[: _whole_lines(data)]
         if is_same and there.upto == start + len(data):
             return start, iter(())
         return start, self._lines(data, start)
 
-    def _whole(self, one: Original) -> Iterator[Stretch]:
-        yield Stretch(data=self._bytes(native_files.load(self._context.store, one)), upto=one.kept)
+    def _whole(self, one: NativeFile) -> Iterator[Stretch]:
+        yield Stretch(data=self._bytes(load_bytes(self._context.store, one)), upto=one.stored_bytes)
 
     def _lines(self, data: bytes, start: int) -> Iterator[Stretch]:
         at = 0
@@ -131,7 +131,7 @@ def renamed(body: AnyBody, names: Mapping[str, str]) -> AnyBody:
     return msgspec.structs.replace(body, parts=parts)
 
 
-def _is_lines(one: Original) -> bool:
+def _is_lines(one: NativeFile) -> bool:
     """Whether a file only ever grows, line by line."""
     try:
         formats = runtime(one.runtime).formats

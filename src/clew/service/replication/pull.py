@@ -30,7 +30,8 @@ from clew.store.cursors import move_cursor, read_cursor
 from clew.store.log import receiving
 from clew.store.log.opening import Forking, Opening
 from clew.store.log.receiving import Arrival
-from clew.store.native_files import native_files, remote_copies
+from clew.store.native_files import remote_copies
+from clew.store.native_files.lookup import files_of, find_file
 from clew.store.native_files.remote_copies import Copy, Stretch
 from clew.store.objects import objects
 from clew.store.objects.blobs import address
@@ -219,15 +220,15 @@ class _Pull:
     def _file(self, session: Session, one: NativeFile) -> bool:
         """Keep a copy of a native file, unless the file itself was captured here."""
         copy = Copy(
-            runtime=one.runtime, format=one.format, path=one.path, native=one.native, machine=one.machine,
-            told=one.told, opaque=one.opaque, quarantined=one.quarantined, generation=one.generation,
+            runtime=one.runtime, format=one.format, path=one.path, native_id=one.native, machine=one.machine,
+            translated=one.told, opaque=one.opaque, quarantined=one.quarantined, generation=one.generation,
         )  # fmt: skip
-        for own in native_files.originals(self._store, session):
-            is_same = (own.machine, own.runtime, own.native) == (one.machine, one.runtime, one.native)
+        for own in files_of(self._store, session):
+            is_same = (own.machine, own.runtime, own.native_id) == (one.machine, one.runtime, one.native)
             if is_same and not remote_copies.is_copy(own):
                 return False
-        there = native_files.original(self._store, remote_copies.place_of_copy(session, copy))
-        if there is not None and remote_copies.standing(there).generation == one.generation:
+        there = find_file(self._store, remote_copies.copy_id_of(session, copy))
+        if there is not None and remote_copies.progress_of(there).generation == one.generation:
             return False
         data = [self._fetched(session, digest) for digest in one.segments]
         self._masked += any(MARKED in piece or piece == HELD_BACK for piece in data)
@@ -236,7 +237,7 @@ class _Pull:
         for piece in data:
             upto += len(piece)
             stretches.append(Stretch(data=piece, upto=upto))
-        remote_copies.keep(self._store, session, copy, stretches, after=0)
+        remote_copies.store_copy(self._store, session, copy, stretches, after=0)
         return True
 
 

@@ -35,8 +35,10 @@ from clew.service.replication.remotes import Refused, Setting
 from clew.service.replication.server import Server
 from clew.service.replication.values import Sent, SentStretch
 from clew.store.cursors import move_cursor, read_cursor
-from clew.store.native_files import native_files, remote_copies
-from clew.store.native_files.remote_copies import Copy, Standing, Stretch
+from clew.store.native_files import remote_copies
+from clew.store.native_files.lookup import files_of
+from clew.store.native_files.native_file import NativeFile
+from clew.store.native_files.remote_copies import Copy, CopyProgress, Stretch
 
 # How much goes into one request, as long as the server does not say that this is too much.
 ROOM_BYTES = 2 * 1024 * 1024
@@ -225,7 +227,7 @@ class Push:
         except NotFound:
             # Opened before, and not there any more: all of it once again.
             self._send(session, self._open(session))
-        for one in files_to_export(native_files.originals(self._store, session), exact=False):
+        for one in files_to_export(files_of(self._store, session), exact=False):
             if not one.erased and not remote_copies.is_copy(one):
                 self._file(session, one)
         self.done.sessions += self._sent(session.id) > before
@@ -320,9 +322,9 @@ class Push:
 
     # Native files -----------------------------------------------------------------------------------------------------
 
-    def _file(self, session: Session, one: native_files.Original) -> None:
+    def _file(self, session: Session, one: NativeFile) -> None:
         copy = self._outgoing.file(one)
-        there: Standing = self._server.call("sync_original", session=session.id, file=copy)
+        there: CopyProgress = self._server.call("sync_original", session=session.id, file=copy)
         after, stretches = self._outgoing.stretches(one, there)
         any_sent = False
         for portion in _portions(stretches, self._room):

@@ -36,8 +36,8 @@ from clew.service.replication.values import (
 from clew.store.log import receiving
 from clew.store.log.opening import Forking, Opening
 from clew.store.log.receiving import Arrival, Arrived
-from clew.store.native_files import native_files as files
 from clew.store.native_files import remote_copies
+from clew.store.native_files.lookup import find_file
 from clew.store.native_files.remote_copies import Copy, Stretch
 from clew.store.objects import blobs as blob_names
 from clew.store.objects import objects
@@ -226,18 +226,18 @@ def sync_original(
     file: Annotated[Copy, msgspec.Meta(description="Which file it is.")] | None = None,
     stretches: list[SentStretch] | None = None,
     after: Annotated[int, msgspec.Meta(ge=0, le=2**62, description="What is settled of it here already.")] = 0,
-) -> remote_copies.Standing:
+) -> remote_copies.CopyProgress:
     """Keep a copy of a native file, or of what is new in it; without stretches, say how far the copy goes."""
     if file is None:
         raise InvalidInput("sync_original: which file is it? `file` says so")
-    for text, what in ((file.path, "a path"), (file.native, "a native id"), (file.machine, "a machine"),
+    for text, what in ((file.path, "a path"), (file.native_id, "a native id"), (file.machine, "a machine"),
                        (file.runtime, "a runtime"), (file.format, "a format")):  # fmt: skip
         check_name(text, what, longest=4000)
     if not stretches:
-        there = files.original(context.store, remote_copies.place_of_copy(session, file))
-        return remote_copies.standing(there) if there else remote_copies.Standing()
+        there = find_file(context.store, remote_copies.copy_id_of(session, file))
+        return remote_copies.progress_of(there)
     found = [
         Stretch(data=_assembled(context, one.parts) if one.parts else one.data, upto=one.upto, settled=one.settled)
         for one in stretches
     ]
-    return remote_copies.keep(context.store, session, file, found, after=after)
+    return remote_copies.store_copy(context.store, session, file, found, after=after)

@@ -26,8 +26,8 @@ from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
 from clew.service.replication.values import LIFE, PAGE_BYTES, Digest, NativeFile, Parcel, Piece, Sent
 from clew.store.log import receiving
-from clew.store.native_files import native_files as files
 from clew.store.native_files import remote_copies
+from clew.store.native_files.lookup import files_of, find_segment, segment_digests
 from clew.store.objects import objects
 
 PAGE_EVENTS = 2_000
@@ -122,13 +122,13 @@ def originals(context: Context, session: Session) -> list[NativeFile]:
     """List the native files of a session; their bytes are blobs of it."""
     return [
         NativeFile(
-            runtime=one.runtime, format=one.format, path=one.path, native=one.native,
-            machine=remote_copies.machine_of(one), told=one.told, opaque=one.opaque, quarantined=one.quarantined,
+            runtime=one.runtime, format=one.format, path=one.path, native=one.native_id,
+            machine=remote_copies.machine_of(one), told=one.translated, opaque=one.opaque, quarantined=one.quarantined,
             generation=one.generation,
-            segments=[digest.hex() for _, _, digest in files.digests(context.store, one)],
-            standing=remote_copies.standing(one),
+            segments=[digest.hex() for _, _, digest in segment_digests(context.store, one)],
+            standing=remote_copies.progress_of(one),
         )
-        for one in files_to_export(files.originals(context.store, session), exact=False)
+        for one in files_to_export(files_of(context.store, session), exact=False)
         if not one.erased
     ]  # fmt: skip
 
@@ -145,7 +145,7 @@ def blob(
     """Read a blob that an event or a native file of a session names, piece by piece; secrets in a text are masked."""
     if digest not in _names(context, session, at):
         raise NotFound(f"session {session.id} names no blob {digest[:80]!r}", session=session.id)
-    data, masked = files.stretch(context.store, session, digest), dict[str, int]()
+    data, masked = find_segment(context.store, session, digest), dict[str, int]()
     if data is None:
         data = objects.load(context.store, digest)
     if context.answers_leave_machine:
@@ -162,8 +162,8 @@ def _names(context: Context, session: Session, at: int) -> set[str]:
     if at:
         return {name for event in store.read(session, after=at - 1, upto=at) for name in blobs_of(event.body)}
     named = {name for event in store.read(session, kinds=NAMING) for name in blobs_of(event.body)}
-    there = files_to_export(files.originals(store, session), exact=False)
-    digests = (digest for one in there for _, _, digest in files.digests(store, one))
+    there = files_to_export(files_of(store, session), exact=False)
+    digests = (digest for one in there for _, _, digest in segment_digests(store, one))
     return named | {digest.hex() for digest in digests}
 
 

@@ -98,7 +98,7 @@ class NativeFile(msgspec.Struct, frozen=True, kw_only=True):
     quarantined: int
     generation: int
     segments: list[str]
-    standing: remote_copies.Standing
+    standing: remote_copies.CopyProgress
 
 
 class SentStretch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -4,7 +4,7 @@ from clew.model.access import Right
 from clew.model.errors import NotFound
 from clew.model.session import Session
 from clew.service.kernel.context import Context
-from clew.store.native_files import native_files
+from clew.store.native_files.lookup import files_with_native_id
 from clew.views.contract import origin_of, storable
 
 MOST = 1000
@@ -15,7 +15,7 @@ def caller(context: Context, session: Session) -> str:
     origin = origin_of(session.metadata)
     if not origin.parent:
         return ""
-    for one in native_files.claimants(context.store, origin.runtime, origin.parent):
+    for one in files_with_native_id(context.store, origin.runtime, origin.parent):
         if one.session == session.id or one.erased:
             continue
         try:

@@ -15,7 +15,7 @@ from clew.store.log.removal import remove_bodies, rows_of
 from clew.store.log.retention import policies_in, policy_for
 from clew.store.log.sessions import head_in, session_in
 from clew.store.log.writing import write
-from clew.store.native_files import native_files
+from clew.store.native_files.updates import erase_files
 from clew.store.objects import objects
 from clew.store.store import Store
 
@@ -99,7 +99,7 @@ def _erase(store: Store, session: Session, *, actor: str, reason: str) -> tuple[
             )
         rows = rows_of(tx, session)
         blobs = remove_bodies(store, tx, session, rows, "event_erase")
-        native_files.forget(tx, store, session, erase=True)
+        erase_files(tx, session)
         plan.note(SessionErased(events=len(rows), reason=reason), actor)
         write(tx, [plan], store.blobs)
         tx.run("session_erase", project=session.project_key, session=session.key)

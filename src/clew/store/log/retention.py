@@ -15,7 +15,7 @@ from clew.store.log.removal import remove_bodies, rows_of
 from clew.store.log.rows import EventRow
 from clew.store.log.sessions import head_in, session_in
 from clew.store.log.writing import write
-from clew.store.native_files import native_files
+from clew.store.native_files.updates import drop_bytes
 from clew.store.store import Store
 
 
@@ -103,7 +103,7 @@ def _prune(store: Store, session: Session, policy: Policy, *, actor: str, now: i
             kept = len(conversation) - len(rows)
         if rows:
             remove_bodies(store, tx, session, rows, "event_remove")
-            native_files.forget(tx, store, session, erase=False)
+            drop_bytes(tx, session)
             plan.note(BodiesPruned(ranges=ranges([row.seq for row in rows]), policy=str(policy)), actor)
             # The note is no activity of the session: its age still counts from its last real event.
             plan.active_at = plan.start.at

@@ -1,9 +1,9 @@
-"""Copies of originals: native files of agent programs that lie on another machine, so that this one can give them back.
+"""Remote copies: native files of another machine, stored so that this one can give them back.
 
-A copy is not read for events: those come by themselves. It is never taken for a file of this machine, whatever whoever
-sent it says: its bytes are given back when they are asked for, and are written nowhere else. A file of lines that grows
-is sent in stretches, and what was sent of it once is settled; the rest, and everything that is rewritten as a whole, is
-sent again. Each time the copy begins a new generation that shares the settled segments.
+A copy is not read for events: replication brings those by itself. It is never taken for a file of this machine,
+whatever the sender claims: its bytes are returned on request and written nowhere else. A file of lines that grows is
+sent in stretches. A settled stretch is not sent again; the rest, and every file that is rewritten as a whole, is. Each
+time the copy begins a new generation that shares the settled segments.
 """
 
 from collections.abc import Sequence
@@ -17,13 +17,15 @@ from clew.store.database.contract import Transaction
 from clew.store.log.opening import plan_in
 from clew.store.log.writing import keep_blobs
 from clew.store.native_files import segments
-from clew.store.native_files.native_files import Original, original_in, place_of
+from clew.store.native_files.lookup import find_file_in
+from clew.store.native_files.native_file import NativeFile, file_id_of
+from clew.store.native_files.segments import Segment
 from clew.store.store import Store
 
-# What is said of a copy where an original has the time of its file: it is never looked for.
-STAMP = "copy"
-# Before the name of the machine, so that it is the name of none.
-ELSEWHERE = "copy from "
+# The fingerprint of a copy: no file on disk has it, so a capture never compares a copy with a file.
+COPY_FINGERPRINT = "copy"
+# Stands before the name of the machine, so that no machine has this name.
+MACHINE_PREFIX = "copy from "
 
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
@@ -35,9 +37,9 @@ class Copy(msgspec.Struct, frozen=True, kw_only=True):
     runtime: str
     format: str
     path: str
-    native: str
+    native_id: str = msgspec.field(name="native")
     machine: str
-    told: Count = 0
+    translated: Count = msgspec.field(name="told", default=0)
     opaque: Count = 0
     quarantined: Count = 0
     generation: Count = 0
@@ -51,8 +53,11 @@ class Stretch(msgspec.Struct, frozen=True, kw_only=True):
     settled: bool = False
 
 
-class Standing(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a copy goes in its file: all of it, and what will not be sent again, with its length here."""
+class CopyProgress(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a copy goes in its file: `upto` in all, `settled` without what will be sent again.
+
+    `settled_here` is the length of the settled bytes in this store: masking may have changed it.
+    """
 
     generation: int = -1
     upto: int = 0
@@ -60,74 +65,89 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     settled_here: int = 0
 
 
-def is_copy(one: Original) -> bool:
-    return one.stamp == STAMP
+_Pieces = list[tuple[int, int, bytes]]
+"""Segments: where each begins, its length, its digest."""
 
 
-def machine_of(one: Original) -> str:
-    """The machine that a file, or what it is a copy of, lies on."""
-    return one.machine.removeprefix(ELSEWHERE) if is_copy(one) else one.machine
+def is_copy(file: NativeFile) -> bool:
+    return file.fingerprint == COPY_FINGERPRINT
 
 
-def standing(one: Original) -> Standing:
-    return msgspec.json.decode(one.state, type=Standing) if is_copy(one) else Standing()
+def machine_of(file: NativeFile) -> str:
+    """The machine that has the file, or the file that this is a copy of."""
+    return file.machine.removeprefix(MACHINE_PREFIX) if is_copy(file) else file.machine
 
 
-def place_of_copy(session: Session, copy: Copy) -> bytes:
-    """The name of a copy: of one session, so that nobody's files meet somebody else's."""
-    return place_of(session.id, copy.runtime, f"{copy.machine}\0{copy.path}")
+def progress_of(file: NativeFile | None) -> CopyProgress:
+    return msgspec.json.decode(file.state, type=CopyProgress) if file and is_copy(file) else CopyProgress()
 
 
-def keep(store: Store, session: Session, copy: Copy, stretches: Sequence[Stretch], *, after: int) -> Standing:
-    """Take stretches in after what is settled up to `after`; with 0, in the place of all there is."""
-    ready = [segments.as_blob(one.data, store) if one.data else None for one in stretches]
-    place = place_of_copy(session, copy)
+def copy_id_of(session: Session, copy: Copy) -> bytes:
+    """The file id of a copy. It contains the session, so that a sender cannot overwrite another session's copy."""
+    return file_id_of(session.id, copy.runtime, f"{copy.machine}\0{copy.path}")
+
+
+def store_copy(store: Store, session: Session, copy: Copy, stretches: Sequence[Stretch], *, after: int) -> CopyProgress:
+    """Store stretches after the bytes that are settled up to `after`; with 0 they replace all that was stored."""
+    new = [segments.as_blob(stretch.data, store) if stretch.data else None for stretch in stretches]
+    file_id = copy_id_of(session, copy)
     with store.database.write() as tx:
+        # This locks the head of the session, so that nobody else changes the copy before the commit.
         if plan_in(tx, session).head.state == State.ERASED:
             raise WrongState(f"session {session.id} was erased and takes no files", state="erased")
-        # Whoever would change it waits for the lock on the head.
-        before = original_in(tx, place)
-        known = standing(before) if before else Standing()
-        if after and (known.generation, known.settled) != (copy.generation, after):
-            raise Conflict(f"of {copy.path} other bytes are here than thought; ask again", settled=known.settled)
-        kept = _settled(tx, before, known.settled_here) if before and after else []
-        size = known.settled_here if after else 0
-        now = Standing(generation=copy.generation, settled=after, settled_here=size, upto=after)
-        pieces = list(kept)
-        for one, made in zip(stretches, ready, strict=True):
-            if made is not None:
-                pieces.append((size, made.size, made.digest))
-                size += made.size
-            now = Standing(
-                generation=copy.generation, upto=one.upto, settled=one.upto if one.settled else now.settled,
-                settled_here=size if one.settled else now.settled_here,
-            )  # fmt: skip
-        keep_blobs(tx, [made.blob for made in ready if made is not None and made.blob is not None], store.blobs)
-        for digest in sorted(piece[2] for piece in kept):
+        before = find_file_in(tx, file_id)
+        progress = progress_of(before)
+        if after and (progress.generation, progress.settled) != (copy.generation, after):
+            raise Conflict(
+                f"{copy.path} is settled up to byte {progress.settled} here, not up to {after}; ask again and send "
+                "what follows",
+                settled=progress.settled,
+            )
+        settled = _settled_segments(tx, before, progress.settled_here) if before and after else []
+        now, pieces = _advance(copy, progress.settled_here if after else 0, after, settled, stretches, new)
+        keep_blobs(tx, [segment.blob for segment in new if segment and segment.blob], store.blobs)
+        for digest in sorted(digest for _, _, digest in settled):
             tx.run("blob_ref", digest=digest, refs=1)
-        _record(tx, session, copy, place, before, now, pieces, size)
+        _record(tx, session, copy, file_id, before, now, pieces)
     return now
 
 
-def _settled(tx: Transaction, one: Original, size: int) -> list[tuple[int, int, bytes]]:
-    rows = tx.run("segments", original=one.key, generation=one.generation)
-    return [(start, length, bytes(digest)) for start, length, digest in rows if start < size]
+def _advance(
+    copy: Copy, size: int, after: int, settled: _Pieces, stretches: Sequence[Stretch], new: Sequence[Segment | None]
+) -> tuple[CopyProgress, _Pieces]:
+    """The progress and the segments of a copy after these stretches. `size` is the length of the settled segments."""
+    pieces = list(settled)
+    settled_upto, settled_here = after, size
+    for stretch, segment in zip(stretches, new, strict=True):
+        if segment is not None:
+            pieces.append((size, segment.size, segment.digest))
+            size += segment.size
+        if stretch.settled:
+            settled_upto, settled_here = stretch.upto, size
+    upto = stretches[-1].upto if stretches else after
+    now = CopyProgress(generation=copy.generation, upto=upto, settled=settled_upto, settled_here=settled_here)
+    return now, pieces
+
+
+def _settled_segments(tx: Transaction, file: NativeFile, size: int) -> _Pieces:
+    return [piece for piece in segments.digests_in(tx, file) if piece[0] < size]
 
 
 def _record(
-    tx: Transaction, session: Session, copy: Copy, place: bytes, before: Original | None, now: Standing,
-    pieces: list[tuple[int, int, bytes]], size: int,
+    tx: Transaction, session: Session, copy: Copy, file_id: bytes, before: NativeFile | None, now: CopyProgress,
+    pieces: _Pieces,
 ) -> None:  # fmt: skip
     generation = before.generation + 1 if before else 0
+    size = sum(length for _, length, _ in pieces)
     values = {
-        "place": place, "stamp": STAMP, "generation": generation, "kept": size, "taken": size, "edges": b"",
-        "state": msgspec.json.encode(now).decode(), "told": copy.told, "opaque": copy.opaque,
+        "place": file_id, "stamp": COPY_FINGERPRINT, "generation": generation, "kept": size, "taken": size,
+        "edges": b"", "state": msgspec.json.encode(now).decode(), "told": copy.translated, "opaque": copy.opaque,
         "quarantined": copy.quarantined,
     }  # fmt: skip
     if before is None:
         values |= {
-            "project": session.project_key, "session": session.key, "machine": ELSEWHERE + copy.machine,
-            "runtime": copy.runtime, "format": copy.format, "path": copy.path, "native": copy.native, "root": "",
+            "project": session.project_key, "session": session.key, "machine": MACHINE_PREFIX + copy.machine,
+            "runtime": copy.runtime, "format": copy.format, "path": copy.path, "native": copy.native_id, "root": "",
             "written": "",
         }  # fmt: skip
     [(key,)] = tx.run("original_add" if before is None else "original_move", **values)

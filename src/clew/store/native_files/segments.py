@@ -1,9 +1,9 @@
 """Segments: the bytes of a native file in pieces, as it grew.
 
-What a file says is in the events that were read from it, too. So a segment is packed with their bodies as its
-dictionary, and takes about a third of the room that it would take alone. It lies in its row and needs those bodies to
-be read: whatever removes them removes it in the same transaction. Where the events hold little of it (a document that
-was written anew, of which only the end is news), it is a blob like any other, and shared like any other.
+The events that were read from a segment hold most of its text, too. So a segment is compressed with their bodies as its
+dictionary, and takes about a third of the space that it takes alone. It is stored in its row and can only be read with
+those bodies: a transaction that removes them removes the segment. Where the events hold little of its text (a document
+that was rewritten, of which only the end is new), the segment is stored as a shared object instead.
 """
 
 from collections.abc import Sequence
@@ -20,19 +20,19 @@ from clew.store.objects import blobs as blob
 from clew.store.objects import objects
 
 if TYPE_CHECKING:
-    from clew.store.native_files.native_files import Original
+    from clew.store.native_files.native_file import NativeFile
     from clew.store.store import Store
 
-# A segment's bytes before packing: small enough to unpack without a thought.
+# The largest segment before compression: small enough to decompress in memory.
 SEGMENT_BYTES = 4 * 1024 * 1024
-# Events that hold less than this part of the bytes are no help in packing them.
+# Events that hold a smaller part of the bytes than this do not help to compress them.
 HELPFUL = 0.1
 
 _BYTES = Opaque(kind="clew.segment", raw="{}")
 
 
 class Segment(msgspec.Struct, frozen=True):
-    """Some new bytes of a file: a blob made ready, or bytes that wait for the events to be packed with."""
+    """New bytes of a file: a prepared object, or bytes to be compressed with the bodies of their events."""
 
     digest: bytes
     size: int
@@ -41,7 +41,7 @@ class Segment(msgspec.Struct, frozen=True):
 
 
 def cut(data: bytes, drafts: Sequence[Prepared], store: "Store") -> list[Segment]:
-    """New bytes of a file, from which these drafts were read, in pieces."""
+    """Cut new bytes of a file, from which these drafts were read, into segments."""
     pieces = [data[at : at + SEGMENT_BYTES] for at in range(0, len(data), SEGMENT_BYTES)]
     held = sum(len(draft.text) for draft in drafts if draft.text is not None)
     if held >= HELPFUL * len(data):
@@ -50,7 +50,7 @@ def cut(data: bytes, drafts: Sequence[Prepared], store: "Store") -> list[Segment
 
 
 def as_blob(data: bytes, store: "Store") -> Segment:
-    """Bytes as a blob; a large one is durable before any row names it."""
+    """Prepare bytes as a shared object; a large one is durable before any row names it."""
     digest, packed = blob.address(data), blob.pack(data)
     store.blobs.make_durable(digest, packed)
     made = Prepared(_BYTES, None, b"", None, None, blob=digest, packed=packed, size=len(data))
@@ -61,40 +61,46 @@ def rows_of(segments: Sequence[Segment], *, start: int, seq: int, events: Sequen
     """The values of each segment's row, the first of which begins at `start`. `events` are new, after `seq`."""
     rows: list[dict[str, object]] = []
     packer = None
-    for one in segments:
-        row: dict[str, object] = {"start": start, "length": one.size, "blob": one.digest}
-        if one.blob is None:
+    for segment in segments:
+        row: dict[str, object] = {"start": start, "length": segment.size, "blob": segment.digest}
+        if segment.blob is None:
             packer = packer or _packer([event[BODY] for event in events])
-            row |= {"first": seq + 1, "last": seq + len(events), "data": packer.compress(one.data)}
+            row |= {"first": seq + 1, "last": seq + len(events), "data": packer.compress(segment.data)}
         else:
             row |= {"first": None, "last": None, "data": None}
         rows.append(row)
-        start += one.size
+        start += segment.size
     return rows
 
 
-def read(tx: Transaction, store: "Store", one: "Original", start: int) -> bytes:
-    """The bytes of the segment that begins there, checked; none when it was removed meanwhile."""
-    for row in tx.run("segment_read", original=one.key, generation=one.generation, start=start):
+def read(tx: Transaction, store: "Store", file: "NativeFile", start: int) -> bytes:
+    """The bytes of the segment that begins at `start`, checked; none if another process removed it meanwhile."""
+    for row in tx.run("segment_read", original=file.key, generation=file.generation, start=start):
         length, digest, first, last, data = row
         if data is None:
             return objects.load_in(tx, store.blobs, bytes(digest))
-        bodies = tx.run("bodies", project=one.project_key, session=one.session_key, first=first, last=last)
+        bodies = tx.run("bodies", project=file.project_key, session=file.session_key, first=first, last=last)
         unpacked = _unpacked(bytes(data), length, [body for (body,) in bodies])
         if unpacked is not None and blob.address(unpacked) == bytes(digest):
             return unpacked
-        if not tx.run("segment_read", original=one.key, generation=one.generation, start=start):
-            break  # The bodies went after the row was read, and the row with them.
+        if not tx.run("segment_read", original=file.key, generation=file.generation, start=start):
+            break  # The bodies were removed after the row was read, and the row with them.
         raise Damaged(
-            f"bytes {start:,} to {start + length:,} of {one.path}, or the events {first} to {last} of session "
-            f"{one.session} that were read from them, are damaged; run `clew verify {one.session}`",
-            session=one.session,
+            f"bytes {start:,} to {start + length:,} of {file.path}, or the events {first} to {last} of session "
+            f"{file.session} that were read from them, are damaged; verify the session",
+            session=file.session,
         )
     return b""
 
 
+def digests_in(tx: Transaction, file: "NativeFile") -> list[tuple[int, int, bytes]]:
+    """Where each segment of a file begins, its length, and its digest."""
+    rows = tx.run("segments", original=file.key, generation=file.generation)
+    return [(start, length, bytes(digest)) for start, length, digest in rows]
+
+
 def drop(tx: Transaction, original: int, *, before: int) -> list[bytes]:
-    """Drop the segments of earlier generations; returns the blobs that they named, to be given back."""
+    """Drop the segments of earlier generations; returns the blobs whose references the caller has to drop."""
     rows = tx.run("segments_drop", original=original, before=before)
     return sorted(bytes(digest) for digest, last in rows if last is None)
 
@@ -109,9 +115,9 @@ def _packer(texts: Sequence[str | None]) -> zstandard.ZstdCompressor:
 
 
 def _unpacked(data: bytes, length: int, texts: Sequence[str | None]) -> bytes | None:
-    """The bytes, if this is how they were packed."""
+    """The decompressed bytes; None if they were not compressed with these texts."""
     try:
-        # What a damaged size asks for is not made room for.
+        # A damaged size must not make the decompressor allocate memory.
         if zstandard.frame_content_size(data) != length:
             return None
         return zstandard.ZstdDecompressor(dict_data=_dictionary(texts)).decompress(data)
