@@ -101,14 +101,9 @@ def migrate(chosen: Settings) -> list[str]:
     """Bring the store to this program's schema; returns the names of the steps taken."""
     if is_remote(chosen.store):
         raise InvalidInput("a server's store is migrated on the server's own machine: run `clew migrate` there")
-    from clew.store import open_database
-    from clew.store.database import migrate as schema
+    from clew.store import maintenance
 
-    database, _ = open_database(chosen.store)
-    try:
-        return schema.migrate(database)
-    finally:
-        database.close()
+    return maintenance.migrate(chosen.store)
 
 
 def _login() -> str:

@@ -72,25 +72,25 @@ def _free_disk(home: Path) -> Finding:
 
 
 def _store(chosen: app.Settings) -> list[Finding]:
-    from clew.store import open_store
-    from clew.store.database import migrate as schema
+    from clew.store import maintenance, open_store
 
     try:
         store = open_store(chosen.store)
     except ClewError as error:
         return [Finding(what="store", ok=False, found=str(error), advice=_advice(error))]
     with store:
-        about = store.database.describe()
+        about = maintenance.describe(store)
         findings = [
             Finding(
                 what="store",
                 ok=True,
                 found=f"{about['database']} {about['version']} ({about['driver']}), {about['place']}",
             ),
-            Finding(what="schema", ok=True, found=f"version {schema.current()}"),
+            Finding(what="schema", ok=True, found=f"version {maintenance.schema_version()}"),
         ]
-        if store.database.dialect == "pg":
-            findings.append(_row_level_security(store))
+        problem = maintenance.row_security_problem(store)
+        if problem is not None:
+            findings.append(_row_level_security(problem))
         try:
             findings += [_integrity(store), _chains(store)]
         except ClewError as error:
@@ -100,9 +100,10 @@ def _store(chosen: app.Settings) -> list[Finding]:
 
 
 def _integrity(store: "Store") -> Finding:
+    from clew.store import maintenance
     from clew.store.log.verify import WHAT_HELPS
 
-    problems = store.database.check()
+    problems = maintenance.check(store)
     return Finding(
         what="integrity", ok=not problems, found="; ".join(problems[:5]) or "ok", advice=WHAT_HELPS * bool(problems)
     )
@@ -132,8 +133,7 @@ def _advice(error: ClewError) -> str:
     return WHAT_HELPS if isinstance(error, Damaged) and "place" in error.details else f"error code {error.code}"
 
 
-def _row_level_security(store: "Store") -> Finding:
-    problem = store.database.row_security_problem()
+def _row_level_security(problem: str) -> Finding:
     return Finding(
         what="wall",
         ok=not problem,

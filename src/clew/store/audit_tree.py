@@ -4,8 +4,8 @@ A checkpoint is made of what the log holds up to a position, so it is read witho
 transaction that fails if another process was first: the numbers of leaves are a primary key, and a tree cannot fork.
 """
 
-from collections.abc import Callable, Iterator
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -40,6 +40,25 @@ class Signer(Protocol):
     def sign(self, text: str) -> str: ...
 
 
+class LeafRow(NamedTuple):
+    """A leaf as it is stored."""
+
+    number: int
+    session: str
+    statement: str
+    hashes: bytes
+
+
+class Extent(NamedTuple):
+    """How many leaves there are, and how many the newest checkpoint covers: numbers, or None without any.
+
+    A damaged row may hold anything.
+    """
+
+    leaves: object
+    size: object
+
+
 class Proof(msgspec.Struct, frozen=True, kw_only=True):
     """Where a session stood, as a leaf of the tree, and the hashes that lead from it to the root."""
 
@@ -55,7 +74,7 @@ def make(
     while True:
         with store.database.read() as tx:
             last = newest_in(tx)
-            reached = said(tx, last).position if last else 0
+            reached = _leaf_of(tx, last).position if last else 0
             end = int(tx.run("end_position")[0][0])
             heads = tx.run("heads_between", after=reached, upto=end)
             if not heads and not even_if_nothing_is_new:
@@ -123,29 +142,71 @@ def checkpoint(store: Store, number: int) -> Signed:
 def checkpoints(store: Store, *, before: int, limit: int) -> list[tuple[Signed, CheckpointLeaf]]:
     """Checkpoints, newest first, each with what its last leaf says."""
     with store.database.read() as tx:
-        found = [Signed(*row) for row in tx.run("checkpoints_before", before=before, limit=limit)]
-        return [(one, said(tx, one)) for one in found]
+        newest = [Signed(*row) for row in tx.run("checkpoints_before", before=before, limit=limit)]
+        return [(signed, _leaf_of(tx, signed)) for signed in newest]
 
 
-def all_checkpoints(store: Store) -> Iterator[list[Row]]:
-    """Every row, oldest first, a page at a time."""
-    return _pages(store, "checkpoints")
+def extent(store: Store) -> Extent:
+    """In one look, so that a checkpoint that is being made is there whole or not at all."""
+    with store.database.read() as tx:
+        [row] = tx.run("tree_extent")
+    return Extent(*row)
 
 
-def all_leaves(store: Store, *, size: int) -> Iterator[list[Row]]:
-    """The rows of a tree's leaves in order, a page at a time."""
-    return _pages(store, "leaves", size=size)
+def checkpoint_page(store: Store, *, after: int) -> list[Signed]:
+    """The checkpoints after one, oldest first; at most a page of them."""
+    with store.database.read() as tx:
+        return [Signed(*row) for row in tx.run("checkpoints", after=after, limit=PAGE)]
 
 
-def said(tx: Transaction, one: Signed) -> CheckpointLeaf:
+def leaf_page(store: Store, *, after: int, size: int) -> list[LeafRow]:
+    """The leaves of a tree of this size after one, in order; at most a page of them."""
+    with store.database.read() as tx:
+        return [LeafRow(*row) for row in tx.run("leaves", after=after, size=size, limit=PAGE)]
+
+
+def all_checkpoints(store: Store) -> Iterator[Signed]:
+    """Every checkpoint, oldest first."""
+    after = -EVERYTHING  # A row that was put before the first is found, too.
+    while page := checkpoint_page(store, after=after):
+        yield from page
+        if len(page) < PAGE:
+            return
+        after = page[-1].number
+
+
+def leaf_pages(store: Store, *, size: int) -> Iterator[list[LeafRow]]:
+    """The leaves of a tree in order, a page at a time."""
+    after = -EVERYTHING  # A row that was put before the first is found, too.
+    while page := leaf_page(store, after=after, size=size):
+        yield page
+        if len(page) < PAGE:
+            return
+        after = page[-1].number
+
+
+def digests_of(store: Store, leaves: Iterable[HeadLeaf]) -> list[bytes | None]:
+    """The digest of the event that each leaf is about, as the log has it; None when it has none."""
+    with store.database.read() as tx:
+        answers = tx.batch([("event_digest_of", {"session": leaf.session, "seq": leaf.seq}) for leaf in leaves])
+    return [bytes(rows[0][0]) if rows else None for rows in answers]
+
+
+def leaf_of(store: Store, checkpoint: Signed) -> CheckpointLeaf:
     """What the tree says about a checkpoint."""
-    rows = tx.run("leaf_read", number=one.size - 1)
+    with store.database.read() as tx:
+        return _leaf_of(tx, checkpoint)
+
+
+def _leaf_of(tx: Transaction, checkpoint: Signed) -> CheckpointLeaf:
+    """What the tree says about a checkpoint."""
+    rows = tx.run("leaf_read", number=checkpoint.size - 1)
     try:
         leaf = leaf_from(rows[0][0]) if rows else None
     except InvalidInput:
         leaf = None
     if not isinstance(leaf, CheckpointLeaf):
-        raise Damaged(f"checkpoint {one.number} has no leaf that says so; run `clew audit verify`")
+        raise Damaged(f"checkpoint {checkpoint.number} has no leaf that says so; run `clew audit verify`")
     return leaf
 
 
@@ -175,14 +236,3 @@ def _nodes(tx: Transaction) -> merkle.Node:
         return found
 
     return node
-
-
-def _pages(store: Store, statement: str, **parameters: int) -> Iterator[list[Row]]:
-    after = -EVERYTHING  # A row that somebody put before the first is found, too.
-    while True:
-        with store.database.read() as tx:
-            rows = tx.run(statement, after=after, limit=PAGE, **parameters)
-        yield rows
-        if len(rows) < PAGE:
-            return
-        after = rows[-1][0]

@@ -7,7 +7,7 @@ import msgspec
 from clew.model.errors import Damaged
 from clew.model.events import Event, SessionForked, SessionOpened
 from clew.model.session import Session
-from clew.store.database.contract import Transaction
+from clew.store.derived import Transaction
 
 
 class Rebuilding(Damaged):

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 from clew.model.events import CallMade, Event
 from clew.model.session import Session
 from clew.model.working_set import touches
-from clew.store.database.contract import Transaction
+from clew.store.derived import Transaction
 from clew.views.contract import LATEST, LONGEST, storable, when
 
 MOST_OF_TYPE = 50

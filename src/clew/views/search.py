@@ -15,7 +15,7 @@ from clew.model.passage import Passage, Role, passage_of
 from clew.model.query import Query, Snippet, keeps_order, snippet
 from clew.model.session import Session
 from clew.model.words import words
-from clew.store.database.contract import Parameters, Row, Transaction
+from clew.store.derived import Parameters, Row, Transaction
 from clew.store.log.feed import own_events, session_by_key
 from clew.store.log.rows import EVERYTHING
 from clew.store.reach import EVERYWHERE

@@ -21,7 +21,7 @@ from clew.model.events import (
     SessionTitled,
 )
 from clew.model.session import LIFECYCLE, State
-from clew.store.database.contract import Row, Transaction
+from clew.store.derived import Row, Transaction
 from clew.views.contract import LATEST, Sessions, is_first, origin_of, storable, when
 
 # Steps that are somebody's work on the session, as opposed to its keeping.

@@ -25,7 +25,7 @@ from clew.model.passage import Passage, passage_of
 from clew.model.query import Query, Term
 from clew.model.session import Session
 from clew.model.words import indexed, words
-from clew.store.database.contract import Transaction
+from clew.store.derived import Transaction
 from clew.views.contract import is_first, origin_of, storable, when
 
 # Of the private use area, so that no word has it (model/words.py).

@@ -18,8 +18,15 @@ from clew.model.errors import Damaged, InvalidInput, SchemaNewer, StoreError
 from clew.model.events import BodiesPruned, Event, SessionErased
 from clew.model.session import Session
 from clew.store import Store
-from clew.store.database.contract import Database, Row, Transaction
-from clew.store.database.statements import derived_schema, statement_files, tables
+from clew.store.derived import (
+    DerivedTables,
+    Row,
+    Transaction,
+    open_derived_tables,
+    schema_of,
+    statement_files,
+    table_names,
+)
 from clew.store.log.feed import end_position, entries, own_events, own_records, session_by_key
 from clew.views.contract import Rebuilding, View, is_first
 
@@ -59,7 +66,7 @@ class Views:
         self.store = store
         self._notice = ""
         self._lock = threading.Lock()
-        self._database: Database | None = None
+        self._database: DerivedTables | None = None
         # How far all of them have come, as last seen here.
         self._seen = 0
 
@@ -71,7 +78,7 @@ class Views:
             self._seen = 0
 
     @property
-    def database(self) -> Database:
+    def database(self) -> DerivedTables:
         """The views' own database, opened and defined on first use."""
         with self._lock:
             if self._database is not None and self._database.was_replaced():
@@ -81,17 +88,16 @@ class Views:
                 self._database = self._opened()
             return self._database
 
-    def _opened(self) -> Database:
-        log = self.store.database
+    def _opened(self) -> DerivedTables:
         try:
-            return self._defined(log.open_derived(PACKAGE, VERSION_TABLE))
+            return self._defined(open_derived_tables(self.store, PACKAGE, VERSION_TABLE))
         except Damaged as error:
             if "place" not in error.details:
                 raise  # Not damaged, but another program's.
         self._notice = REBUILT
-        return self._defined(log.open_derived(PACKAGE, VERSION_TABLE, fresh=True))
+        return self._defined(open_derived_tables(self.store, PACKAGE, VERSION_TABLE, fresh=True))
 
-    def _defined(self, database: Database) -> Database:
+    def _defined(self, database: DerivedTables) -> DerivedTables:
         """The database with the tables of this program."""
         try:
             found = database.schema_version()
@@ -104,10 +110,10 @@ class Views:
                 )
             if found < SCHEMA:
                 self._notice = self._notice or (OUTDATED if found else "")
-                text = derived_schema(PACKAGE, database.dialect)
+                text = schema_of(PACKAGE, database.dialect)
                 if found or not database.remote:
                     # A table that is there before ours were ever made is somebody else's.
-                    drops = (f"DROP TABLE IF EXISTS {table};\n" for table in tables(PACKAGE, database.dialect))
+                    drops = (f"DROP TABLE IF EXISTS {table};\n" for table in table_names(PACKAGE, database.dialect))
                     text = "".join(drops) + text
                 database.apply_schema(text + RECORD.format(version_table=VERSION_TABLE, version=SCHEMA), SCHEMA)
         except BaseException:
@@ -137,7 +143,7 @@ class Views:
             yield tx
 
     @contextmanager
-    def _mending(self) -> Iterator[Database]:
+    def _mending(self) -> Iterator[DerivedTables]:
         """The views' database. A damaged one is thrown away, and the next look builds it again."""
         database = self.database
         try:
@@ -147,7 +153,7 @@ class Views:
                 raise
             raise Rebuilding(f"{error}; it holds no more than the log does, and is built again from there") from error
 
-    def _is_thrown_away(self, database: Database, error: StoreError) -> bool:
+    def _is_thrown_away(self, database: DerivedTables, error: StoreError) -> bool:
         """Whether the error was the views' own, so that they begin anew. The log can be damaged, too."""
         with self._lock:
             if self._database is not database:
@@ -158,7 +164,7 @@ class Views:
             database.close()
             self._database = None
             if not database.was_replaced():
-                self.store.database.open_derived(PACKAGE, VERSION_TABLE, fresh=True).close()
+                open_derived_tables(self.store, PACKAGE, VERSION_TABLE, fresh=True).close()
             self._notice = REBUILT
             return True
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from clew.model.conversation import identity
 from clew.model.events import Event, TurnEnded
 from clew.model.session import SPENDING, Session
-from clew.store.database.contract import Transaction
+from clew.store.derived import Transaction
 from clew.views.contract import LATEST, storable, when
 
 # What a provider reports is in the log as it is, believable or not; a database sums up only so far.

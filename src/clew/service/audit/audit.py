@@ -19,12 +19,11 @@ from clew.service.find.filters import Project, Since, Until, principal, times
 from clew.service.kernel.call import permit
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import Group, operation
-from clew.store import Store
+from clew.store import Store, audit_records
 from clew.store import audit_tree as checkpoints
-from clew.store.audit_tree import Signed
-from clew.store.database.contract import Row
-from clew.store.log.rows import EVERYTHING, PAGE, session_from
-from clew.store.log.verify import verify
+from clew.store.audit_records import SessionRecord
+from clew.store.audit_tree import LeafRow, Signed
+from clew.store.log.rows import EVERYTHING
 
 # What a row whose values were swapped for others of a wrong type can make of a check.
 ODD = (ClewError, TypeError, ValueError, LookupError, AttributeError, OverflowError)
@@ -188,8 +187,7 @@ def _origin(last: Signed) -> str:
 
 
 def _info(store: Store, found: Signed, *, made: bool) -> CheckpointInfo:
-    with store.database.read() as tx:
-        leaf = checkpoints.said(tx, found)
+    leaf = checkpoints.leaf_of(store, found)
     return CheckpointInfo(
         number=found.number, size=found.size, position=leaf.position, at=leaf.at, note=found.note, signer=found.signer,
         made=made,
@@ -322,27 +320,25 @@ def audit_verify(
 def examine(store: Store, keys: list[PublicKey], kept: list[str]) -> Audited:
     """Examine the tree of a store, and every chain."""
     looking = Examination(keys)
-    with store.database.read() as tx:
-        extent = tx.run("tree_extent")[0]
+    extent = checkpoints.extent(store)
     leaves, size = ((value or 0) if isinstance(value, int | None) else EVERYTHING for value in extent)
     try:
-        for rows in checkpoints.all_checkpoints(store):
-            for row in rows:
-                looking.checkpoint(*row)
+        for signed in checkpoints.all_checkpoints(store):
+            looking.checkpoint(signed.number, signed.size, signed.note, signed.signer)
         for note in kept:
             looking.kept_elsewhere(note)
-        for rows in checkpoints.all_leaves(store, size=size):
-            _leaves(store, looking, rows)
+        for page in checkpoints.leaf_pages(store, size=size):
+            _leaves(store, looking, page)
     except ODD as error:
         looking.report("the audit tree", f"its rows cannot be read: {error!r}")
     if leaves > size:
         looking.report(f"leaf {size}", "it is beyond the newest checkpoint: it was inserted, or its checkpoint removed")
-    counts = [_session(store, looking, row) for row in _standings(store)]
-    with store.database.read() as tx:
-        for project, session, seq in tx.run("strays", limit=20):
-            looking.report(
-                f"event {seq} of session key {session}", f"there is no such session in project key {project}"
-            )
+    counts = [_session(store, looking, record) for record in audit_records.all_session_records(store)]
+    for stray in audit_records.strays(store, limit=20):
+        looking.report(
+            f"event {stray.seq} of session key {stray.session_key}",
+            f"there is no such session in project key {stray.project_key}",
+        )
     notes = looking.finish()
     return Audited(
         sessions=len(counts), events=sum(events for events, _ in counts), removed=sum(gone for _, gone in counts),
@@ -351,49 +347,32 @@ def examine(store: Store, keys: list[PublicKey], kept: list[str]) -> Audited:
     )  # fmt: skip
 
 
-def _leaves(store: Store, looking: Examination, rows: list[Row]) -> None:
-    stated = [(row[0], leaf) for row in rows if (leaf := looking.leaf(*row)) is not None]
-    with store.database.read() as tx:
-        digests = tx.batch([("event_digest_of", {"session": leaf.session, "seq": leaf.seq}) for _, leaf in stated])
-    for (number, leaf), found in zip(stated, digests, strict=True):
-        looking.stood(number, leaf, bytes(found[0][0]) if found else None)
+def _leaves(store: Store, looking: Examination, page: list[LeafRow]) -> None:
+    stated = [(row.number, leaf) for row in page if (leaf := looking.leaf(*row)) is not None]
+    digests = checkpoints.digests_of(store, [leaf for _, leaf in stated])
+    for (number, leaf), digest in zip(stated, digests, strict=True):
+        looking.stood(number, leaf, digest)
 
 
-def _standings(store: Store) -> list[Row]:
-    """A row for each session, also one of which other rows are gone."""
-    found: list[Row] = []
-    after = -EVERYTHING
-    while True:
-        with store.database.read() as tx:
-            rows = tx.run("standings", after=after, limit=PAGE)
-        found += rows
-        if len(rows) < PAGE:
-            return found
-        after = rows[-1][0]
-
-
-def _session(store: Store, looking: Examination, row: Row) -> tuple[int, int]:
+def _session(store: Store, looking: Examination, record: SessionRecord) -> tuple[int, int]:
     """Check one session; returns how many events it has and how many of them lost their body on record."""
-    key, id, project, project_key, opened_at, control, upto, _, head = row
-    if project is None or head is None:
-        looking.report(f"session {id}", f"its {'project' if project is None else 'head'} is gone")
+    if record.project is None or record.head is None:
+        looking.report(f"session {record.id}", f"its {'project' if record.project is None else 'head'} is gone")
     try:
-        covered = max(looking.covered(id), upto)
-        with store.database.read() as tx:
-            is_longer = head is not None and head > covered
-            found_at = (
-                tx.run("first_position", project=project_key, session=key, seq=covered) if is_longer else [(None,)]
-            )
-            sessions = tx.run("session_by_key", key=key)
+        covered = max(looking.covered(record.id), record.upto)
+        is_longer = record.head is not None and record.head > covered
+        position = audit_records.first_position(store, record, after=covered) if is_longer else None
+        session = audit_records.find_session(store, record.key)
         looking.session(
-            id, project=project, opened_at=opened_at, control=control, head=head or 0, own=upto, position=found_at[0][0]
+            record.id, project=record.project, opened_at=record.opened_at, control=record.control,
+            head=record.head or 0, own=record.upto, position=position,
         )  # fmt: skip
-        if not sessions or head is None:
+        if session is None or record.head is None:
             return 0, 0
-        found = verify(store, session_from(sessions[0]))
+        verified = store.verify(session)
     except ODD as error:
-        looking.report(f"session {id}", f"it cannot be checked: {error!r}")
+        looking.report(f"session {record.id}", f"it cannot be checked: {error!r}")
         return 0, 0
-    for problem in found.problems:
+    for problem in verified.problems:
         looking.report(f"session {problem.session} seq {problem.seq}", problem.what)
-    return found.events, found.removed
+    return verified.events, verified.removed

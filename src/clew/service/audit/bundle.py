@@ -23,12 +23,10 @@ from clew.model.checkpoint import PublicKey
 from clew.model.errors import Damaged, InvalidInput, NotFound
 from clew.model.events import BodiesPruned, OperationCalled
 from clew.service.audit.examination import Audited, Examination
-from clew.store import Store
-from clew.store.audit_tree import newest
-from clew.store.database.contract import Row, Transaction
+from clew.store import Store, audit_records, audit_tree
+from clew.store.audit_records import SessionRecord
 from clew.store.log.feed import end_position
-from clew.store.log.rows import EVERYTHING, PAGE
-from clew.store.objects import objects
+from clew.store.log.rows import PAGE, EventRow
 
 FORMAT = 1
 # A portion ends with the page that takes it over this.
@@ -62,13 +60,12 @@ def portion(store: Store, after: str, *, content: bool) -> tuple[str, str]:
     if not after:
         out.append(_line("bundle", format=FORMAT, position=place.position, content=content))
     size = 0
-    with store.database.read() as tx:
-        while place.stage < len(_STAGES) and size < PORTION:
-            lines, is_last = _STAGES[place.stage](store, tx, place, content)
-            out += lines
-            size += sum(map(len, lines))
-            if is_last:
-                place.stage, place.key, place.seq = place.stage + 1, -1, -1
+    while place.stage < len(_STAGES) and size < PORTION:
+        lines, is_last = _STAGES[place.stage](store, place, content)
+        out += lines
+        size += sum(map(len, lines))
+        if is_last:
+            place.stage, place.key, place.seq = place.stage + 1, -1, -1
     place.lines += len(out)
     if place.stage < len(_STAGES):
         return b"".join(out).decode(), str(place)
@@ -77,7 +74,7 @@ def portion(store: Store, after: str, *, content: bool) -> tuple[str, str]:
 
 
 def _begin(store: Store) -> _Place:
-    last = newest(store)
+    last = audit_tree.newest(store)
     return _Place(0, -1, -1, end_position(store), last.size if last else 0, 0)
 
 
@@ -87,72 +84,73 @@ def _place(after: str) -> _Place:
     return _Place(*map(int, after.split(".")))
 
 
-def _checkpoints(store: Store, tx: Transaction, place: _Place, content: bool) -> tuple[list[bytes], bool]:
-    rows = tx.run("checkpoints", after=place.key, limit=PAGE)
-    place.key = rows[-1][0] if rows else place.key
+def _checkpoints(store: Store, place: _Place, content: bool) -> tuple[list[bytes], bool]:
+    page = audit_tree.checkpoint_page(store, after=place.key)
+    place.key = page[-1].number if page else place.key
+    lines = [_line("checkpoint", **msgspec.structs.asdict(signed)) for signed in page if signed.size <= place.size]
+    return lines, len(page) < PAGE
+
+
+def _leaves(store: Store, place: _Place, content: bool) -> tuple[list[bytes], bool]:
+    page = audit_tree.leaf_page(store, after=place.key, size=place.size)
+    place.key = page[-1].number if page else place.key
+    lines = [_line("leaf", number=leaf.number, session=leaf.session, statement=leaf.statement) for leaf in page]
+    return lines, len(page) < PAGE
+
+
+def _sessions(store: Store, place: _Place, content: bool) -> tuple[list[bytes], bool]:
+    records = audit_records.session_records(store, after=place.key)
+    place.key = records[-1].key if records else place.key
     lines = [
-        _line("checkpoint", number=number, size=size, note=note, signer=signer)
-        for number, size, note, signer in rows
-        if size <= place.size
-    ]
-    return lines, len(rows) < PAGE
+        _line(
+            "session", id=record.id, project=record.project, opened_at=record.opened_at, control=bool(record.control),
+            parent=record.parent, upto=record.upto, head=record.head,
+        )
+        for record in records
+        if _is_in(store, place, record)
+    ]  # fmt: skip
+    return lines, len(records) < PAGE
 
 
-def _leaves(store: Store, tx: Transaction, place: _Place, content: bool) -> tuple[list[bytes], bool]:
-    rows = tx.run("leaves", after=place.key, size=place.size, limit=PAGE)
-    place.key = rows[-1][0] if rows else place.key
-    return [_line("leaf", number=row[0], session=row[1], statement=row[2]) for row in rows], len(rows) < PAGE
-
-
-def _sessions(store: Store, tx: Transaction, place: _Place, content: bool) -> tuple[list[bytes], bool]:
-    rows = tx.run("standings", after=place.key, limit=PAGE)
-    place.key = rows[-1][0] if rows else place.key
-    lines = []
-    for key, id, project, project_key, opened_at, control, upto, parent, head in rows:
-        if _is_in(tx, place, project_key, key):
-            about = {"id": id, "project": project, "opened_at": opened_at, "control": bool(control)}
-            lines.append(_line("session", **about, parent=parent, upto=upto, head=head))
-    return lines, len(rows) < PAGE
-
-
-def _events(store: Store, tx: Transaction, place: _Place, content: bool) -> tuple[list[bytes], bool]:
+def _events(store: Store, place: _Place, content: bool) -> tuple[list[bytes], bool]:
     """A page of events of the session at hand, or else of the next one."""
     is_new = place.seq < 0
-    sessions = tx.run("standings", after=place.key if is_new else place.key - 1, limit=1)
-    if not sessions:
+    records = audit_records.session_records(store, after=place.key if is_new else place.key - 1, limit=1)
+    if not records:
         return [], True
-    key, id, _, project, *_ = sessions[0]
-    if is_new and not _is_in(tx, place, project, key):
-        place.key = key
+    [record] = records
+    if is_new and not _is_in(store, place, record):
+        place.key = record.key
         return [], False
-    rows = tx.run("events", project=project, session=key, first=place.seq + 1, last=EVERYTHING, limit=PAGE)
-    place.key, place.seq = key, rows[-1][0] if len(rows) == PAGE else -1
-    return [_event(store, tx, id, row, content=content) for row in rows], False
+    rows = audit_records.event_rows(store, record, after=place.seq)
+    place.key, place.seq = record.key, rows[-1].seq if len(rows) == PAGE else -1
+    return [_event(store, record.id, row, content=content) for row in rows], False
 
 
 _STAGES = (_checkpoints, _leaves, _sessions, _events)
 
 
-def _is_in(tx: Transaction, place: _Place, project: int, key: int) -> bool:
+def _is_in(store: Store, place: _Place, record: SessionRecord) -> bool:
     """Whether a session was there when the making began."""
-    first = tx.run("first_position", project=project, session=key, seq=-EVERYTHING)[0][0]
+    first = audit_records.first_position(store, record)
     return first is None or first <= place.position
 
 
-def _event(store: Store, tx: Transaction, session: str, row: Row, *, content: bool) -> bytes:
-    seq, position, at, said_at, actor, source, digest, kind, version, body, blob, seal = row
+def _event(store: Store, session: str, row: EventRow, *, content: bool) -> bytes:
     fields: dict[str, Any] = {
-        "session": session, "seq": seq, "position": position, "kind": kind, "version": version, "at": at,
-        "said_at": said_at, "actor": actor, "source": source, "digest": bytes(digest).hex(),
+        "session": session, "seq": row.seq, "position": row.position, "kind": row.kind, "version": row.version,
+        "at": row.at, "said_at": row.said_at, "actor": row.actor, "source": row.source,
+        "digest": bytes(row.digest).hex(),
     }  # fmt: skip
-    if body is None and blob is not None:
+    body = row.body
+    if body is None and row.blob is not None:
         try:
-            body = objects.load_in(tx, store.blobs, bytes(blob)).decode()
+            body = audit_records.body_in_blob(store, row.blob)
         except (NotFound, Damaged, UnicodeDecodeError) as error:
             fields["lost"] = str(error)
     if body is None:
-        fields["seal"] = bytes(seal or b"").hex()
-    elif content or kind in OWN_RECORDS:
+        fields["seal"] = bytes(row.seal or b"").hex()
+    elif content or row.kind in OWN_RECORDS:
         fields["body"] = body
     else:
         fields["hash"] = chain.body_hash(body.encode()).hex()

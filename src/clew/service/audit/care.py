@@ -6,6 +6,7 @@ from clew.model.access import Right
 from clew.model.session import Session
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
+from clew.store import maintenance
 from clew.store.log import verify as chains
 from clew.store.log.problems import Verified
 from clew.store.objects import objects
@@ -32,5 +33,5 @@ def verify(context: Context, session: Session | None = None) -> list[Verified]:
 def collect(context: Context) -> Collected:
     """Delete blobs that no event names any more, and overwrite what was removed."""
     blobs, size = objects.collect(context.store)
-    context.store.database.overwrite_free_space()
+    maintenance.overwrite_free_space(context.store)
     return Collected(blobs=blobs, bytes=size)

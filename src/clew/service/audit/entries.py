@@ -12,7 +12,7 @@ from clew.model.dates import Period
 from clew.model.events import OperationCalled
 from clew.model.plain import plain
 from clew.store import Store
-from clew.store.log.decoding import decoder_of
+from clew.store.audit_records import control_events, control_logs
 from clew.store.log.rows import EVERYTHING
 
 # How many are looked at for one page, however few of them are wanted.
@@ -89,25 +89,18 @@ def page(store: Store, wanted: Wanted, *, before: int, limit: int) -> Entries:
 def _read(store: Store, wanted: Wanted, *, before: int, limit: int) -> list[Entry]:
     """The next so many entries of all the logs together."""
     period = wanted.period
-    narrowed = {
-        name: value
-        for name, value in (("since", period.start), ("until", period.end), ("principal", wanted.principal or None))
-        if value is not None
-    }
     pages = []
-    with store.database.read() as tx:
-        logs = tx.run("control_logs", **({"project": wanted.project} if wanted.project else {}))
-        for key, project_key, project, id in logs:
-            rows = tx.run(
-                "entries_before", project=project_key, session=key, before=before, limit=limit, **narrowed
-            )  # fmt: skip
-            events = decoder_of(store, project=project_key, key=key, session=id).events(rows)
-            pages.append(
-                [
+    for log in control_logs(store, wanted.project):
+        events = control_events(
+            store, log, before=before, limit=limit, since=period.start, until=period.end, principal=wanted.principal
+        )
+        pages.append(
+            [
                     Entry(
                         at=event.at, principal=event.actor, operation=body.operation, target=body.target,
-                        project=project, allowed=body.allowed, because=body.because,
-                        arguments=getattr(body, "arguments", _NOTHING), log=id, seq=event.seq, position=event.position,
+                        project=log.project, allowed=body.allowed, because=body.because,
+                        arguments=getattr(body, "arguments", _NOTHING), log=log.id, seq=event.seq,
+                        position=event.position,
                     )
                     for event in events
                     if isinstance(body := event.body, OperationCalled)

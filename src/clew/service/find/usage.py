@@ -27,7 +27,7 @@ from clew.service.find.filters import (
 )
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
-from clew.store.database.contract import Row
+from clew.store.derived import Row
 from clew.store.projects import list_projects
 from clew.views import prices
 from clew.views.contract import storable

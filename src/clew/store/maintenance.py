@@ -1,0 +1,40 @@
+"""Looking after a store: what it runs on, whether it is sound, its schema, and what was removed from it."""
+
+from clew.store.database import migrate as schema
+from clew.store.store import Store
+
+
+def describe(store: Store) -> dict[str, str]:
+    """The database, its version, its driver and its place. No secrets."""
+    return store.database.describe()
+
+
+def check(store: Store) -> list[str]:
+    """Problems found by the database's own integrity check."""
+    return store.database.check()
+
+
+def row_security_problem(store: Store) -> str | None:
+    """Why row-level security does not hold; empty when it holds, None when the database has none."""
+    return store.database.row_security_problem() if store.database.dialect == "pg" else None
+
+
+def overwrite_free_space(store: Store) -> list[str]:
+    """Overwrite what was removed, so that no copy is left in free space; returns the copies that are beyond reach."""
+    return store.database.overwrite_free_space()
+
+
+def schema_version() -> int:
+    """The version of the schema that this program writes."""
+    return schema.current()
+
+
+def migrate(url: str) -> list[str]:
+    """Bring the store at a URL to this program's schema; returns the names of the steps taken."""
+    from clew.store import open_database
+
+    database, _ = open_database(url)
+    try:
+        return schema.migrate(database)
+    finally:
+        database.close()
