@@ -101,7 +101,7 @@ def serve(
         most_bytes=max_body * 1024 * 1024, rate=rate, burst=2 * rate, traces=bool(os.environ.get("CLEW_TRACES")),
         oidc=oidc, worker=worker,
     )  # fmt: skip
-    _check(plane.settings, processes)
+    _check_processes(plane.settings, processes)
     from clew.server.http.uvicorn_server import listen, make_server, url_of
 
     if fd is not None:
@@ -230,7 +230,7 @@ def _mcp(contexts: Any, options: "Options") -> Any:
     return http_app(contexts, hosts=options.hosts or _loopback_names(), origins=origins)
 
 
-def _check(chosen: app.Settings, processes: int) -> None:
+def _check_processes(chosen: app.Settings, processes: int) -> None:
     if processes > 1 and not chosen.store.startswith(("postgresql:", "postgres:")):
         raise InvalidInput(
             "SQLite serves one process: several would not see each other's commits in time, and its files are on one "
