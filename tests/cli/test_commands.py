@@ -305,6 +305,21 @@ def test_a_module_of_commands_makes_those_it_is_loaded_for() -> None:
     assert made == MODULES
 
 
+def test_a_command_written_by_hand_is_found_by_the_name_of_its_file() -> None:
+    import pkgutil
+
+    from clew.cli import commands
+    from clew.cli.run import clew as root
+
+    files = [module.name for module in pkgutil.iter_modules(commands.__path__)]
+    assert {"append", "capture", "import_"} <= set(files)
+    with root.make_context("clew", [], resilient_parsing=True) as context:
+        for file in files:
+            command = root.get_command(context, file.rstrip("_"))
+            assert command is not None
+            assert command.name == file.rstrip("_")
+
+
 def test_a_reader_that_leaves_is_met_with_silence(clew: Clew, home: Path, session: str) -> None:
     clew("append", session, stdin=HI * 500)
     command = [sys.executable, "-m", "clew", "show", session, "--events", "--json"]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from clew import app
-from clew.cli import streams
+from clew.cli.plane import LazyPlane
 from clew.cli.remotes import flowing
 from clew.service.replication.push import Pushed
 from clew.store.log.sessions import keys_of
@@ -69,7 +69,7 @@ def test_a_failure_is_told_once_and_again_when_it_works(
 def test_capturing_has_what_is_shared_pushed_meanwhile(running: Running, machine: Start) -> None:
     here: Machine = machine()
     id = here.open("one")
-    plane = streams.Plane(app.settings(store=f"sqlite:///{here.home / 'clew.db'}", home=here.home))
+    plane = LazyPlane(app.settings(store=f"sqlite:///{here.home / 'clew.db'}", home=here.home))
     server = running.authenticator.store
     with flowing(plane):
         while not keys_of(server.database, [id]) or not texts(server, id):

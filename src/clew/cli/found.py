@@ -105,30 +105,41 @@ def _cut_note(found: Found) -> str:
     return f"; {texts} searched only at the beginning and the end"
 
 
-def sessions(found: list[SessionLine]) -> None:
-    if not found:
+def sessions(lines: list[SessionLine]) -> None:
+    if not lines:
         click.echo(
             "no such sessions; `clew capture` takes in those of your agent programs, `clew open` begins one", err=True
         )
         return
-    rows = [
-        {
-            "id": one.id[:10], "last": ago(one.last_at), "state": one.state, "runtime": one.runtime,
-            "agent": one.agent, "project": one.project, "person": one.person.removeprefix("person:"),
-            "turns": _number(one.turns), "calls": _number(one.calls),
-            "errors": _number(one.errors), "cost": _cost(one.cost_micros) if one.tokens else "",
-            "title": ("subagent: " if origin_of(one.metadata).parent else "") + (one.title or "(untitled)"),
-        }
-        for one in found
-    ]  # fmt: skip
-    left_out = set() if any(one.agent not in ("", one.runtime) for one in found) else {"agent"}
-    left_out |= {"person"} if len({one.person for one in found}) == 1 else set()
-    # On a narrow terminal the title is worth more than the counts.
-    width = get_terminal_size().columns if sys.stdout.isatty() else 1000
-    left_out |= {"calls", "errors"} if width < 130 else set()
-    left_out |= {"state", "project", "agent", "person"} if width < 100 else set()
+    left_out = _left_out(lines)
+    rows = [_session_row(line) for line in lines]
     columns = [name for name in rows[0] if name not in left_out]
     table(columns, ([row[name] for name in columns] for row in rows))
+
+
+def _session_row(line: SessionLine) -> dict[str, str]:
+    prefix = "subagent: " if origin_of(line.metadata).parent else ""
+    return {
+        "id": line.id[:10], "last": ago(line.last_at), "state": line.state, "runtime": line.runtime,
+        "agent": line.agent, "project": line.project, "person": line.person.removeprefix("person:"),
+        "turns": _number(line.turns), "calls": _number(line.calls), "errors": _number(line.errors),
+        "cost": _cost(line.cost_micros) if line.tokens else "", "title": prefix + (line.title or "(untitled)"),
+    }  # fmt: skip
+
+
+def _left_out(lines: list[SessionLine]) -> set[str]:
+    """The columns that say nothing here, or that a narrow terminal has no room for: the title is worth more."""
+    columns = set()
+    if all(line.agent in ("", line.runtime) for line in lines):
+        columns.add("agent")
+    if len({line.person for line in lines}) == 1:
+        columns.add("person")
+    width = get_terminal_size().columns if sys.stdout.isatty() else 1000
+    if width < 130:
+        columns |= {"calls", "errors"}
+    if width < 100:
+        columns |= {"state", "project", "agent", "person"}
+    return columns
 
 
 def files(found: list[Touching]) -> None:

@@ -30,3 +30,14 @@ def complete_id(context: click.Context, parameter: click.Parameter, incomplete: 
             for one in known
             if one.session.id.startswith(incomplete)
         ]
+
+
+def complete_runtime(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Names of agent programs for the shell."""
+    from clew.runtimes import names
+
+    return [CompletionItem(name) for name in names() if name.startswith(incomplete)]
+
+
+session_argument = click.argument("session", metavar="ID", shell_complete=complete_id)
+runtime_argument = click.argument("runtime", shell_complete=complete_runtime)

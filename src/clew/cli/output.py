@@ -26,6 +26,16 @@ def print_json(value: Any) -> None:
     sys.stdout.flush()
 
 
+def print_result(result: Any, operation: str, *, as_json: bool) -> None:
+    """Print what an operation returned, as JSON or for a person."""
+    if as_json:
+        print_json(result)
+        return
+    from clew.cli.render import RENDER
+
+    RENDER[operation](result)
+
+
 def print_error(error: ClewError, *, as_json: bool) -> None:
     if as_json:
         sys.stderr.write(codec.to_json(error.to_dict()) + "\n")

@@ -1,34 +1,39 @@
-"""The commands: made from the registry, but for the few where a stream or a person needs more (streams.py)."""
+"""The commands: made from the registry, or written by hand (commands/) where a stream or a person needs more."""
 
 import enum
+import keyword
 import sys
 import types
 import typing
 from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
 
 from clew import app
-from clew.cli import streams, upkeep
+from clew.cli import upkeep
 from clew.cli.exits import exit_code
 from clew.cli.options import complete_id
 from clew.cli.output import print_error, print_json
+from clew.cli.plane import LazyPlane
 from clew.model.errors import ClewError, InvalidInput
 from clew.service.kernel.registry import Operation, Parameter, find, load
 
-# Which module makes which commands by hand.
+# Modules that make several commands.
 MODULES = {
-    "streams": ("append", "tail", "show", "erase", "doctor", "migrate", "completion"),
-    "programs": ("capture", "import", "resume", "export", "scan", "runtimes", "connect", "disconnect"),
-    "upkeep": ("rebuild", "follow"),
-    "mcp_command": ("mcp",),
     "audit": ("audit",),
     "serving": ("up", "serve", "watch"),
     "remotes": ("remote", "push"),
 }
+
+
+def written_by_hand() -> list[str]:
+    """The commands that have a file of their own."""
+    files = (Path(__file__).parent / "commands").glob("[a-z]*.py")
+    return sorted(file.stem.rstrip("_") for file in files)
 
 
 def run() -> int:
@@ -76,6 +81,8 @@ class Commands(click.Group):
         by_hand = next((module for module, names in MODULES.items() if cmd_name in names), "")
         if by_hand:
             self._load(by_hand)
+        elif cmd_name in written_by_hand():
+            self._add_written_by_hand(cmd_name)
         elif cmd_name not in self.commands:
             operation = find(cmd_name)
             if operation is not None and operation.group is None and not operation.hidden:
@@ -86,6 +93,8 @@ class Commands(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         for module in MODULES:
             self._load(module)
+        for name in written_by_hand():
+            self._add_written_by_hand(name)
         self._make()
         return super().list_commands(ctx)
 
@@ -94,9 +103,15 @@ class Commands(click.Group):
             for made in import_module(f"clew.cli.{module}").commands():
                 self.add_command(made)
 
+    def _add_written_by_hand(self, name: str) -> None:
+        if name not in self.commands:
+            # A name that Python reserves, such as import, has an underscore behind it.
+            file = f"{name}_" if keyword.iskeyword(name) else name
+            self.add_command(import_module(f"clew.cli.commands.{file}").command)
+
     def _make(self) -> None:
         """Make the commands of all operations, but for those that are written by hand."""
-        by_hand = {name for names in MODULES.values() for name in names}
+        by_hand = {name for names in MODULES.values() for name in names} | set(written_by_hand())
         for operation in load().values():
             group = operation.group
             top = operation.name if group is None else group.name
@@ -119,7 +134,7 @@ class Commands(click.Group):
 @click.pass_context
 def clew(context: click.Context, store: str | None, home: str | None) -> None:
     """Keep the thread of every AI-agent session: durable, forkable, verifiable."""
-    context.obj = streams.Plane(app.settings(store=store, home=home))
+    context.obj = LazyPlane(app.settings(store=store, home=home))
     context.call_on_close(context.obj.close)
 
 
@@ -137,7 +152,7 @@ def command(operation: Operation) -> click.Command:
     """The command for an operation: sessions and required values are arguments, the rest are options."""
 
     def invoke(as_json: bool, as_csv: bool = False, **values: Any) -> None:
-        plane: streams.Plane = click.get_current_context().obj
+        plane: LazyPlane = click.get_current_context().obj
         given = {name: value for name, value in values.items() if value not in (None, ())}
         if operation.reads_views:
             upkeep.catch_up(plane)
@@ -168,14 +183,7 @@ def _parameter(parameter: Parameter) -> click.Parameter:
     # The second name is what the operation calls it.
     flag = f"--{_flag(parameter.type) or parameter.name.replace('_', '-')}"
     if parameter.is_session:
-        label = "ID" if parameter.name == "session" else parameter.name.upper()
-        if parameter.by_name:
-            help = _description(parameter.type) or None
-            return click.Option(
-                [flag, parameter.name], metavar="ID", default=None, help=help, shell_complete=complete_id
-            )
-        label = label if parameter.required else f"[{label}]"
-        return click.Argument([parameter.name], required=parameter.required, metavar=label, shell_complete=complete_id)
+        return _session_parameter(parameter, flag)
     kind = _plain_type(parameter.type)
     if parameter.required:
         return click.Argument([parameter.name], type=kind, metavar=parameter.name.upper())
@@ -195,6 +203,15 @@ def _parameter(parameter: Parameter) -> click.Parameter:
         return click.Option([flag, parameter.name], type=choice, default=None, multiple=several, help=help)
     shown = _LABELS.get(parameter.name)
     return click.Option([flag, parameter.name], type=kind, default=None, multiple=several, metavar=shown, help=help)
+
+
+def _session_parameter(parameter: Parameter, flag: str) -> click.Parameter:
+    if parameter.by_name:
+        help = _description(parameter.type) or None
+        return click.Option([flag, parameter.name], metavar="ID", default=None, help=help, shell_complete=complete_id)
+    label = "ID" if parameter.name == "session" else parameter.name.upper()
+    label = label if parameter.required else f"[{label}]"
+    return click.Argument([parameter.name], required=parameter.required, metavar=label, shell_complete=complete_id)
 
 
 def _bare(kind: Any) -> Any:

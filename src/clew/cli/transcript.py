@@ -146,11 +146,18 @@ def _told(item: Item, manner: Manner) -> Block | None:
             return Block(head=(Span("earlier conversation summarised"),), ruled=True, body=_summary(summary, manner))
         case e.SessionForked(parent=parent, upto=upto):
             return Block(head=(Span(f"forked from {one_line(parent)} at {upto}"),), ruled=True)
+        case _:
+            return _remark_on(item)
+
+
+def _remark_on(item: Item) -> Block:
+    """One line about events that are not part of the conversation."""
+    match item[0].body:
         case e.Removed(how=how):
             verb = "event was" if len(item) == 1 else "events were"
             return _remark(f"{len(item):,} {verb} {how}")
         case e.Opaque():
-            kinds = Counter(one.kind for one in item).items()
+            kinds = Counter(event.kind for event in item).items()
             return _remark(", ".join(f"{kind} ({times:,})" if times > 1 else kind for kind, times in kinds))
         case e.SessionErased(events=events, reason=reason):
             count = f"{events:,} event{'s' if events != 1 else ''}"
@@ -360,9 +367,7 @@ def _unwrapped(value: Any) -> str | None:
 
 def _changes(values: dict[str, Any]) -> list[Line]:
     """What a call changed in a file, as the lines of a diff; nothing if it changed none."""
-    several = next((values[name] for name in ("edits", "changes", "edit") if values.get(name)), None)
-    edits = several if isinstance(several, list) else [several if isinstance(several, dict) else values]
-    pairs = [pair for one in edits if isinstance(one, dict) and (pair := _old_new(one))]
+    pairs = [pair for edit in _edits(values) if (pair := _old_new(edit))]
     if pairs:
         hunks = [_compared(old, new) for old, new in pairs]
         return [line for i, hunk in enumerate(hunks) for line in ([_ELSEWHERE] if i else []) + hunk]
@@ -373,6 +378,14 @@ def _changes(values: dict[str, Any]) -> list[Line]:
     if not _named(values, _PATHS) or not isinstance(content, str):
         return []
     return [Line(f"+{line}", "added") for line in _lines(content)]
+
+
+def _edits(values: dict[str, Any]) -> list[dict[str, Any]]:
+    """The edits of a call: those in a list, the one in a field of its own, or the call itself."""
+    edits = next((values[name] for name in ("edits", "changes", "edit") if values.get(name)), None)
+    if isinstance(edits, list):
+        return [edit for edit in edits if isinstance(edit, dict)]
+    return [edits if isinstance(edits, dict) else values]
 
 
 def _patch(values: dict[str, Any]) -> str:

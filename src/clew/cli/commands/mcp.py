@@ -8,13 +8,9 @@ import click
 from clew.model.errors import InvalidInput
 
 
-def commands() -> list[click.Command]:
-    return [mcp]
-
-
-@click.command()
+@click.command("mcp")
 @click.pass_obj
-def mcp(plane: Any) -> None:
+def command(plane: Any) -> None:
     """Serve an agent program over MCP on standard input and output; `clew connect` sets it up."""
     try:
         from clew.mcp.server import serve_stdio

@@ -1,0 +1,162 @@
+"""A capture for a person: a bar while it runs, a table when it is done, and again whenever something changes."""
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from clew.cli import CAPTURED, upkeep
+from clew.cli.follower import following, is_worth_it
+from clew.cli.output import print_json, table
+from clew.model.errors import InvalidInput
+from clew.model.plain import plain
+
+FIELDS = ("runtime", "path", "session", "records", "events", "opaque", "quarantined", "error", "status", "note")
+
+
+def capture(plane: Any, paths: list[str], runtime: str, home: str, *, as_json: bool, quiet: bool = False) -> None:
+    # Before it is opened, and so before anything is asked of it.
+    store = _fingerprints_of_store(plane.settings)
+    finds = plane.call("capture_find", runtime=runtime, home=home, paths=paths or None)
+    reports = []
+    for report in _captured(plane, finds, progress=not as_json and not quiet):
+        reports.append(report)
+        if as_json:
+            _print_report(report, quiet=quiet)
+    has_failed = any(report.error for report in reports)
+    if not (paths or home or has_failed):
+        from clew.cli import background
+
+        background.save_failures(plane.settings.home, runtime, [])
+    _print_totals(reports, as_json=as_json, quiet=quiet)
+    if store is not None and reports and not (paths or home or runtime or finds.changed):
+        _cache_report(plane.settings, {**finds.fingerprints, **store}, reports)
+
+
+def _print_report(report: Any, *, quiet: bool) -> None:
+    """Print the report of one file as JSON; a quiet capture leaves out files that did not change."""
+    if not quiet or report.status != "same":
+        print_json({name: getattr(report, name) for name in FIELDS})
+
+
+def _print_totals(reports: list[Any], *, as_json: bool, quiet: bool) -> None:
+    if not as_json:
+        print_summary(reports, quiet=quiet)
+    elif not quiet:
+        print_json(totals(reports))
+
+
+def _cache_report(settings: Any, fingerprints: dict[str, str | None], reports: list[Any]) -> None:
+    """Cache the table of this capture; it is valid while every fingerprint is unchanged."""
+    from clew.capture_cache import save_report
+    from clew.runtimes import variables
+
+    save_report(str(settings.home), fingerprints, variables(), _rows(reports))
+
+
+def _fingerprints_of_store(settings: Any) -> dict[str, str | None] | None:
+    """The fingerprints of the store's files and of the list of failures; None if no later capture could check them."""
+    from clew import app
+    from clew.capture_cache import fingerprint
+    from clew.cli import background
+
+    path = os.path.expanduser(settings.store.removeprefix("sqlite:///"))
+    # Another store than a plain `clew capture` would ask, here or in another folder.
+    if settings != app.settings() or not settings.store.startswith("sqlite:///") or not os.path.isabs(path):
+        return None
+    paths = (path, f"{path}-wal")
+    return {**{name: fingerprint(name) for name in paths}, str(background.failures_path(settings.home)): None}
+
+
+def _captured(plane: Any, finds: Any, *, progress: bool) -> Iterator[Any]:
+    """The report of each file, with a bar on a terminal."""
+    yield from finds.unchanged
+    total = sum(one.size for one in finds.changed)
+    if is_worth_it(total):
+        with following(plane):
+            yield from _with_bar(plane, finds.changed, total, progress=progress)
+    elif finds.changed:
+        yield from _with_bar(plane, finds.changed, total, progress=progress)
+        upkeep.catch_up(plane)
+
+
+def _with_bar(plane: Any, files: list[Any], total: int, *, progress: bool) -> Iterator[Any]:
+    from clew.service.capture.capture import split_into_portions
+
+    if not progress or not sys.stderr.isatty():
+        for portion in split_into_portions(files):
+            yield from plane.call("capture", files=portion)
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("capturing"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("capture", total=total)
+        for portion in split_into_portions(files, most_bytes=4 * 1024 * 1024):
+            yield from plane.call("capture", files=portion)
+            bar.advance(task, sum(one.size for one in portion))
+
+
+def totals(reports: list[Any]) -> dict[str, Any]:
+    """All reports in one: the counts added up, and how many files went which way."""
+    states = Counter(report.status for report in reports)
+    counted = {
+        name: sum(getattr(one, name) for one in reports) for name in ("records", "events", "opaque", "quarantined")
+    }
+    return {
+        "total": True, "files": len(reports), "found": len(reports), "new": states["new"],
+        "grown": states["grown"] + states["rewritten"], "same": states["same"], "failed": states["failed"],
+        "damaged": sum(one.quarantined > 0 for one in reports), **counted,
+        "errors": sum(bool(one.error) for one in reports),
+    }  # fmt: skip
+
+
+def print_summary(reports: list[Any], *, quiet: bool) -> None:
+    if not reports and not quiet:
+        click.echo("no sessions of any known agent program found; `clew runtimes` shows where clew looks", err=True)
+        return
+    changed = [one for one in reports if one.status != "same"]
+    if not quiet:
+        table(CAPTURED, _rows(reports))  # A file that failed is named below.
+    else:
+        for one in changed:
+            click.echo(f"{one.status}: {plain(one.session[:10])} {plain(one.path)}")
+    for one in reports:
+        if one.error:
+            click.echo(f"{plain(one.path)}: {plain(one.error)}", err=True)
+
+
+def _rows(reports: list[Any]) -> list[list[str]]:
+    """A row for each program, and one for all of them together."""
+    by: dict[str, list[Any]] = {}
+    for report in reports:
+        by.setdefault(report.runtime, []).append(report)
+    rows = [(name, totals(of)) for name, of in sorted(by.items())]
+    rows += [("all", totals(reports))] if len(rows) > 1 else []
+    return [[name, *(f"{row[column]:,}" for column in CAPTURED[1:])] for name, row in rows]
+
+
+def watch(plane: Any, paths: list[str], runtime: str, home: str, *, as_json: bool) -> None:
+    """Capture again whenever something below the programs' folders changes, until interrupted."""
+    import watchfiles
+
+    from clew.runtimes import runtime as named
+    from clew.runtimes import runtimes
+    from clew.service.capture.discovery import home_of
+
+    wanted = [named(runtime)] if runtime else list(runtimes())
+    roots = paths or [str(home_of(one, home)) for one in wanted if one.home]
+    there = [root for root in roots if os.path.exists(root)]
+    if not there:
+        raise InvalidInput("none of the programs' folders is there to watch; `clew runtimes` shows where clew looks")
+    if not as_json:
+        click.echo(f"watching {len(there)} folders; stop with Ctrl-C", err=True)
+    try:
+        for _ in watchfiles.watch(*there, debounce=400, step=100):
+            capture(plane, paths, runtime, home, as_json=as_json, quiet=True)
+    except KeyboardInterrupt:
+        return

@@ -1,0 +1,25 @@
+"""`clew rebuild`: views built again from the log."""
+
+from typing import Any
+
+import click
+
+from clew.cli.options import json_option
+from clew.cli.output import print_json
+from clew.cli.upkeep import catch_up
+
+
+@click.command("rebuild")
+@click.argument("view", required=False, default="", metavar="[VIEW]")
+@json_option
+@click.pass_obj
+def command(plane: Any, view: str, as_json: bool) -> None:
+    """Build a view again from the log, or all: sessions, files, usage, text.
+
+    The log is the truth and is not touched. A rebuild that is stopped goes on when a view is next read.
+    """
+    done = plane.call("views_rebuild", view=view).done + catch_up(plane)
+    if as_json:
+        print_json({"view": view or "all", "events": done})
+    else:
+        click.echo(f"{view or 'all views'} built again from {done:,} event{'s' if done != 1 else ''}")

@@ -1,0 +1,69 @@
+"""`clew scan`: where secrets are."""
+
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from clew.cli.options import complete_id, json_option
+from clew.cli.output import print_json
+
+
+@click.command("scan")
+@click.argument("session", metavar="[ID]", required=False, shell_complete=complete_id)
+@click.option("--project", default="", metavar="NAME", help="Only this project.")
+@json_option
+@click.pass_obj
+def command(plane: Any, session: str | None, project: str, as_json: bool) -> None:
+    """Look for secrets in a session, in a project or in everything. Shows where, never the secret."""
+    _scan(plane, session, project, as_json=as_json)
+
+
+def _scan(plane: Any, session: str | None, project: str, *, as_json: bool) -> None:
+    found: list[Any] = []
+    rules = Counter[str]()
+    events = size = 0
+    for portion in _scanned(plane, session, project, progress=not as_json and sys.stderr.isatty()):
+        found += portion.found
+        rules.update(portion.rules)
+        events, size = events + portion.events, size + portion.bytes
+        if as_json:
+            print_json(portion.found)
+    sessions = len({one.session for one in found})
+    total = {
+        "total": True, "secrets": rules.total(), "rules": dict(rules.most_common()), "sessions": sessions,
+        "events": events, "bytes": size,
+    }  # fmt: skip
+    if as_json:
+        print_json(total)
+        return
+    from clew.cli.render import secrets
+
+    secrets(found, total)
+
+
+def _scanned(plane: Any, session: str | None, project: str, *, progress: bool) -> Iterator[Any]:
+    """The log, a portion at a time, with a bar on a terminal."""
+    if not progress:
+        yield from _portions(plane, session, project)
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    end = plane.call("show", session=session).session.head if session else plane.client.last_position()
+    columns = (TextColumn("looking for secrets"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("scan", total=end)
+        for portion in _portions(plane, session, project):
+            bar.update(task, completed=portion.next or end)
+            yield portion
+
+
+def _portions(plane: Any, session: str | None, project: str) -> Iterator[Any]:
+    after: int | None = 0
+    while after is not None:
+        portion = plane.call("scan", session=session, project=project, after=after)
+        after = portion.next
+        yield portion

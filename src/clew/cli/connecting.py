@@ -1,0 +1,43 @@
+"""`clew connect` and `clew disconnect`: show the change to a program's settings, ask, make it."""
+
+import sys
+from typing import Any
+
+import click
+
+from clew.cli.options import json_option, runtime_argument
+from clew.cli.output import print_json
+from clew.model.errors import InvalidInput
+from clew.model.plain import plain
+
+
+def settings_command(name: str, help: str) -> click.Command:
+    @click.command(name=name, help=help)
+    @runtime_argument
+    @click.option("--dry-run", is_flag=True, help="Show the changes and make none.")
+    @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+    @json_option
+    @click.pass_obj
+    def run(plane: Any, runtime: str, dry_run: bool, yes: bool, as_json: bool) -> None:
+        _edit(plane, name, runtime, dry_run=dry_run, yes=yes, as_json=as_json)
+
+    return run
+
+
+def _edit(plane: Any, name: str, runtime: str, *, dry_run: bool, yes: bool, as_json: bool) -> None:
+    planned = plane.call(name, runtime=runtime, dry_run=True)
+    if not as_json:
+        for change in planned.changes:
+            click.echo(plain(change.diff))
+        if not planned.changes:
+            click.echo(f"nothing to do: {runtime} is {name}ed already")
+    if planned.changes and not dry_run:
+        if not yes:
+            if as_json or not sys.stdin.isatty():
+                raise InvalidInput(f"{name} changes settings of another program; repeat the command with --yes")
+            click.confirm("Make this change?", abort=True, err=True)
+        planned = plane.call(name, runtime=runtime)
+    if as_json:
+        print_json(planned)
+    elif planned.by_hand and not dry_run:
+        click.echo(planned.by_hand)
