@@ -11,6 +11,7 @@ import argparse
 import json
 import os
 import platform
+import signal
 import sys
 import tempfile
 import time
@@ -54,6 +55,7 @@ def main() -> int:
     options = _options()
     effort = QUICK if options.quick else FULL
     options.work.mkdir(parents=True, exist_ok=True)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # What was measured until then is shown.
     comparisons: list[Comparison] = []
     failures: list[str] = []
     began = time.monotonic()
@@ -62,14 +64,21 @@ def main() -> int:
         trees = _trees(options.base, options.after, Path(scratch))
         for workload, steps in _chosen(_workloads(effort, opened), options.only):
             _note(f"{workload.name}: {', '.join(steps)}")
+            samples: Samples = {}
+            interrupted = False
             try:
-                samples = measure(workload, steps, trees, effort, began + effort.minutes * 60)
+                measure(workload, steps, trees, effort, began + effort.minutes * 60, samples)
+            except KeyboardInterrupt:
+                interrupted = True
+                failures.append(f"the rest of {workload.name}, and what comes after it: interrupted")
             except (WorkerFailed, CommandFailed) as failure:
-                failures.append(f"{workload.name}: {failure}")
-                continue
-            comparisons += [
-                compare(f"{workload.name}: {figure}", unit_of(figure), taken) for figure, taken in samples.items()
-            ]
+                failures.append(f"the rest of {workload.name}: {failure}")
+            for figures in samples.values():
+                for figure, taken in figures.items():
+                    if finished := _finished(taken):
+                        comparisons.append(compare(f"{workload.name}: {figure}", unit_of(figure), finished))
+            if interrupted:
+                break
             for name in NAMES:
                 empty(trees[name].folder)
     _print(comparisons, failures, seconds=time.monotonic() - began)
@@ -155,12 +164,11 @@ def _chosen(workloads: Iterator[Workload], only: Sequence[str]) -> Iterator[tupl
 
 
 def measure(
-    workload: Workload, steps: Sequence[str], trees: dict[str, Tree], effort: Effort, until: float
-) -> dict[str, Taken]:
-    """Run the steps in all trees, in turn, and those with an unclear figure again; returns the samples."""
+    workload: Workload, steps: Sequence[str], trees: dict[str, Tree], effort: Effort, until: float, samples: Samples
+) -> None:
+    """Run the steps in all trees, in turn, and those with an unclear figure again; fills in the samples."""
     for name in NAMES:
         workload.prepare(trees[name])
-    samples: Samples = {}
     for number in range(effort.rounds + effort.more_rounds):
         if number >= effort.rounds:
             steps = _unclear(steps, samples) if time.monotonic() < until else ()
@@ -168,7 +176,6 @@ def measure(
             break
         _round(workload, steps, trees, number, samples)
         _note(f"{workload.name}: round {number + 1}, {', '.join(steps)}")
-    return {figure: taken for figures in samples.values() for figure, taken in figures.items()}
 
 
 def _round(workload: Workload, steps: Sequence[str], trees: dict[str, Tree], number: int, samples: Samples) -> None:
@@ -185,6 +192,16 @@ def _round(workload: Workload, steps: Sequence[str], trees: dict[str, Tree], num
                         if len(taken) == number:
                             taken.append([])
                         taken[number].append(value)
+
+
+def _finished(taken: Taken) -> Taken:
+    """The samples of rounds that no failure cut short; empty when there are none."""
+    rounds = [
+        number
+        for number in range(min(map(len, taken.values())))
+        if len({len(taken[name][number]) for name in NAMES}) == 1
+    ]
+    return {name: [taken[name][number] for number in rounds] for name in NAMES} if rounds else {}
 
 
 def _unclear(steps: Sequence[str], samples: Samples) -> list[str]:
