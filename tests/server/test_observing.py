@@ -1,6 +1,9 @@
 """What an operator sees: health, counts and a log, without a word of what was asked or stored."""
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +55,22 @@ def test_metrics_count_by_route_and_know_no_names(running: Running, client: http
     labels = {name for found in re.findall(r"clew_\w+{([^}]*}?[^}]*)}", text) for name in re.findall(r"(\w+)=", found)}
     assert labels == {"method", "route", "status", "le"}
     assert "clew_listeners" in text
+
+
+@pytest.mark.parametrize(("worker", "files"), [("None", 0), ("3", 3)])
+def test_one_process_counts_in_memory_and_several_in_their_folder(tmp_path: Path, worker: str, files: int) -> None:
+    """Also where the environment has a folder for another program's counts."""
+    program = (
+        "from clew.server.http.metrics import Metrics\n"
+        f"metrics = Metrics({worker})\n"
+        "metrics.count('GET', '/v1/me', 200, 0.01)\n"
+        "print(metrics.text().decode())"
+    )
+    environment = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    assert 'clew_requests_total{method="GET",route="/v1/me",status="200"} 1.0' in done.stdout
+    assert ("process_cpu_seconds_total" in done.stdout) == (files == 0)
+    assert len(list(tmp_path.iterdir())) == files
 
 
 def test_health_and_readiness(running: Running) -> None:
