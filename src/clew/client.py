@@ -107,41 +107,41 @@ class Plane:
 
     def sessions(self, **filters: Any) -> list[SessionLine]:
         """Sessions, those with the latest activity first; the filters are those of `clew sessions`."""
-        found: list[SessionLine] = self.client.call("sessions", **filters)
-        return found
+        result: list[SessionLine] = self.client.call("sessions", **filters)
+        return result
 
     def search(self, query: str = "", **filters: Any) -> Found:
         """Search what was asked, answered, run and returned; the filters are those of `clew search`."""
-        found: Found = self.client.call("search", query=query, **filters)
-        return found
+        result: Found = self.client.call("search", query=query, **filters)
+        return result
 
     def recall(self, query: str = "", **filters: Any) -> Recall:
         """Facts, decisions and progress of all sessions, the newest first; the filters are those of `clew recall`."""
-        found: Recall = self.client.call("recall", query=query, **filters)
-        return found
+        result: Recall = self.client.call("recall", query=query, **filters)
+        return result
 
     def usage(self, *by: str, **filters: Any) -> UsageReport:
         """Tokens and cost, by day or by what is named; the filters are those of `clew usage`."""
-        found: UsageReport = self.client.call("usage", by=list(by) or None, **filters)
-        return found
+        result: UsageReport = self.client.call("usage", by=list(by) or None, **filters)
+        return result
 
     def files(self, path: str, **filters: Any) -> list[Touching]:
         """Which sessions touched a file, and how."""
-        found: list[Touching] = self.client.call("files", path=path, **filters)
-        return found
+        result: list[Touching] = self.client.call("files", path=path, **filters)
+        return result
 
     def diff(self, left: str | OpenSession, right: str | OpenSession) -> Difference:
         """Where two sessions part, and what each has since."""
-        found: Difference = self.client.call("diff", left=_id(left), right=_id(right))
-        return found
+        result: Difference = self.client.call("diff", left=_id(left), right=_id(right))
+        return result
 
     def tail(self, *, after: int = 0, project: str = "") -> list[e.Event]:
-        found: list[e.Event] = self.client.call("tail", after=after, project=project)
-        return found
+        result: list[e.Event] = self.client.call("tail", after=after, project=project)
+        return result
 
     def verify(self, id: str | None = None) -> list[Verified]:
-        found: list[Verified] = self.client.call("verify", session=id)
-        return found
+        result: list[Verified] = self.client.call("verify", session=id)
+        return result
 
     def capture(self, paths: list[str] | None = None, *, runtime: str = "", home: str = "") -> Iterator[Captured]:
         """Capture the sessions of agent programs on this machine; tells what became of each file, as it is done."""

@@ -39,7 +39,7 @@ PACKED_FROM = 1024
 MOST_URLS = 1000
 NO_ROUTE = "there is nothing at this address"
 # What stands in a refusal beside the details of the error.
-TOLD = {"type", "title", "status", "detail", "code", "request"}
+PROBLEM_FIELDS = {"type", "title", "status", "detail", "code", "request"}
 
 
 class Remote:
@@ -119,12 +119,12 @@ class Remote:
         """The events of a session, a project or everything, as they come; for ever, whatever becomes of the line."""
         import httpx2
 
-        place = f"/sessions/{quote(check_prefix(session))}/stream" if session else "/stream"
+        path = f"/sessions/{quote(check_prefix(session))}/stream" if session else "/stream"
         query = f"?{urlencode({'project': project})}" if project else ""
         pause = FIRST_PAUSE
         while True:
             try:
-                with self._stream(f"{PREFIX}{place}{query}", after, silence=SILENCE_SECONDS) as messages:
+                with self._stream(f"{PREFIX}{path}{query}", after, silence=SILENCE_SECONDS) as messages:
                     for after, data in messages:  # noqa: B007  # Where the next stream goes on.
                         pause = FIRST_PAUSE
                         if data:
@@ -182,7 +182,7 @@ class Remote:
         return httpx2.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS, read=max(0.05, seconds))
 
     def _answered(self, name: str, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> bytes:
-        """The answer to a request, which is sent again while there is hope."""
+        """The answer to a request. One that failed for a reason which may pass is sent again."""
         import httpx2
 
         content, more = _packed(body)
@@ -201,10 +201,10 @@ class Remote:
                 if response.status_code == 200:
                     return response.content
                 error = self._refusal(response.status_code, response.content, name)
-                hope = response.status_code in (429, 502, 503, 504) or "retry-after" in response.headers
+                is_worth_retrying = response.status_code in (429, 502, 503, 504) or "retry-after" in response.headers
             except httpx2.TransportError as lost:
-                error, hope = self._lost(lost), True
-            if not hope or time.monotonic() + pause > end:
+                error, is_worth_retrying = self._lost(lost), True
+            if not is_worth_retrying or time.monotonic() + pause > end:
                 raise error
             time.sleep(pause)  # Nothing tells when a server is back; asking again is the only way to know.
             pause = min(2 * pause, LONGEST_PAUSE)
@@ -215,7 +215,7 @@ class Remote:
         return httpx2.URL(self.url + PREFIX + path)
 
     def _refusal(self, status: int, body: bytes, name: str) -> ClewError:
-        """The error that a server told, as it was there."""
+        """The error of a server's refusal, as the server raised it."""
         try:
             fields = msgspec.json.decode(body, type=dict[str, Any])
             code, detail = str(fields["code"]), str(fields["detail"])
@@ -228,12 +228,12 @@ class Remote:
                 f"the server at {self.url} has no {name}: it is of another version than this clew; upgrade the older "
                 "of the two"
             )
-        details = {key: value for key, value in fields.items() if key not in TOLD}
+        details = {key: value for key, value in fields.items() if key not in PROBLEM_FIELDS}
         return errors().get(code, ClewError)(detail, **details)
 
     def _lost(self, error: Exception) -> Unavailable:
-        told = str(error) or type(error).__name__
-        return Unavailable(f"cannot reach the clew server at {self.url} ({told}); check the address and that it runs")
+        reason = str(error) or type(error).__name__
+        return Unavailable(f"cannot reach the clew server at {self.url} ({reason}); check the address and that it runs")
 
 
 def checked_url(url: str) -> str:
@@ -384,7 +384,7 @@ def _messages(chunks: Iterator[bytes]) -> Iterator[tuple[int, bytes]]:
             elif not line:
                 if name == b"problem":
                     fields = msgspec.json.decode(data, type=dict[str, Any])
-                    details = {key: told for key, told in fields.items() if key not in TOLD}
+                    details = {key: value for key, value in fields.items() if key not in PROBLEM_FIELDS}
                     raise errors().get(fields["code"], ClewError)(fields["detail"], **details)
                 yield id, data
                 name = data = b""

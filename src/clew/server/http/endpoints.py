@@ -26,7 +26,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
 
 def endpoints() -> list[Endpoint]:
     """Every operation that can be asked for from elsewhere."""
-    return [_endpoint(one) for one in load().values() if one.route]
+    return [_endpoint(operation) for operation in load().values() if operation.route]
 
 
 def _endpoint(operation: Operation) -> Endpoint:
@@ -41,6 +41,6 @@ def _endpoint(operation: Operation) -> Endpoint:
 def _holds_text(kind: Any) -> bool:
     """Whether values of a type can hold anything but numbers."""
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
-        return any(_holds_text(one) for one in typing.get_type_hints(kind).values())
+        return any(map(_holds_text, typing.get_type_hints(kind).values()))
     inner = typing.get_args(kind)
     return any(map(_holds_text, inner)) if inner else kind not in (int, bool, float, type(None))

@@ -72,19 +72,19 @@ def check_key(key: str) -> str:
 def claim(store: Store, principal: str, key: str, request: bytes) -> Claim | Replay:
     """The right to carry a request out, or the answer it had before; raises `Running` while there is none."""
     for attempt in range(MOST_ATTEMPTS):
-        place = Claim(principal, key, attempt, request)
-        first = read_answer(store, principal, place.begin)
+        attempted = Claim(principal, key, attempt, request)
+        first = read_answer(store, principal, attempted.begin)
         if first is None:
-            if add_answer(store, principal, place.begin, KeptAnswer(request, NOTHING_CAME_OF_IT, _new_mark(store))):
-                return place
-            first = read_answer(store, principal, place.begin)
+            if add_answer(store, principal, attempted.begin, KeptAnswer(request, NOTHING_CAME_OF_IT, _new_mark(store))):
+                return attempted
+            first = read_answer(store, principal, attempted.begin)
         if first is None:
             continue
         if first.request != request:
             raise Refused(422, "conflict", "this Idempotency-Key was used for another request; take a new one")
         if first.status != NOTHING_CAME_OF_IT:
             return Replay(first.status, first.body)
-        end = read_answer(store, principal, place.end)
+        end = read_answer(store, principal, attempted.end)
         if end is None:
             if store.now() - int.from_bytes(first.body[:8]) > DEAD_US:
                 raise Conflict(
@@ -109,14 +109,14 @@ def receipt(store: Store, claim: Claim, encode: Callable[[Appended], bytes]) -> 
     return Receipt(claim.principal, claim.begin, claim.request, answer)
 
 
-def keep(store: Store, place: Claim, status: int, body: bytes) -> None:
+def keep(store: Store, claim: Claim, status: int, body: bytes) -> None:
     """Remember what came of it."""
-    add_answer(store, place.principal, place.end, KeptAnswer(place.request, status, body))
+    add_answer(store, claim.principal, claim.end, KeptAnswer(claim.request, status, body))
 
 
-def release(store: Store, place: Claim) -> None:
+def release(store: Store, claim: Claim) -> None:
     """Say that nothing came of it, so that it may be tried again."""
-    keep(store, place, NOTHING_CAME_OF_IT, b"")
+    keep(store, claim, NOTHING_CAME_OF_IT, b"")
 
 
 def forget(store: Store) -> None:

@@ -43,8 +43,8 @@ class Operations:
         self._rates = Rates(self.options.rate, self.options.burst)
         self._tree: RouteTable[Endpoint] = RouteTable()
         self.endpoints = endpoints()
-        for one in self.endpoints:
-            self._tree.add(one.method, one.template, one)
+        for endpoint in self.endpoints:
+            self._tree.add(endpoint.method, endpoint.template, endpoint)
         self.append_queue: AppendQueue[Answer | Later] = AppendQueue(self.store)
         self.others: RouteTable[Callable[[Exchange, list[str], Receive, Send], Any]] = RouteTable()
         """Routes below /v1 that are no operations: streams."""

@@ -193,14 +193,14 @@ class RequestHandler:
     def _arguments(self) -> dict[str, Any]:
         endpoint, query = self._endpoint, self._exchange.scope["query_string"]
         operation, names = endpoint.operation, endpoint.names
-        found: dict[str, Any] = {}
+        arguments: dict[str, Any] = {}
         if endpoint.method in ("GET", "DELETE"):
-            found = from_query(operation, query, beside=names)
+            arguments = from_query(operation, query, beside=names)
         else:
             media_type = self._exchange.headers.get(b"content-type", b"").split(b";")[0].strip().lower()
-            found = from_body(operation, self._body, media_type.decode("latin-1"), beside=names)
-            found |= from_query(operation, query, beside=(*names, *found))
-        return found | from_path(operation, dict(zip(names, self._values, strict=True)))
+            arguments = from_body(operation, self._body, media_type.decode("latin-1"), beside=names)
+            arguments |= from_query(operation, query, beside=(*names, *arguments))
+        return arguments | from_path(operation, dict(zip(names, self._values, strict=True)))
 
     def _answer(self, result: Any, arguments: Mapping[str, Any], body: bytes) -> Answer:
         operation, exchange = self._endpoint.operation, self._exchange
@@ -228,7 +228,7 @@ def masked(context: Context, body: bytes) -> bytes:
 
 
 def _is_known(tag: bytes, known: bytes) -> bool:
-    tags = [one.strip().removeprefix(b"W/") for one in known.split(b",")]
+    tags = [part.strip().removeprefix(b"W/") for part in known.split(b",")]
     return tag in tags or b"*" in tags
 
 
@@ -242,10 +242,10 @@ def _expected(operation: Operation, headers: Mapping[bytes, bytes], arguments: d
     given, name = headers.get(b"if-match"), operation.if_match
     if not name or given is None or given.strip() == b"*":
         return False
-    found = _ETAG.fullmatch(given.strip())
-    if found is None:
+    match = _ETAG.fullmatch(given.strip())
+    if match is None:
         raise InvalidInput('If-Match has to be the ETag of the session, such as "12", or *')
-    head = int(found[1])
+    head = int(match[1])
     if arguments.get(name, head) != head:
         raise InvalidInput(f"If-Match says {head} and {name} says {arguments[name]}; send one of them")
     arguments[name] = head

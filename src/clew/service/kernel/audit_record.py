@@ -19,7 +19,7 @@ LONGEST_REASON = 500
 
 
 def record(
-    context: Context, found: Operation, target: Target, ruling: Ruling, parsed: msgspec.Struct | None = None
+    context: Context, operation: Operation, target: Target, ruling: Ruling, parsed: msgspec.Struct | None = None
 ) -> None:
     # Whoever asks need not be able to see the log that their asking is recorded in.
     store = context.unrestricted
@@ -29,7 +29,7 @@ def record(
         project = WHOLE
     log = control_log(store, project, context.principal)
     entry = OperationCalled(
-        operation=found.name, target=(target.session or target.project)[:LONGEST_ARGUMENT], allowed=ruling.allowed,
+        operation=operation.name, target=(target.session or target.project)[:LONGEST_ARGUMENT], allowed=ruling.allowed,
         because=ruling.because[:LONGEST_REASON], arguments=_arguments(parsed),
     )  # fmt: skip
     store.append(log, [Draft(body=entry)], actor=context.principal)

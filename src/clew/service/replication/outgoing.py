@@ -48,11 +48,14 @@ class Outgoing:
 
     def about(self, session: Session) -> Parcel:
         """Who a session is."""
-        found = parcel(self._context, session)
+        leaving = parcel(self._context, session)
         return msgspec.structs.replace(
-            found, agent=self.text(found.agent), title=self.text(found.title), metadata=self.text(found.metadata),
-            parent_source=self.text(found.parent_source),
-        )  # fmt: skip
+            leaving,
+            agent=self.text(leaving.agent),
+            title=self.text(leaving.title),
+            metadata=self.text(leaving.metadata),
+            parent_source=self.text(leaving.parent_source),
+        )
 
     def event(self, event: Event) -> tuple[list[Sent], dict[str, bytes]]:
         """An event and the blobs it names; nothing for the first of a session."""
@@ -61,8 +64,11 @@ class Outgoing:
         blobs = {name: self._blob(name) for name in blobs_of(masked.body)}
         names = {name: address(data).hex() for name, data in blobs.items()}
         leaving = msgspec.structs.replace(masked, body=renamed(masked.body, names))
-        found = [msgspec.structs.replace(one, source=self.text(one.source)) for one in sent(leaving, self._own)]
-        return found, {names[name]: data for name, data in blobs.items()} if found else {}
+        sent_events = [
+            msgspec.structs.replace(sent_event, source=self.text(sent_event.source))
+            for sent_event in sent(leaving, self._own)
+        ]
+        return sent_events, {names[name]: data for name, data in blobs.items()} if sent_events else {}
 
     def text(self, text: str) -> str:
         masked, counts = self._masker.mask(text)
@@ -86,27 +92,33 @@ class Outgoing:
 
     # Native files -----------------------------------------------------------------------------------------------------
 
-    def file(self, one: NativeFile) -> Copy:
+    def file(self, original: NativeFile) -> Copy:
         return Copy(
-            runtime=one.runtime, format=one.format, path=self.text(one.path), native_id=self.text(one.native_id),
-            machine=self.text(one.machine), translated=one.translated, opaque=one.opaque, quarantined=one.quarantined,
-            generation=one.generation,
-        )  # fmt: skip
+            runtime=original.runtime,
+            format=original.format,
+            path=self.text(original.path),
+            native_id=self.text(original.native_id),
+            machine=self.text(original.machine),
+            translated=original.translated,
+            opaque=original.opaque,
+            quarantined=original.quarantined,
+            generation=original.generation,
+        )
 
-    def stretches(self, one: NativeFile, there: CopyProgress) -> tuple[int, Iterator[Stretch]]:
+    def stretches(self, original: NativeFile, standing: CopyProgress) -> tuple[int, Iterator[Stretch]]:
         """What of a native file is not there yet, and after which byte of it that begins."""
-        is_same = there.generation == one.generation
-        if not _is_lines(one):
-            return 0, iter(() if is_same and there.upto == one.stored_bytes else self._whole(one))
-        start = there.settled if is_same else 0
-        data = load_bytes(self._context.store, one, first=start)
+        is_same = standing.generation == original.generation
+        if not _is_lines(original):
+            return 0, iter(() if is_same and standing.upto == original.stored_bytes else self._whole(original))
+        start = standing.settled if is_same else 0
+        data = load_bytes(self._context.store, original, first=start)
         data = data[: _whole_lines(data)]
-        if is_same and there.upto == start + len(data):
+        if is_same and standing.upto == start + len(data):
             return start, iter(())
         return start, self._lines(data, start)
 
-    def _whole(self, one: NativeFile) -> Iterator[Stretch]:
-        yield Stretch(data=self._bytes(load_bytes(self._context.store, one)), upto=one.stored_bytes)
+    def _whole(self, original: NativeFile) -> Iterator[Stretch]:
+        yield Stretch(data=self._bytes(load_bytes(self._context.store, original)), upto=original.stored_bytes)
 
     def _lines(self, data: bytes, start: int) -> Iterator[Stretch]:
         at = 0
@@ -131,13 +143,13 @@ def renamed(body: AnyBody, names: Mapping[str, str]) -> AnyBody:
     return msgspec.structs.replace(body, parts=parts)
 
 
-def _is_lines(one: NativeFile) -> bool:
+def _is_lines(original: NativeFile) -> bool:
     """Whether a file only ever grows, line by line."""
     try:
-        formats = runtime(one.runtime).formats
+        formats = runtime(original.runtime).formats
     except ClewError:
         return False  # An adapter that is not installed here any more.
-    return any(format.name == one.format and format.split is None and format.rows is None for format in formats)
+    return any(format.name == original.format and format.split is None and format.rows is None for format in formats)
 
 
 def _whole_lines(data: bytes) -> int:

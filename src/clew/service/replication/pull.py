@@ -98,8 +98,8 @@ class _Pull:
         if parcel.state == State.ERASED:
             raise WrongState(f"session {parcel.id} was erased on {self._setting.name}; nothing of it is left there")
         permit(self._context, Right.APPEND, parcel.project)
-        session = self._there(parcel.id)
-        if session is not None and not self._is_known_there(session):
+        session = self._session_here(parcel.id)
+        if session is not None and not self._was_shared_with_server(session):
             raise Conflict(
                 f"session {session.id} is here already and was never shared with {self._setting.name}; it is left alone"
             )
@@ -109,14 +109,14 @@ class _Pull:
             session = self._opened(parcel)
         done.flat = bool(parcel.parent) and session.parent is None
         done.events = self._events(session, parcel, flat=done.flat, is_new=is_new)
-        done.files = sum(self._file(session, one) for one in self._server.call("originals", session=parcel.id))
+        done.files = sum(self._file(session, file) for file in self._server.call("originals", session=parcel.id))
         done.blobs, done.masked = self._blobs, self._masked
         done.head = self._store.head(session).head
         return done
 
     def _about(self, id: str) -> Parcel:
         try:
-            found: Parcel = self._server.call("sync_send", session=id, after=ONLY_ABOUT)
+            parcel: Parcel = self._server.call("sync_send", session=id, after=ONLY_ABOUT)
         except NotFound as error:
             if error.code != NotFound.code:
                 raise
@@ -124,23 +124,23 @@ class _Pull:
             raise NotFound(
                 f"{name} has no session {id!r} that you may read; was it pushed?", session=id, missing="remote session"
             ) from None
-        if len(found.id) != LENGTH or not found.id.startswith(check_prefix(id)):
+        if len(parcel.id) != LENGTH or not parcel.id.startswith(check_prefix(id)):
             raise Damaged(f"{self._setting.name} answered with another session than {id!r}")
-        return found
+        return parcel
 
-    def _is_known_there(self, session: Session) -> bool:
+    def _was_shared_with_server(self, session: Session) -> bool:
         """Whether a session of this machine was ever pulled from there or pushed there: a server has no other."""
         server, _, times = self._cursors.rpartition(".")
         names = [f"pull:{server}:{session.id}"]
         names += [f"push:{server}.{time}:{session.id}" for time in range(int(times) + 1)]
         return any(read_cursor(self._store, name) for name in names)
 
-    def _there(self, id: str) -> Session | None:
+    def _session_here(self, id: str) -> Session | None:
         try:
-            found = self._store.session(id)
+            session = self._store.session(id)
         except NotFound:
             return None
-        return found if len(id) == LENGTH else None
+        return session if len(id) == LENGTH else None
 
     def _opened(self, parcel: Parcel) -> Session:
         owner = parcel.owner or self._context.principal
@@ -176,8 +176,8 @@ class _Pull:
         is_level = is_new or read_cursor(self._store, pushed) == head
         while True:
             page: Parcel = self._server.call("sync_send", session=session.id, after=after, flat=flat)
-            came = [self._arrival(session, one) for one in page.events]
-            arrived = receiving.receive(self._store, session, came, own=self._own, may_administer=True)
+            arrivals = [self._arrival(session, one) for one in page.events]
+            arrived = receiving.receive(self._store, session, arrivals, own=self._own, may_administer=True)
             is_level = is_level and arrived.head == head + arrived.stored
             head, stored = arrived.head, stored + arrived.stored
             if is_level:
@@ -188,26 +188,26 @@ class _Pull:
             after = self._beyond(after, page.next)
         return stored
 
-    def _arrival(self, session: Session, one: Sent) -> Arrival:
-        body = received(one, one.body)
-        names = {name: self._fetched(session, name, at=one.seq) for name in blobs_of(body)}
+    def _arrival(self, session: Session, event: Sent) -> Arrival:
+        body = received(event, event.body)
+        names = {name: self._fetched(session, name, at=event.seq) for name in blobs_of(body)}
         changed: Any = renamed(body, {name: objects.save(self._store, data) for name, data in names.items()})
-        return Arrival(body=_known(changed), source=one.source, actor=one.actor, said_at=one.said_at)
+        return Arrival(body=_body(changed), source=event.source, actor=event.actor, said_at=event.said_at)
 
     def _fetched(self, session: Session, digest: str, *, at: int = 0) -> bytes:
         """The bytes of a blob, checked against its name unless the server masked something in them."""
-        found, start = list[bytes](), 0
+        pieces, start = list[bytes](), 0
         self._blobs += 1
         try:
             while True:
                 piece: Piece = self._server.call("blob", session=session.id, digest=digest, at=at, start=start)
-                found.append(_unpacked(piece))
+                pieces.append(_unpacked(piece))
                 if piece.next is None:
                     break
                 start = self._beyond(start, piece.next)
         except Conflict:
             return HELD_BACK
-        data = b"".join(found)
+        data = b"".join(pieces)
         if not piece.masked and address(data).hex() != digest:
             raise Damaged(f"blob {digest} came from {self._setting.name} with other bytes than its name says")
         return data
@@ -217,20 +217,24 @@ class _Pull:
             raise Damaged(f"{self._setting.name} goes round in circles; it is of another version, or broken")
         return next
 
-    def _file(self, session: Session, one: NativeFile) -> bool:
+    def _file(self, session: Session, file: NativeFile) -> bool:
         """Keep a copy of a native file, unless the file itself was captured here."""
         copy = Copy(
-            runtime=one.runtime, format=one.format, path=one.path, native_id=one.native, machine=one.machine,
-            translated=one.told, opaque=one.opaque, quarantined=one.quarantined, generation=one.generation,
+            runtime=file.runtime, format=file.format, path=file.path, native_id=file.native, machine=file.machine,
+            translated=file.told, opaque=file.opaque, quarantined=file.quarantined, generation=file.generation,
         )  # fmt: skip
-        for own in files_of(self._store, session):
-            is_same = (own.machine, own.runtime, own.native_id) == (one.machine, one.runtime, one.native)
-            if is_same and not remote_copies.is_copy(own):
+        for original in files_of(self._store, session):
+            is_same = (original.machine, original.runtime, original.native_id) == (
+                file.machine,
+                file.runtime,
+                file.native,
+            )
+            if is_same and not remote_copies.is_copy(original):
                 return False
-        there = find_file(self._store, remote_copies.copy_id_of(session, copy))
-        if there is not None and remote_copies.progress_of(there).generation == one.generation:
+        copied = find_file(self._store, remote_copies.copy_id_of(session, copy))
+        if copied is not None and remote_copies.progress_of(copied).generation == file.generation:
             return False
-        data = [self._fetched(session, digest) for digest in one.segments]
+        data = [self._fetched(session, digest) for digest in file.segments]
         self._masked += any(MARKED in piece or piece == HELD_BACK for piece in data)
         upto = 0
         stretches = []
@@ -247,7 +251,7 @@ def _unpacked(piece: Piece) -> bytes:
         return reader.read(PAGE_BYTES + 1)
 
 
-def _known(body: Any) -> Body | Opaque:
+def _body(body: Any) -> Body | Opaque:
     if isinstance(body, Body | Opaque):
         return body
     raise AssertionError("what was received is a body")

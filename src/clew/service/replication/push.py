@@ -1,9 +1,9 @@
-"""Push: send a server what it does not have yet of the projects that are shared with it.
+"""Push: send a server the events of the shared projects that it does not have yet.
 
-The log is the outbox. A cursor for each session says up to which event the server has acknowledged it, one for each
-project which sessions have been looked at; they are moved after the server's answer and never before, so a crash
-anywhere costs a repetition, which the server recognises. Cursors are named after the server's store: another one at the
-same address begins anew, and so does one that was set back to an older copy of itself.
+The log is the outbox. A cursor for each session says up to which event the server has acknowledged it, and a cursor for
+each project which sessions have been looked at. A cursor moves after the server's answer and never before: a crash
+costs a repetition, which the server recognises. Cursors are named after the server's store: another store at the same
+address begins anew, and so does one that was restored from an older copy of itself.
 """
 
 from collections.abc import Callable, Iterator
@@ -105,15 +105,15 @@ class Push:
 
     def __init__(
         self, context: Context, home: Path, setting: Setting, server: Server,
-        told: Callable[[int, int], None] | None = None,
+        on_progress: Callable[[int, int], None] | None = None,
     ) -> None:  # fmt: skip
-        """`told` hears how far the log has been looked through, and how far it goes."""
+        """`on_progress` is called with how far the log has been looked through, and how far it goes."""
         self._context = context
         self._store = context.store
         self._home = home
         self._setting = setting
         self._server = server
-        self._told = told or (lambda done, total: None)
+        self._on_progress = on_progress or (lambda done, total: None)
         self._outgoing = Outgoing(context)
         self._room = ROOM_BYTES
         self._refused = dict(setting.refused)
@@ -147,17 +147,18 @@ class Push:
     def _report(self, refused: dict[str, Refused]) -> Pushed:
         if self.done.events or self.done.erased:
             # How far its log goes now: one that is ever shorter was set back.
-            standing = self._server.call("sync_standing")
-            move_cursor(self._store, f"seen:{standing.store}", standing.position)
+            status = self._server.call("sync_standing")
+            move_cursor(self._store, f"seen:{status.store}", status.position)
         self.done.masked = dict(self._outgoing.masked)
-        self.done.refused = {id: one.why for id, one in refused.items()}
+        self.done.refused = {id: refusal.why for id, refusal in refused.items()}
         return self.done
 
     def _meet(self, *, again: bool = False) -> None:
         """Find out which store this is, and whether it still has what it acknowledged."""
         met = meet(self._context, self._home, self._setting, self._server, again=again)
         self._cursors = f"push:{met}"
-        self._others = [one.server for one in remotes.all_of(self._home) if one.server != self._setting.server]
+        servers = [setting.server for setting in remotes.all_of(self._home)]
+        self._others = [server for server in servers if server != self._setting.server]
 
     def _keep_refused(self) -> None:
         if self._refused != self._setting.refused:
@@ -176,10 +177,10 @@ class Push:
             for id, seq in newest.items():
                 if self._sent(id) < seq:
                     self._try(id)
-                self._told(page[0].position, end)
+                self._on_progress(page[0].position, end)
             cursor = page[-1].position
             move_cursor(self._store, name, cursor)
-            self._told(cursor, end)
+            self._on_progress(cursor, end)
 
     def _sent(self, id: str) -> int:
         return read_cursor(self._store, f"{self._cursors}:{id}")
@@ -227,9 +228,9 @@ class Push:
         except NotFound:
             # Opened before, and not there any more: all of it once again.
             self._send(session, self._open(session))
-        for one in files_to_export(files_of(self._store, session), exact=False):
-            if not one.erased and not remote_copies.is_copy(one):
-                self._file(session, one)
+        for original in files_to_export(files_of(self._store, session), exact=False):
+            if not original.erased and not remote_copies.is_copy(original):
+                self._file(session, original)
         self.done.sessions += self._sent(session.id) > before
 
     def _is_there(self, session: Session) -> bool:
@@ -265,8 +266,8 @@ class Push:
     def _send(self, session: Session, after: int) -> None:
         batch = Batch()
         for event in self._store.read(session, after=after):
-            found, blobs = self._outgoing.event(event)
-            more = Batch(events=found, blobs=blobs, upto=event.seq)
+            sent_events, blobs = self._outgoing.event(event)
+            more = Batch(events=sent_events, blobs=blobs, upto=event.seq)
             if batch.size and batch.size + more.size > self._room:
                 self._flush(session, batch)
                 batch = Batch()
@@ -301,17 +302,17 @@ class Push:
         """A batch as arguments; what is too large for one request goes ahead in parts."""
         large = {name: data for name, data in batch.blobs.items() if len(data) > self._room // 2}
         return {
-            "events": [self._packed_event(session, one) for one in batch.events],
+            "events": [self._packed_event(session, event) for event in batch.events],
             "blobs": {name: data for name, data in batch.blobs.items() if name not in large} or None,
             "large": {name: self._parts(session, data) for name, data in large.items()} or None,
         }
 
-    def _packed_event(self, session: Session, one: Sent) -> Sent:
+    def _packed_event(self, session: Session, event: Sent) -> Sent:
         # Who said it and where is the server's to say.
-        one = msgspec.structs.replace(one, actor="", seq=0)
-        if len(one.body) <= self._room:
-            return one
-        return msgspec.structs.replace(one, body="", parts=self._parts(session, one.body.encode()))
+        event = msgspec.structs.replace(event, actor="", seq=0)
+        if len(event.body) <= self._room:
+            return event
+        return msgspec.structs.replace(event, body="", parts=self._parts(session, event.body.encode()))
 
     def _parts(self, session: Session, data: bytes) -> list[str]:
         step = max(1, self._room // 2)
@@ -322,10 +323,10 @@ class Push:
 
     # Native files -----------------------------------------------------------------------------------------------------
 
-    def _file(self, session: Session, one: NativeFile) -> None:
-        copy = self._outgoing.file(one)
-        there: CopyProgress = self._server.call("sync_original", session=session.id, file=copy)
-        after, stretches = self._outgoing.stretches(one, there)
+    def _file(self, session: Session, original: NativeFile) -> None:
+        copy = self._outgoing.file(original)
+        standing: CopyProgress = self._server.call("sync_original", session=session.id, file=copy)
+        after, stretches = self._outgoing.stretches(original, standing)
         any_sent = False
         for portion in _portions(stretches, self._room):
             after = self._stretches(session, copy, portion, after)
@@ -336,16 +337,16 @@ class Push:
         """Send stretches of a file; returns what is settled of it then."""
         for number in range(TRIES):
             ready = [
-                SentStretch(upto=one.upto, settled=one.settled, data=one.data)
-                if len(one.data) <= self._room // 2
-                else SentStretch(upto=one.upto, settled=one.settled, parts=self._parts(session, one.data))
-                for one in portion
+                SentStretch(upto=stretch.upto, settled=stretch.settled, data=stretch.data)
+                if len(stretch.data) <= self._room // 2
+                else SentStretch(upto=stretch.upto, settled=stretch.settled, parts=self._parts(session, stretch.data))
+                for stretch in portion
             ]
             try:
-                there = self._server.call(
+                standing = self._server.call(
                     "sync_original", session=session.id, file=copy, stretches=ready, after=after
                 )  # fmt: skip
-                return int(there.settled)
+                return int(standing.settled)
             except TooLarge as error:
                 self._narrow(error)
             except NotFound as error:
@@ -361,7 +362,7 @@ class Batch:
         self.events = events or []
         self.blobs = blobs or {}
         self.upto = upto
-        self.size = sum(len(one.body) + 200 for one in self.events) + sum(map(len, self.blobs.values()))
+        self.size = sum(len(event.body) + 200 for event in self.events) + sum(map(len, self.blobs.values()))
 
     def add(self, more: "Batch") -> None:
         self.events += more.events
@@ -372,12 +373,12 @@ class Batch:
 
 def _portions(stretches: Iterator[Stretch], room: int) -> Iterator[list[Stretch]]:
     portion, size = list[Stretch](), 0
-    for one in stretches:
-        if portion and size + len(one.data) > room // 2:
+    for stretch in stretches:
+        if portion and size + len(stretch.data) > room // 2:
             yield portion
             portion, size = [], 0
-        portion.append(one)
-        size += len(one.data)
+        portion.append(stretch)
+        size += len(stretch.data)
     if portion:
         yield portion
 

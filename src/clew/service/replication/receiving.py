@@ -55,13 +55,13 @@ def sync_standing(
     sessions: Annotated[list[str], msgspec.Meta(max_length=MOST_ASKED, description="Ids in full.")] | None = None,
 ) -> StoreStatus:
     """Say which of these sessions are here and may be seen, and where they stand."""
-    found = {}
+    heads = {}
     for id in sessions or ():
-        session = _there(context, id)
+        session = _session_here(context, id)
         if session is not None:
-            found[session.id] = context.store.head(session).head
+            heads[session.id] = context.store.head(session).head
     position = context.store.last_position()
-    return StoreStatus(store=receiving.store_id(context.unrestricted), position=position, sessions=found)
+    return StoreStatus(store=receiving.store_id(context.unrestricted), position=position, sessions=heads)
 
 
 @operation(right=Right.APPEND, route="PUT /sync/sessions/{session}", repeatable=True, hidden=True)
@@ -82,14 +82,14 @@ def sync_open(
     if len(id) != LENGTH:
         raise InvalidInput(f"{session!r} is the beginning of an id; a session that comes has all {LENGTH} characters")
     check_name(parent_source, "a source")
-    there = _there(context, id)
-    if there is None:
-        there = _opened(
+    copy = _session_here(context, id)
+    if copy is None:
+        copy = _opened(
             context, id, project=project, agent=agent, title=text_masked_if_required(context, project, title),
             metadata=text_masked_if_required(context, project, metadata), private=private, parent=parent,
             parent_source=parent_source,
         )  # fmt: skip
-    return SessionCopy(id=there.id, head=context.store.head(there).head, parent=there.parent)
+    return SessionCopy(id=copy.id, head=context.store.head(copy).head, parent=copy.parent)
 
 
 def _opened(context: Context, id: str, *, parent: str, parent_source: str, **about: Any) -> Session:
@@ -97,23 +97,28 @@ def _opened(context: Context, id: str, *, parent: str, parent_source: str, **abo
     try:
         if not parent:
             return store.open(Opening(id=id, **about), actor=me)
-        found = store.session(parent, context.reach(Right.FORK))
-        permit(context, Right.READ, found)
+        parent_session = store.session(parent, context.reach(Right.FORK))
+        permit(context, Right.READ, parent_session)
         # Without a source they share the opening of the session and no more.
         at = (
-            receiving.find(store, found, parent_source, receiving.store_id(context.unrestricted))
+            receiving.find(store, parent_session, parent_source, receiving.store_id(context.unrestricted))
             if parent_source
             else 1
         )
-        if at is None or len(parent) != LENGTH or found.project != about["project"]:
+        if at is None or len(parent) != LENGTH or parent_session.project != about["project"]:
             raise NotFound(f"no session {parent!r} with that event in this store", session=parent)
         child = Forking(
-            parent=found, id=id, at=at, title=about["title"], metadata=about["metadata"], private=about["private"]
+            parent=parent_session,
+            id=id,
+            at=at,
+            title=about["title"],
+            metadata=about["metadata"],
+            private=about["private"],
         )
         return store.open(child, actor=me)
     except Conflict:
-        if (there := _there(context, id)) is not None:
-            return there  # Somebody was quicker.
+        if (session := _session_here(context, id)) is not None:
+            return session  # Somebody was quicker.
         # One that the caller may not even see: they are told what they would be told of any that is not theirs.
         raise Denied(
             f"sync_open was refused: no grant gives {me} the right to append on {id}; ask an owner for a grant",
@@ -121,7 +126,7 @@ def _opened(context: Context, id: str, *, parent: str, parent_source: str, **abo
         ) from None
 
 
-def _there(context: Context, id: str) -> Session | None:
+def _session_here(context: Context, id: str) -> Session | None:
     """The session with this id, if it is in reach."""
     if len(id) != LENGTH:
         return None
@@ -141,9 +146,9 @@ def sync_append(
     large: Annotated[dict[str, list[str]], msgspec.Meta(description="The parts of large blobs.")] | None = None,
 ) -> Arrived:
     """Add events of another store to a session, those that are new here; you are who added them."""
-    found = events or []
+    sent_events = events or []
     given = {**(blobs or {}), **{digest: _assembled(context, parts) for digest, parts in (large or {}).items()}}
-    drafts = masked_if_required(context, session.project, [_draft(context, one) for one in found])
+    drafts = masked_if_required(context, session.project, [_draft(context, event) for event in sent_events])
     _save(context, drafts, given)
     store = context.store
     is_theirs = context.caller.rule(Right.ADMINISTER, target_of(session)).allowed
@@ -151,26 +156,26 @@ def sync_append(
         store,
         session,
         [
-            Arrival(body=draft.body, source=one.source, actor=context.principal, said_at=one.said_at)
-            for one, draft in zip(found, drafts, strict=True)
+            Arrival(body=draft.body, source=event.source, actor=context.principal, said_at=event.said_at)
+            for event, draft in zip(sent_events, drafts, strict=True)
         ],
         own=receiving.store_id(context.unrestricted),
         may_administer=is_theirs,
     )
 
 
-def _draft(context: Context, one: Sent) -> Draft:
-    text = _assembled(context, one.parts).decode("utf-8", "replace") if one.parts else one.body
-    return Draft(body=received(one, text), source=one.source, said_at=one.said_at)
+def _draft(context: Context, event: Sent) -> Draft:
+    text = _assembled(context, event.parts).decode("utf-8", "replace") if event.parts else event.body
+    return Draft(body=received(event, text), source=event.source, said_at=event.said_at)
 
 
-def received(one: Sent, text: str) -> Body | Opaque:
+def received(event: Sent, text: str) -> Body | Opaque:
     """The body of an event that was sent; what only its own store may say of it is mentioned and nothing else."""
-    known = KINDS.get(one.kind)
-    body = codec.understood(one.kind, text, one.version)
+    known_kind = KINDS.get(event.kind)
+    body = codec.understood(event.kind, text, event.version)
     is_unknown = isinstance(body, Opaque) and "." not in body.kind
-    if is_unknown or (known is not None and known.reserved and not isinstance(body, LIFE)):
-        return Opaque(kind=f"clew.{one.kind}", raw=text)
+    if is_unknown or (known_kind is not None and known_kind.reserved and not isinstance(body, LIFE)):
+        return Opaque(kind=f"clew.{event.kind}", raw=text)
     return body
 
 
@@ -200,7 +205,7 @@ def _marked(context: Context) -> bytes:
 
 def _assembled(context: Context, parts: list[str]) -> bytes:
     mark = _marked(context)
-    found: list[bytes] = []
+    pieces: list[bytes] = []
     size = 0
     for name in parts:
         try:
@@ -209,13 +214,13 @@ def _assembled(context: Context, parts: list[str]) -> bytes:
             data = b""
         if not data.startswith(mark):
             raise NotFound(f"no part {name[:80]!r} of yours; parts are kept for an hour: send it again", part=name)
-        found.append(data[len(mark) :])
-        size += len(found[-1])
+        pieces.append(data[len(mark) :])
+        size += len(pieces[-1])
         if size > MOST_ASSEMBLED:
             raise TooLarge(
                 f"parts of more than {MOST_ASSEMBLED:,} bytes together; send less at once", limit=MOST_ASSEMBLED
             )
-    return b"".join(found)
+    return b"".join(pieces)
 
 
 @operation(right=Right.APPEND, route="PUT /sync/sessions/{session}/originals", repeatable=True, hidden=True)
@@ -234,10 +239,14 @@ def sync_original(
                        (file.runtime, "a runtime"), (file.format, "a format")):  # fmt: skip
         check_name(text, what, longest=4000)
     if not stretches:
-        there = find_file(context.store, remote_copies.copy_id_of(session, file))
-        return remote_copies.progress_of(there)
-    found = [
-        Stretch(data=_assembled(context, one.parts) if one.parts else one.data, upto=one.upto, settled=one.settled)
-        for one in stretches
+        copied = find_file(context.store, remote_copies.copy_id_of(session, file))
+        return remote_copies.progress_of(copied)
+    ready = [
+        Stretch(
+            data=_assembled(context, stretch.parts) if stretch.parts else stretch.data,
+            upto=stretch.upto,
+            settled=stretch.settled,
+        )
+        for stretch in stretches
     ]
-    return remote_copies.store_copy(context.store, session, file, found, after=after)
+    return remote_copies.store_copy(context.store, session, file, ready, after=after)

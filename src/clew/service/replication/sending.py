@@ -49,16 +49,16 @@ def sync_send(
     first = after if flat else max(after, session.upto)
     own = receiving.store_id(context.unrestricted)
     head = context.store.head(session).head
-    found: list[Sent] = []
+    sent_events: list[Sent] = []
     size, last = 0, first
     for event in context.store.read(session, after=first, limit=PAGE_EVENTS):
-        found += sent(_masked(context, event), own)
-        size += len(found[-1].body) if found else 0
+        sent_events += sent(_masked(context, event), own)
+        size += len(sent_events[-1].body) if sent_events else 0
         last = event.seq
         if size >= PAGE_BYTES:
             break
     goes_on = last < head and last > first
-    return msgspec.structs.replace(parcel(context, session), events=found, next=last if goes_on else None)
+    return msgspec.structs.replace(parcel(context, session), events=sent_events, next=last if goes_on else None)
 
 
 def _masked(context: Context, event: Event) -> Event:
@@ -122,15 +122,21 @@ def originals(context: Context, session: Session) -> list[NativeFile]:
     """List the native files of a session; their bytes are blobs of it."""
     return [
         NativeFile(
-            runtime=one.runtime, format=one.format, path=one.path, native=one.native_id,
-            machine=remote_copies.machine_of(one), told=one.translated, opaque=one.opaque, quarantined=one.quarantined,
-            generation=one.generation,
-            segments=[digest.hex() for _, _, digest in segment_digests(context.store, one)],
-            standing=remote_copies.progress_of(one),
+            runtime=original.runtime,
+            format=original.format,
+            path=original.path,
+            native=original.native_id,
+            machine=remote_copies.machine_of(original),
+            told=original.translated,
+            opaque=original.opaque,
+            quarantined=original.quarantined,
+            generation=original.generation,
+            segments=[digest.hex() for _, _, digest in segment_digests(context.store, original)],
+            standing=remote_copies.progress_of(original),
         )
-        for one in files_to_export(files_of(context.store, session), exact=False)
-        if not one.erased
-    ]  # fmt: skip
+        for original in files_to_export(files_of(context.store, session), exact=False)
+        if not original.erased
+    ]
 
 
 @operation(right=Right.READ, route="GET /sessions/{session}/blobs/{digest}", hidden=True)
@@ -162,8 +168,8 @@ def _names(context: Context, session: Session, at: int) -> set[str]:
     if at:
         return {name for event in store.read(session, after=at - 1, upto=at) for name in blobs_of(event.body)}
     named = {name for event in store.read(session, kinds=NAMING) for name in blobs_of(event.body)}
-    there = files_to_export(files_of(store, session), exact=False)
-    digests = (digest for one in there for _, _, digest in segment_digests(store, one))
+    originals = files_to_export(files_of(store, session), exact=False)
+    digests = (digest for original in originals for _, _, digest in segment_digests(store, original))
     return named | {digest.hex() for digest in digests}
 
 
