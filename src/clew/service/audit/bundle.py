@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 
 from clew.model import chain
+from clew.model.chain_check import ChainCheck, ChainedEvent
 from clew.model.checkpoint import PublicKey
 from clew.model.errors import Damaged, InvalidInput, NotFound
 from clew.model.events import BodiesPruned, OperationCalled
@@ -289,8 +290,8 @@ class _Reader:
         notes = looking.finish()
         chains = self._done.values()
         return Audited(
-            sessions=len(self._sessions), events=sum(one.events for one in chains),
-            removed=sum(one.removed for one in chains), leaves=looking.leaves, checkpoints=looking.checkpoints,
+            sessions=len(self._sessions), events=sum(each.check.events for each in chains),
+            removed=sum(each.check.removed for each in chains), leaves=looking.leaves, checkpoints=looking.checkpoints,
             kept=looking.kept, beyond=looking.beyond, problems=looking.flaws, notes=notes,
         )  # fmt: skip
 
@@ -323,13 +324,13 @@ class _Reader:
 
     def _close(self) -> None:
         if self._chain is not None:
-            self._chain.close()
+            self._chain.check.finish()
             self._done[self._chain.session.id] = self._chain
             self._chain = None
 
     def _compare(self, one: _Session) -> None:
         found = self._done.get(one.id)
-        head = found.seq if found else one.upto
+        head = found.check.seq if found else one.upto
         if one.head is None or head < one.head:
             self._looking.report(f"session {one.id}", f"its head is {one.head}, and its last event is {head}")
         self._looking.session(
@@ -343,77 +344,25 @@ class _Chain:
 
     def __init__(self, looking: Examination, session: _Session, previous: bytes | None, covered: int) -> None:
         self.session = session
-        self.seq = session.upto
-        self.events = 0
-        self.removed = 0
         self.beyond: int | None = None
         self._covered = covered
         self._looking = looking
-        self._previous = previous
-        self._pruned: list[int] = []
-        self._erased: list[int] = []
-        self._ranges: list[tuple[int, int]] = []
-        self._erased_at = 0
+        self.check = ChainCheck(session.id, upto=session.upto, previous=previous, report=self._report)
         if previous is None:
             self._report(session.upto, f"the event it was forked at is missing from its parent {session.parent}")
 
     def add(self, event: _Event) -> None:
-        if event.seq != self.seq + 1:
-            self._report(self.seq + 1, f"missing: the next event is {event.seq}")
-            self._previous = None
-        self.seq = event.seq
-        self.events += 1
         if event.seq > self._covered:
             self.beyond = event.position if self.beyond is None else min(self.beyond, event.position)
-        header = chain.header_hash(
-            self.session.id, event.seq, event.kind, event.version, event.at, event.said_at, event.actor, event.source
-        )
-        if event.lost:
-            self._report(event.seq, f"its body was lost before the bundle was made: {event.lost}")
-            hashed = b""
-        elif event.body is not None:
-            hashed = chain.body_hash(event.body.encode())
-            self._removal(event)
-        elif event.hash is not None:
-            hashed = _bytes(event.hash)
-            self._erased_at = event.seq if event.kind == "session_erased" else self._erased_at
-        else:
-            header, hashed = self._sealed(event, header)
-        digest = _bytes(event.digest)
-        if self._previous is not None and chain.link(self._previous, header, hashed) != digest:
-            self._report(
-                event.seq, "its digest does not follow from its content and the event before it: it was changed"
+        self.check.add(
+            ChainedEvent(
+                event.seq, event.kind, event.version, event.at, event.said_at, event.actor, event.source,
+                _bytes(event.digest), body=event.body,
+                body_hash=_bytes(event.hash) if event.body is None and event.hash is not None else None,
+                seal=_bytes(event.seal or ""),
+                lost=f"its body was lost before the bundle was made: {event.lost}" if event.lost else "",
             )
-        self._previous = digest
-
-    def _removal(self, event: _Event) -> None:
-        if event.kind == "session_erased":
-            self._erased_at = event.seq
-        elif event.kind == BodiesPruned.kind and event.body is not None:
-            try:
-                self._ranges += msgspec.json.decode(event.body, type=BodiesPruned).ranges
-            except msgspec.DecodeError as error:
-                self._report(event.seq, f"the record of a removal cannot be read: {error}")
-
-    def _sealed(self, event: _Event, header: bytes) -> tuple[bytes, bytes]:
-        self.removed += 1
-        is_erased = event.kind == "erased"
-        (self._erased if is_erased else self._pruned).append(event.seq)
-        if is_erased and (event.actor, event.source, event.said_at) != ("", None, None):
-            self._report(event.seq, "it was erased, and yet it says who, from where or when")
-        seal = _bytes(event.seal or "")
-        if len(seal) != 64:
-            self._report(event.seq, "its body is gone without a seal")
-        elif not is_erased and seal[:32] != header:
-            self._report(event.seq, "its header was changed after its body was pruned")
-        return seal[:32], seal[32:]
-
-    def close(self) -> None:
-        """Every body that is gone has to be gone on record."""
-        unrecorded = [seq for seq in self._erased if seq >= self._erased_at]
-        unrecorded += [seq for seq in self._pruned if not any(first <= seq <= last for first, last in self._ranges)]
-        for seq in unrecorded:
-            self._report(seq, "its body is gone and no event of the session records that")
+        )  # fmt: skip
 
     def _report(self, seq: int, what: str) -> None:
         self._looking.report(f"session {self.session.id} seq {seq}", what)

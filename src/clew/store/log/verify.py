@@ -12,10 +12,10 @@ from contextlib import suppress
 import msgspec
 
 from clew.model import chain, codec
+from clew.model.chain_check import ChainCheck, ChainedEvent
 from clew.model.errors import ClewError, Damaged, InvalidInput, NotFound
 from clew.model.events import (
     KINDS,
-    BodiesPruned,
     LeaseReleased,
     LeaseTaken,
     Opaque,
@@ -28,7 +28,7 @@ from clew.model.events import (
 from clew.model.session import SPENDING, Head, Session, State, apply
 from clew.store.database.contract import Row, Transaction
 from clew.store.log.problems import Problem, Verified
-from clew.store.log.rows import EVERYTHING, PAGE, session_from
+from clew.store.log.rows import EVERYTHING, PAGE, EventRow, session_from
 from clew.store.log.sessions import keys_of
 from clew.store.objects import blobs as blob
 from clew.store.store import Store
@@ -148,7 +148,7 @@ def _why(error: ClewError) -> str:
 
 
 class _Check:
-    """One pass over one session. `_previous` is None after a break: the next link cannot be judged then."""
+    """One pass over one session: its chain, and its rows against what its events say."""
 
     def __init__(self, store: Store, tx: Transaction, session: Session) -> None:
         self._store = store
@@ -156,10 +156,8 @@ class _Check:
         self._session = session
         id: object = session.id
         self._name = id if isinstance(id, str) else f"(key {session.key})"
-        self._previous: bytes | None = None
         self._problems: list[Problem] = []
-        self._emptied: dict[str, list[int]] = {"pruned": [], "erased": []}
-        self._removals: dict[str, list[tuple[int, int]]] = {"pruned": [], "erased": []}
+        self._chain: ChainCheck | None = None
         self._opener: str | None = None
         self._replay: _Replay | None = _Replay(session)
 
@@ -168,58 +166,56 @@ class _Check:
         if not _is_as_declared(session):
             self._report(0, "a value of its row has a wrong type: it was changed or damaged")
             return self._verified(0)
-        self._previous = self._start()
+        check = ChainCheck(session.id, upto=session.upto, previous=self._start(), report=self._report)
+        self._chain = check
         before = self._stands()
-        seq = self._follow(session.upto)
-        self._end(seq, before)
+        self._follow(check)
+        self._end(check, before)
         self._compare()
-        for how, seqs in self._emptied.items():
-            for empty in seqs:
-                if not any(first <= empty <= last for first, last in self._removals[how]):
-                    self._report(empty, f"its body is gone ({how}) and no event of the session records that")
-        return self._verified(seq - session.upto)
+        check.finish()
+        return self._verified(check.seq - session.upto)
 
-    def _follow(self, seq: int) -> int:
-        """Check event after event; returns the seq of the last that there is."""
+    def _follow(self, check: ChainCheck) -> None:
+        """Check event after event."""
         while True:
-            rows = self._page(seq)
+            rows = self._page(check)
             for row in rows:
-                if not isinstance(row[0], int) or not seq < row[0] < EVERYTHING:
-                    self._break(seq + 1, f"the index of its events is damaged: after {seq} comes {row[0]!r}")
-                    return seq
-                if row[0] != seq + 1:
-                    self._break(seq + 1, f"missing: the next event stored is {row[0]}")
-                seq = row[0]
-                self._event(row)
+                if not isinstance(row[0], int) or not check.seq < row[0] < EVERYTHING:
+                    self._break(check, f"the index of its events is damaged: after {check.seq} comes {row[0]!r}")
+                    return
+                if row[0] != check.seq + 1:
+                    self._replay = None
+                self._event(check, row)
             if len(rows) < PAGE:
-                return seq  # Not looked for beyond: what lies there in the index is another session's, and its damage.
+                return  # Not looked for beyond: what lies there in the index is another session's, and its damage.
 
     def _verified(self, events: int) -> Verified:
         return Verified(
             session=self._name,
             events=events,
-            removed=sum(map(len, self._emptied.values())),
-            digest=self._previous.hex() if self._previous else "",
+            removed=self._chain.removed if self._chain else 0,
+            digest=self._chain.previous.hex() if self._chain and self._chain.previous else "",
             problems=sorted(self._problems, key=lambda problem: problem.seq),
         )
 
-    def _page(self, after: int) -> list[Row]:
+    def _page(self, check: ChainCheck) -> list[Row]:
         """The next rows; a row that cannot even be read is reported and stands in the page as its seq alone."""
+        after = check.seq
         with suppress(Damaged):
             return self._rows(after + 1, EVERYTHING, PAGE)
         try:
             seqs = [row[0] for row in self._seqs(after + 1)]
         except Damaged as error:
-            self._break(after + 1, f"from here on it cannot be read ({_why(error)})")
+            self._break(check, f"from here on it cannot be read ({_why(error)})")
             return []
-        found: list[Row] = []
+        rows: list[Row] = []
         for seq in seqs:
             try:
-                found += self._rows(seq, seq, 1)
+                rows += self._rows(seq, seq, 1)
             except Damaged as error:
                 self._report(seq, f"it cannot be read ({_why(error)})")
-                found.append((seq,))
-        return found
+                rows.append((seq,))
+        return rows
 
     def _rows(self, first: int, last: int, limit: int) -> list[Row]:
         session = self._session
@@ -246,32 +242,29 @@ class _Check:
             return None
         return bytes(rows[0][0])
 
-    def _event(self, row: Row) -> None:
-        if not _well_typed(row):
-            if len(row) > 1:
-                self._report(row[0], "a value of it has a wrong type: it was changed or damaged")
-            self._previous = self._replay = None
+    def _event(self, check: ChainCheck, values: Row) -> None:
+        if not _well_typed(values):
+            if len(values) > 1:
+                self._report(values[0], "a value of it has a wrong type: it was changed or damaged")
+            check.skip(values[0])
+            self._replay = None
             return
-        seq, _, at, said_at, actor, source, digest, kind, version, body, blob_digest, seal = row
-        header = chain.header_hash(self._session.id, seq, kind, version, at, said_at, actor, source)
-        if sum(value is not None for value in (body, blob_digest, seal)) > 1:
-            self._report(seq, "it has more than one of a body, a blob and a seal")
-        if kind == "erased" and (actor, source, said_at) != ("", None, None):
-            self._report(seq, "it was erased, and yet it says who, from where or when")
-        if seq == self._session.upto + 1 and kind != "erased":
-            self._opener = actor
-        if body is not None:
-            hashed = chain.body_hash(body.encode())
-            self._removal(seq, kind, body)
-        elif blob_digest is not None:
-            body, hashed = self._from_blob(seq, bytes(blob_digest))
-        else:
-            header, hashed = self._sealed(seq, header, bytes(seal or b""), erased=kind == "erased")
-        if self._previous is not None and chain.link(self._previous, header, hashed) != bytes(digest):
-            self._report(seq, "its digest does not follow from its content and the event before it: it was changed")
-        self._previous = bytes(digest)
-        if self._replay is not None and not self._replay.add(kind, version, body):
-            self._replay = None  # What cannot be read was reported above, or is a body in a blob.
+        row = EventRow(*values)
+        if sum(value is not None for value in (row.body, row.blob, row.seal)) > 1:
+            self._report(row.seq, "it has more than one of a body, a blob and a seal")
+        if row.seq == self._session.upto + 1 and row.kind != "erased":
+            self._opener = row.actor
+        body, lost = row.body, ""
+        if body is None and row.blob is not None:
+            body, lost = self._from_blob(bytes(row.blob))
+        check.add(
+            ChainedEvent(
+                row.seq, row.kind, row.version, row.at, row.said_at, row.actor, row.source, bytes(row.digest),
+                body=body, seal=bytes(row.seal or b""), lost=lost,
+            )
+        )  # fmt: skip
+        if self._replay is not None and not self._replay.add(row.kind, row.version, body):
+            self._replay = None  # What cannot be read was reported above.
 
     def _compare(self) -> None:
         """The rows of a session against what its events say."""
@@ -279,44 +272,25 @@ class _Check:
             return
         head = self._store.head(self._session)
         parent = self._store.session(self._session.parent) if self._session.parent else None
-        for what, found, expected in self._replay.expectations(self._session, head, parent):
-            if found != expected:
-                self._report(head.head, f"its {what} is {found!r}, but its events say {expected!r}")
+        for what, stored, expected in self._replay.expectations(self._session, head, parent):
+            if stored != expected:
+                self._report(head.head, f"its {what} is {stored!r}, but its events say {expected!r}")
         if self._opener is not None and self._session.owner != self._opener:
             self._report(head.head, f"its owner is {self._session.owner!r}, but {self._opener!r} opened it")
 
-    def _removal(self, seq: int, kind: str, body: str) -> None:
-        if kind == BodiesPruned.kind:
-            try:
-                self._removals["pruned"] += msgspec.json.decode(body, type=BodiesPruned).ranges
-            except msgspec.DecodeError as error:
-                self._report(seq, f"the record of a removal cannot be read: {error}")
-        elif kind == SessionErased.kind:
-            self._removals["erased"].append((1, seq - 1))
-
-    def _sealed(self, seq: int, header: bytes, seal: bytes, *, erased: bool) -> tuple[bytes, bytes]:
-        self._emptied["erased" if erased else "pruned"].append(seq)
-        if len(seal) != 64:
-            self._report(seq, "its body is gone without a seal")
-            return header, b""
-        if not erased and seal[:32] != header:
-            self._report(seq, "its header was changed after its body was pruned")
-        return seal[:32], seal[32:]
-
-    def _from_blob(self, seq: int, digest: bytes) -> tuple[str | None, bytes]:
-        """The text of a body in a blob, and its hash."""
+    def _from_blob(self, digest: bytes) -> tuple[str | None, str]:
+        """The text of a body in a blob, or why it cannot be read."""
         try:
             rows = self._tx.run("blob_read", digest=digest)
-            data = blob.unpack(digest, self._store.blobs.fetch(digest, rows[0] if rows else None))
-            return data.decode(), chain.body_hash(data)
+            return blob.unpack(digest, self._store.blobs.fetch(digest, rows[0] if rows else None)).decode(), ""
         except ODD as error:
-            self._report(seq, f"its blob cannot be read: {error!r}" if not isinstance(error, ClewError) else str(error))
-            return None, b""
+            return None, str(error) if isinstance(error, ClewError) else f"its blob cannot be read: {error!r}"
 
-    def _end(self, seq: int, before: Head | None) -> None:
+    def _end(self, check: ChainCheck, before: Head | None) -> None:
         """Compare where the session stood before its events were read, or stands now, with the last of them."""
         if before is None:
             return
+        seq = check.seq
         # Events appended while the check ran are simply not part of it.
         head = before if before.head >= seq else self._stands()
         if head is None:
@@ -325,7 +299,7 @@ class _Check:
             self._report(seq, f"the head says {head.head}, but there are events beyond it")
         elif before.head > seq and not self._is_reported(seq + 1):
             self._report(head.head, f"the head says {head.head}, but the last event stored is {seq}")
-        elif head.head == seq and self._previous is not None and head.digest != self._previous:
+        elif head.head == seq and check.previous is not None and head.digest != check.previous:
             self._report(seq, "the head's digest is not that of the last event")
 
     def _stands(self) -> Head | None:
@@ -342,9 +316,9 @@ class _Check:
     def _is_reported(self, seq: int) -> bool:
         return any(problem.seq == seq for problem in self._problems)
 
-    def _break(self, seq: int, what: str) -> None:
-        self._report(seq, what)
-        self._previous = self._replay = None
+    def _break(self, check: ChainCheck, what: str) -> None:
+        self._report(check.seq + 1, what)
+        check.previous = self._replay = None
 
     def _report(self, seq: int, what: str) -> None:
         self._problems.append(Problem(session=self._name, seq=seq, what=what))
