@@ -143,7 +143,7 @@ def test_an_older_schema_is_migrated_where_it_is_safe(
 ) -> None:
     made_by_an_old_program(store_url, old_program, count)
     if database == "postgres":
-        with pytest.raises(SchemaOutdated, match="clew migrate") as refusal:
+        with pytest.raises(SchemaOutdated, match="migrate it once") as refusal:
             open_store(store_url)
         assert refusal.value.details == {"found": count, "expected": schema.current()}
         bare, _ = open_database(store_url)

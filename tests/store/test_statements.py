@@ -93,7 +93,7 @@ def define(database: Database) -> None:
 def test_a_database_understands_every_statement_with_any_of_its_lines(beside: Database) -> None:
     texts = [*statements(beside.dialect, PACKAGE).values()]
     for statement in conditional_statements(beside.dialect, PACKAGE).values():
-        asked = sorted(statement._asked)
+        asked = sorted(statement._optional)
         some = [*map(list, itertools.combinations(asked, 2)), *([one] for one in asked), asked, []]
         # A condition on a table that only another line brings in is never given without it.
         joined = "joined" in asked

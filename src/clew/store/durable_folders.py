@@ -1,11 +1,11 @@
-"""Folders that outlive a power loss: a name is only durable once the folder it stands in was synced."""
+"""Folders that survive a power loss: a name is durable once the folder that contains it was synced."""
 
 import os
 from pathlib import Path
 
 
 def make_private(path: Path) -> None:
-    """Make the folder and its missing parents, for this user only, each durable in the one above it."""
+    """Make the folder and its missing parents, for this user only, each durable in its parent."""
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     for folder in reversed(missing):
         folder.mkdir(mode=0o700, exist_ok=True)

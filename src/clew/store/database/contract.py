@@ -12,7 +12,7 @@ Row = tuple[Any, ...]
 Parameters = Mapping[str, Any]
 Statement = tuple[str, Parameters]
 
-# What one event, and one head on the move, is made of; the order is that of the parameters in statements/events.sql.
+# The columns of an event to add and of a head to move, in the order of their rows (statements/events.sql).
 EVENT = (
     "project", "session", "seq", "kind", "version", "at", "said_at", "actor", "source", "digest", "body", "blob",
 )  # fmt: skip
@@ -31,11 +31,11 @@ class Transaction(Protocol):
         ...
 
     def batch(self, statements: Sequence[Statement]) -> list[list[Row]]:
-        """The rows of several statements, one after the other."""
+        """The rows of several statements, run in order."""
         ...
 
     def many(self, name: str, rows: Sequence[Parameters]) -> None:
-        """One statement, once for each row of parameters."""
+        """Run one statement for each row of parameters."""
         ...
 
     def append(self, moves: Sequence[Row], events: Sequence[Row]) -> set[int]:
@@ -52,7 +52,7 @@ class Database(Protocol):
 
     dialect: str
     remote: bool
-    """Whether the connection can be lost while a commit is under way, which leaves its outcome unknown."""
+    """Whether the connection can be lost during a commit, which leaves the outcome unknown."""
 
     def read(self) -> AbstractContextManager[Transaction]:
         """A connection for reading. Never waits for a writer."""

@@ -25,8 +25,8 @@ class Migration(NamedTuple):
 
 def migrations() -> list[Migration]:
     """Every step, oldest first."""
-    there = (folder("clew.store.database") / "migrations").iterdir()
-    steps = sorted(path for path in there if re.fullmatch(r"\d{4}_\w+\.sql", path.name))
+    files = (folder("clew.store.database") / "migrations").iterdir()
+    steps = sorted(path for path in files if re.fullmatch(r"\d{4}_\w+\.sql", path.name))
     return [Migration(int(step.name[:4]), step.stem[5:], step.read_text("utf-8")) for step in steps]
 
 
@@ -40,20 +40,20 @@ def current() -> int:
 
 
 def prepare(database: Database, *, upgrade: bool) -> None:
-    """Bring the database to this program's schema, or say why not."""
-    found, wanted = database.schema_version(), current()
-    if found == wanted:
+    """Bring the database to this program's schema, or raise the reason why not."""
+    stored, wanted = database.schema_version(), current()
+    if stored == wanted:
         return
-    _refuse_newer(found, wanted)
-    if found == 0:
+    _refuse_newer(stored, wanted)
+    if stored == 0:
         _create(database, wanted)
     elif upgrade:
         migrate(database)
     else:
         raise SchemaOutdated(
-            f"this database has schema {found} and this program needs {wanted}; run `clew migrate` once, when no older "
+            f"this database has schema {stored} and this program needs {wanted}; migrate it once, when no older "
             "clew uses it any more",
-            found=found,
+            found=stored,
             expected=wanted,
         )
 
@@ -69,12 +69,12 @@ def migrate(database: Database) -> list[str]:
     return done
 
 
-def _refuse_newer(found: int, wanted: int) -> None:
-    if found > wanted:
+def _refuse_newer(stored: int, wanted: int) -> None:
+    if stored > wanted:
         raise SchemaNewer(
-            f"this database has schema {found}, made by a newer clew; this program knows schemas up to {wanted}: "
-            "upgrade clew (`pip install -U clew`); nothing was changed",
-            found=found,
+            f"this database has schema {stored}, made by a newer clew; this program knows schemas up to {wanted}: "
+            "upgrade clew; nothing was changed",
+            found=stored,
             expected=wanted,
         )
 

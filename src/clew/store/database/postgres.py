@@ -347,15 +347,15 @@ class _Transaction:
         return self.batch([(name, parameters)])[0]
 
     def batch(self, statements: Sequence[Statement]) -> list[list[Row]]:
-        found = []
+        answers = []
         try:
             for name, parameters in statements:
                 text = self._queries.get(name) or self._optional[name].given(parameters)
                 cursor = self.connection.cursor(binary=True).execute(text.encode(), parameters)
-                found.append(cursor.fetchall() if cursor.description else [])
+                answers.append(cursor.fetchall() if cursor.description else [])
         except psycopg.Error as error:
             raise self._database._translated(error) from error
-        return found
+        return answers
 
     def many(self, name: str, rows: Sequence[Parameters]) -> None:
         try:

@@ -48,7 +48,7 @@ class SQLite:
         if apsw.SQLITE_VERSION_NUMBER < SAFE_VERSION:
             raise StoreError(
                 f"SQLite {apsw.sqlite_lib_version()} can corrupt a database that several programs write; "
-                "3.51.3 or newer is needed: upgrade apsw (`pip install -U apsw`)"
+                "3.51.3 or newer is needed: upgrade apsw"
             )
         self.path = path
         self._synchronous = synchronous
@@ -242,8 +242,8 @@ class SQLite:
 
     def _version(self, connection: apsw.Connection) -> int:
         try:
-            found = connection.execute("SELECT 1 FROM sqlite_schema WHERE name = ?", [self._version_table]).fetchall()
-            if not found:
+            tables = connection.execute("SELECT 1 FROM sqlite_schema WHERE name = ?", [self._version_table]).fetchall()
+            if not tables:
                 return 0
             [(version,)] = connection.execute(f"SELECT coalesce(max(version), 0) FROM {self._version_table}").fetchall()  # noqa: S608
             return version if isinstance(version, int) else 0
@@ -264,10 +264,10 @@ class SQLite:
     def check(self) -> list[str]:
         with self.read() as tx:
             try:
-                found = [row[0] for row in tx.connection.execute("PRAGMA integrity_check")]
+                lines = [row[0] for row in tx.connection.execute("PRAGMA integrity_check")]
             except apsw.Error as error:
                 return [str(error)]
-        return [line for line in found if line != "ok"]
+        return [line for line in lines if line != "ok"]
 
     def describe(self) -> dict[str, str]:
         return {
@@ -340,7 +340,7 @@ class _Writing:
 
 
 class _Transaction:
-    """A connection and its one cursor; making a new cursor for each statement would cost as much as a small one."""
+    """A connection and its only cursor: making a cursor costs as much as running a small statement."""
 
     __slots__ = ("_cursor", "_database", "_optional", "_queries", "connection", "execute")
 

@@ -78,30 +78,30 @@ _PARAMETER = re.compile(r"(?<![:\w]):(\w+)")
 
 
 class ConditionalStatement:
-    """A statement of which some lines are there only when their parameter is given."""
+    """A statement with lines that are used only when their parameter is given."""
 
     def __init__(self, lines: list[tuple[str, str]], dialect: str) -> None:
         self._lines = lines
         self._dialect = dialect
-        self._asked = frozenset(name for name, _ in lines if name)
-        self._known = self._asked.union(*(_PARAMETER.findall(line) for _, line in lines))
+        self._optional = frozenset(name for name, _ in lines if name)
+        self._known = self._optional.union(*(_PARAMETER.findall(line) for _, line in lines))
         self._texts: dict[frozenset[str], str] = {}
 
     def given(self, parameters: Mapping[str, Any]) -> str:
         """The statement for these parameters."""
         if unknown := parameters.keys() - self._known:
-            # A filter that nobody looks at would let everything through.
+            # A filter that the statement ignores would let every row through.
             raise TypeError(f"this statement takes no {', '.join(sorted(unknown))}; it takes {sorted(self._known)}")
-        there = self._asked.intersection(parameters)
-        if there not in self._texts:
-            lines = (line for name, line in self._lines if not name or name in there)
-            self._texts[there] = _in_style(" ".join(lines), self._dialect)
-        return self._texts[there]
+        used = self._optional.intersection(parameters)
+        if used not in self._texts:
+            lines = (line for name, line in self._lines if not name or name in used)
+            self._texts[used] = _in_style(" ".join(lines), self._dialect)
+        return self._texts[used]
 
 
 @cache
 def statements(dialect: str, package: str = "clew.store.database") -> dict[str, str]:
-    """Every named statement of a package in the words of one database, but those with lines that may be left out."""
+    """Every named statement of a package for one database, except those with optional lines."""
     return {
         name: _in_style(" ".join(line for _, line in lines), dialect)
         for name, lines in _statements(dialect, package).items()
@@ -111,7 +111,7 @@ def statements(dialect: str, package: str = "clew.store.database") -> dict[str, 
 
 @cache
 def conditional_statements(dialect: str, package: str = "clew.store.database") -> dict[str, ConditionalStatement]:
-    """The statements with lines that may be left out."""
+    """The statements with optional lines."""
     return {
         name: ConditionalStatement(lines, dialect)
         for name, lines in _statements(dialect, package).items()
@@ -120,7 +120,7 @@ def conditional_statements(dialect: str, package: str = "clew.store.database") -
 
 
 def _statements(dialect: str, package: str) -> dict[str, list[tuple[str, str]]]:
-    """Each statement as lines, each line with the parameter it is there for."""
+    """Each statement as lines, each with the parameter it depends on, or an empty name."""
     by_name: dict[str, list[tuple[str, str]]] = {}
     for file in statement_files(package):
         parts = _NAME.split(in_words(file.read_text("utf-8"), dialect))[1:]
@@ -152,17 +152,17 @@ def tables(package: str, dialect: str) -> list[str]:
 
 
 def _in_style(text: str, dialect: str) -> str:
-    """psycopg has a parameter style of its own; a literal % would need doubling and none is used."""
+    """psycopg writes parameters as %(name)s. No statement contains a literal %, which would have to be doubled."""
     return _PARAMETER.sub(r"%(\1)s", text) if dialect == "pg" else text
 
 
 def sql(name: str, dialect: str, package: str = "clew.store.database") -> str:
-    """A file of a package in the words of one database."""
+    """A file of a package for one database."""
     return in_words((folder(package) / name).read_text("utf-8"), dialect)
 
 
 def folder(package: str) -> Path:
-    """Where a package's own files are. The library made for this takes as long to load as a query."""
+    """The folder of a package. importlib.resources would take as long to load as a query takes to run."""
     return Path(import_module(package).__path__[0])
 
 

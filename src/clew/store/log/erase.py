@@ -21,8 +21,8 @@ from clew.store.store import Store
 
 # What is still recoverable when free space was not overwritten.
 NOT_OVERWRITTEN = (
-    "free space of the database and attached files, until they are reused or collected; `clew collect`, run by an "
-    "owner, overwrites them"
+    "free space of the database and attached files, until they are reused or collected; "
+    "only an owner can overwrite them"
 )
 
 

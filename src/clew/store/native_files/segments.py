@@ -87,7 +87,7 @@ def read(tx: Transaction, store: "Store", file: "NativeFile", start: int) -> byt
             break  # The bodies were removed after the row was read, and the row with them.
         raise Damaged(
             f"bytes {start:,} to {start + length:,} of {file.path}, or the events {first} to {last} of session "
-            f"{file.session} that were read from them, are damaged; verify the session",
+            f"{file.session} that were read from them, are damaged",
             session=file.session,
         )
     return b""
