@@ -15,7 +15,7 @@ from clew.model.events import CallMade, Draft, MessageAdded, Opaque, SessionClos
 from clew.runtimes import MODULES, runtime
 from clew.runtimes.conformance import check
 from clew.runtimes.conformance.declaration import check_glance, format_of
-from clew.runtimes.conformance.writing import heard
+from clew.runtimes.conformance.writing import llm_input
 from clew.runtimes.contract import Command, Format, Identity, NoState, Reading, Runtime, Tool, Written, opaque
 from clew.runtimes.rounds import Answer, Prompt, Results
 from support.samples import samples
@@ -154,13 +154,13 @@ BROKEN: dict[str, tuple[Runtime, str]] = {
     "an absolute home": (msgspec.structs.replace(GOOD, home="/root"), "relative to a person's home"),
     "a pattern that climbs": (with_format(patterns=("../*.jsonl",)), "leaves the home"),
     "one name for two": (msgspec.structs.replace(GOOD, formats=GOOD.formats * 2), "two formats have one name"),
-    "a tool nobody has": (msgspec.structs.replace(GOOD, tools={"fly": Tool("fly")}), "no common tool"),
+    "a tool nobody has": (msgspec.structs.replace(GOOD, tools={"fly": Tool("fly")}), "not a valid common tool"),
     "an argument nobody has": (
         msgspec.structs.replace(GOOD, tools={"shell": Tool("x", {"volume": "v"})}),
         r"maps \['volume'\]",
     ),
     "recognises nothing": (with_format(recognises=lambda path, head: False), "no format of parrot recognises"),
-    "recognises and raises": (with_format(recognises=raises), "nobody is there to catch it"),
+    "recognises and raises": (with_format(recognises=raises), "which nothing catches"),
     "recognises no bool": (with_format(recognises=lambda path, head: head[:1] or True), "not a bool"),
     "identifies by chance": (with_format(identify=identity_of_last), "another identity each time"),
     "identifies nobody": (with_format(identify=lambda path, first: Identity(native="")), "gives no native id"),
@@ -218,10 +218,10 @@ BROKEN: dict[str, tuple[Runtime, str]] = {
         with_writer(write=lambda rounds, target: WRITE(rounds * 2, target)),
         "reads back as something",
     ),
-    "a writer that raises": (with_writer(write=raises), "nobody is there to catch it"),
+    "a writer that raises": (with_writer(write=raises), "which nothing catches"),
     "a command that is a string": (
         with_writer(resume=lambda native, file: Command(argv=[PurePath(file)])),  # type: ignore[list-item]
-        "no list of words",
+        "not a list of words",
     ),
 }
 
@@ -262,5 +262,5 @@ def test_what_is_heard_does_not_depend_on_ids_or_on_how_texts_are_cut() -> None:
             Results(key="3", at=1, returns=(CallReturned(call=call, output=Raw(b'"x"')),)),
         ]
 
-    assert heard(talk("one", "a", "b")) == heard(talk("other", "a\nb"))
-    assert heard(talk("one", "a")) != heard(talk("one", "b"))
+    assert llm_input(talk("one", "a", "b")) == llm_input(talk("other", "a\nb"))
+    assert llm_input(talk("one", "a")) != llm_input(talk("one", "b"))

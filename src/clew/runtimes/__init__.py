@@ -1,6 +1,6 @@
-"""Every agent program clew knows: one module each, loaded when asked for. Others join through an entry point.
+"""The adapters of all agent programs that clew knows: one module each, imported on first use.
 
-A package of somebody else's offers an adapter under the entry point group `clew.runtimes`, as a `Runtime`.
+Another package can offer an adapter, a `Runtime`, under the entry point group `clew.runtimes`.
 """
 
 import importlib
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 GROUP = "clew.runtimes"
-# In the order in which a file of unknown origin is held up to them: the most particular first.
+# A file of unknown origin is tried with the adapters in this order: the most specific comes first.
 MODULES = {
     "qwen-code": "qwen_code",
     "gemini-cli": "gemini_cli",
@@ -39,8 +39,8 @@ MODULES = {
     "unknown": "unknown",
 }
 
-# What an adapter's patterns begin with, and the variable that names another home: where neither is there, looking for
-# sessions need not load the adapter. A test holds this against the adapters.
+# The folders that an adapter's patterns begin with, and the variable that names another home. If neither exists, the
+# search for sessions does not import the adapter. A test compares this table with the adapters.
 SIGNS: dict[str, tuple[tuple[str, ...], str]] = {
     "qwen-code": ((".qwen",), "QWEN_HOME"),
     "gemini-cli": ((".gemini",), "GEMINI_CLI_HOME"),
@@ -63,63 +63,63 @@ SIGNS: dict[str, tuple[tuple[str, ...], str]] = {
 
 
 def present(home: Path, *, variables: bool) -> Iterator[Runtime]:
-    """The runtimes that may have sessions below a home, or where the environment says."""
+    """The runtimes that may have sessions below a home, or below the folder that the environment names."""
     for name in names():
         signs, variable = SIGNS.get(name, (("",), ""))
-        told = variables and variable and os.environ.get(variable)
-        if (told or any((home / sign).exists() for sign in signs)) and (found := _loaded(name)):
-            yield found
+        home_is_set = variables and variable and os.environ.get(variable)
+        if (home_is_set or any((home / sign).exists() for sign in signs)) and (adapter := _runtime_or_none(name)):
+            yield adapter
 
 
 def absent(home: Path) -> list[str]:
-    """The places below a home where sessions of runtimes would begin, if they were there."""
-    return [str(place) for signs, _ in SIGNS.values() for sign in signs if not (place := home / sign).exists()]
+    """The folders below a home that would hold sessions but do not exist."""
+    return [str(folder) for signs, _ in SIGNS.values() for sign in signs if not (folder := home / sign).exists()]
 
 
 def sources() -> list[str]:
-    """The folders that hold the adapters: our own, and those where other packages may be."""
-    return [os.path.dirname(__file__), *(place for place in sys.path if os.path.isdir(place))]
+    """The folders that hold the adapters: ours, and those where other packages may be installed."""
+    return [os.path.dirname(__file__), *(folder for folder in sys.path if os.path.isdir(folder))]
 
 
 def variables() -> list[str]:
     """The variables that name the homes of runtimes."""
-    others = (found.home_variable for name in names() if name not in SIGNS and (found := _loaded(name)))
+    others = (adapter.home_variable for name in names() if name not in SIGNS and (adapter := _runtime_or_none(name)))
     return sorted({variable for variable in (*(own for _, own in SIGNS.values()), *others) if variable})
 
 
 def runtime(name: str) -> Runtime:
     """The runtime of this name."""
     if name in MODULES:
-        found: Runtime = importlib.import_module(f"clew.runtimes.adapters.{MODULES[name]}").RUNTIME
-        return found
-    if name in _others():
-        return _other(name)
-    raise InvalidInput(f"no runtime {name!r}; there are {', '.join(names())}", runtime=name)
+        adapter: Runtime = importlib.import_module(f"clew.runtimes.adapters.{MODULES[name]}").RUNTIME
+        return adapter
+    if name in _entry_points():
+        return _load_entry_point(name)
+    raise InvalidInput(f"no runtime {name!r}; the runtimes are {', '.join(names())}", runtime=name)
 
 
 def names() -> list[str]:
     """The names of all runtimes, our own first."""
-    return [*MODULES, *sorted(_others().keys() - MODULES.keys())]
+    return [*MODULES, *sorted(_entry_points().keys() - MODULES.keys())]
 
 
 def runtimes() -> Iterator[Runtime]:
-    """All runtimes but those of other packages that are `broken`."""
-    return (found for name in names() if (found := _loaded(name)))
+    """All runtimes except the `broken` ones of other packages."""
+    return (adapter for name in names() if (adapter := _runtime_or_none(name)))
 
 
 def broken() -> dict[str, str]:
-    """The adapters of other packages that cannot be used, and why."""
-    found = {}
+    """The adapters of other packages that cannot be loaded, each with its error."""
+    errors = {}
     for name in names():
         try:
             runtime(name)
         except InvalidInput as error:
-            found[name] = str(error)
-    return found
+            errors[name] = str(error)
+    return errors
 
 
-def _loaded(name: str) -> Runtime | None:
-    """A runtime; None for one of another package that is broken, which is no reason to do without the others."""
+def _runtime_or_none(name: str) -> Runtime | None:
+    """A runtime; None if it belongs to another package and cannot be loaded. The others still work."""
     try:
         return runtime(name)
     except InvalidInput:
@@ -127,20 +127,20 @@ def _loaded(name: str) -> Runtime | None:
 
 
 @cache
-def _others() -> dict[str, "EntryPoint"]:
-    """What other packages offer."""
-    if not any(map(_mentions_us, sys.path)):
+def _entry_points() -> dict[str, "EntryPoint"]:
+    """The entry points of other packages."""
+    if not any(map(_may_hold_an_adapter, sys.path)):
         return {}
     from importlib.metadata import entry_points
 
     return {point.name: point for point in entry_points(group=GROUP)}
 
 
-def _mentions_us(place: str) -> bool:
-    """Whether a package in this place may offer an adapter: loading the library that knows takes much longer."""
-    if not os.path.isdir(place or "."):
-        return os.path.isfile(place)  # Packages can be in an archive, too; Python names one that there seldom is.
-    with os.scandir(place or ".") as entries:
+def _may_hold_an_adapter(folder: str) -> bool:
+    """Whether a package in this folder may offer an adapter. Asking importlib.metadata takes much longer."""
+    if not os.path.isdir(folder or "."):
+        return os.path.isfile(folder)  # Packages can be in an archive, too. Python's own entry for one seldom exists.
+    with os.scandir(folder or ".") as entries:
         for entry in entries:
             if entry.name.endswith((".dist-info", ".egg-info", ".egg-link")):
                 try:
@@ -151,11 +151,11 @@ def _mentions_us(place: str) -> bool:
     return False
 
 
-def _other(name: str) -> Runtime:
+def _load_entry_point(name: str) -> Runtime:
     try:
-        found = _others()[name].load()
-    except Exception as error:  # Anything can go wrong in somebody else's package.
+        adapter = _entry_points()[name].load()
+    except Exception as error:  # The code of another package can raise anything.
         raise InvalidInput(f"the adapter {name!r} cannot be loaded: {error}; ask its author", runtime=name) from error
-    if not isinstance(found, Runtime) or found.name != name:
+    if not isinstance(adapter, Runtime) or adapter.name != name:
         raise InvalidInput(f"the entry point {name!r} of {GROUP} is not a Runtime of that name; see docs/adapters.md")
-    return found
+    return adapter

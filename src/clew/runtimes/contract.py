@@ -1,21 +1,21 @@
 """What an adapter declares about one agent program. It knows the model only, does no I/O, and looks at no clock.
 
-An adapter is one module with one `RUNTIME`. What its program cannot do is None; nothing here ever raises to say so.
-The engine (service/capture/capture.py, service/resume.py) finds, tails, keeps, writes and runs.
+An adapter is one module with one `RUNTIME`. What its program cannot do is None; nothing here raises for it.
+The engine (service/capture, service/handover) finds and tails files, archives them, writes them and runs programs.
 
 Reading. A *record* is the smallest piece of a session that the program writes: a line, an element of a document, a row.
 `Format.read` turns one record into drafts, in the order things happened:
 
-* every record gives at least one draft; one that says nothing we have a word for gives an `Opaque` (see `opaque`);
+* every record gives at least one draft; a record for which there is no event kind gives an `Opaque` (see `opaque`);
 * a draft's source is the record's own identity (`uuid`, message id ...), plus `/1`, `/2` ... for further drafts of the
-  same record; a record without an identity uses the `key` it is handed (its place in the file);
-* what must be remembered from one record to the next lives in `reading.state` and nowhere else, so that reading a file
-  in a thousand pieces gives the same drafts as reading it at once;
-* a record of an unexpected shape may raise `Unreadable`, ValueError, TypeError or LookupError: the engine keeps it as
-  an Opaque.
+  same record; a record without an identity uses the `key` that `read` receives (its offset in the file);
+* a reader keeps what it must remember from one record to the next in `reading.state` only, so that reading a file in a
+  thousand pieces gives the same drafts as reading it at once;
+* a record of an unexpected shape may raise `Unreadable`, ValueError, TypeError or LookupError: the engine stores
+  the record as an Opaque.
 
 Writing. `Writer.write` turns rounds (rounds.py) into the files of a native session. Foreign tool names, thinking,
-missing results, images and other paths have been dealt with before (fit.py); a writer only puts things down.
+missing results, images and other paths are already converted (fit.py); a writer only serialises.
 """
 
 import re
@@ -39,18 +39,19 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 
 class Unreadable(InvalidInput):
-    """A record whose shape the reader did not expect."""
+    """A record has a shape that the reader did not expect."""
 
 
 class NoState(msgspec.Struct):
-    """For readers that remember nothing."""
+    """The state of a reader that remembers nothing."""
 
 
 class Identity(msgspec.Struct, frozen=True, kw_only=True):
-    """Who a native session is. Must follow from the file's name and its first record, so that growth changes nothing.
+    """The identity of a native session. The file's name and first record decide it, so growth does not change it.
 
-    `parent` is the native id of the session that spawned this one (a subagent's), `call` the call that did. `fork_of`
-    is the native id of the session whose first `fork_bytes` bytes this one goes on from without repeating them.
+    `parent` is the native id of the session that spawned this one (a subagent), `call` the call that spawned it.
+    `fork_of` is the native id of the session that this one continues: its first `fork_bytes` bytes are not repeated
+    here.
     """
 
     native: str
@@ -72,7 +73,7 @@ class Reading(Generic[S]):
         self.blobs: dict[str, bytes] = {}
 
     def blob(self, data: bytes) -> str:
-        """The digest of bytes that a part names; they are saved before the event."""
+        """Keep the bytes that a part names, and return their digest; the engine saves them before the event."""
         digest = blake3(data).hexdigest()
         self.blobs[digest] = data
         return digest
@@ -83,11 +84,11 @@ Record = tuple[str, bytes]
 
 
 class Format(msgspec.Struct, frozen=True, kw_only=True):
-    """One way in which a program keeps sessions: a file of lines, a document (`split`), or a database (`rows`).
+    """One way in which a program stores sessions: a file of lines, a document (`split`), or a database (`rows`).
 
-    `recognises` and `identify` get the path and the beginning of the file (its first record, for `identify`).
-    `mutable` says that a record can be written again with other content; its events then become revisions. `packed`
-    says that the program packs files of lines with zstd and puts `.zst` behind their names; its patterns name both.
+    `recognises` gets the path and the beginning of the file, `identify` the path and the first record.
+    `mutable`: the program can write a record again with other content; the later events are revisions. `packed`: the
+    program compresses files of lines with zstd and appends `.zst` to their names; its patterns name both.
     """
 
     name: str
@@ -105,8 +106,9 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
 class Rows(msgspec.Struct, frozen=True, kw_only=True):
     """A format that is a SQLite database, read through a read-only connection.
 
-    `sessions` lists what is there, each with a stamp that changes whenever anything of it does. `records` gives a
-    session's records in order; secrets are never among them. `assemble` makes the program's own export from records.
+    `sessions` lists the sessions, each with a stamp that changes whenever anything in the session changes. `records`
+    gives a session's records in order, without the program's credentials. `assemble` builds the program's own export
+    from records.
     """
 
     sessions: Callable[["Connection"], Iterable[tuple[Identity, str]]]
@@ -121,7 +123,7 @@ class Tool(msgspec.Struct, frozen=True):
     arguments: dict[str, str] = {}
 
 
-# The common tools and their arguments; an adapter's `tools` maps these to its own.
+# The common tools and their arguments; an adapter's `tools` maps these to the names of its program.
 COMMON_TOOLS = {
     "shell": ("command",),
     "read": ("path", "offset", "limit"),
@@ -136,10 +138,10 @@ COMMON_TOOLS = {
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a native session is to be written: a fresh uuid for it, the directory it works in, the time in us.
+    """Where a native session is written: a fresh uuid for it, its working directory, the time in microseconds.
 
-    `blob` gives the bytes that a part names. `file` gives a file below the program's home, None when there is none: for
-    programs that keep a register of directories.
+    `blob` returns the bytes that a part names. `file` returns a file below the program's home, None if it does not
+    exist: some programs keep a register of directories.
     """
 
     id: str
@@ -163,9 +165,9 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Native(msgspec.Struct, frozen=True, kw_only=True):
-    """A session in the program's own form. `door` is the program's own import command, when it has to be used.
+    """A session in the program's own form. `door` is the program's import command, if a session must be added with it.
 
-    In `door`, `{file}` stands for the path of the first file. `notes` are things a person has to know.
+    In `door`, `{file}` stands for the path of the first file. `notes` are for the person who resumes the session.
     """
 
     id: str
@@ -177,7 +179,7 @@ class Native(msgspec.Struct, frozen=True, kw_only=True):
 class Writer(msgspec.Struct, frozen=True, kw_only=True):
     """How a native session is made and resumed. `resume` gets the native id and the session's first file.
 
-    `images` and `failures` say whether images, and the mark that a call failed, have a place in the form.
+    `images` and `failures`: the format can store images, and the mark that a call failed.
     """
 
     write: Callable[[list[Round], Target], Native]
@@ -188,10 +190,11 @@ class Writer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Edit(msgspec.Struct, frozen=True, kw_only=True):
-    """How one settings file of the program connects it. `hook` is the command of clew's forwarder, `mcp` its server's.
+    """The change to one settings file that connects the program to clew.
 
-    `add` gets the file as it is (None when missing) and returns it connected; `remove` undoes exactly that and returns
-    None when nothing else is left. Both keep everything they do not know, and both may be applied twice.
+    `add` gets the file (None if it is missing), the command of clew's forwarder and the command of its MCP server, and
+    returns the changed file. `remove` undoes exactly that, and returns None when nothing else is left. Both keep
+    everything they do not know, and both are idempotent.
     """
 
     path: str
@@ -200,7 +203,7 @@ class Edit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Connecting(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings edits that connect a program, and what the person has to do by hand (trust prompts ...)."""
+    """The settings edits that connect a program, and what a person has to do by hand (trust prompts ...)."""
 
     edits: tuple[Edit, ...]
     by_hand: str = ""
@@ -209,8 +212,8 @@ class Connecting(msgspec.Struct, frozen=True, kw_only=True):
 class Runtime(msgspec.Struct, frozen=True, kw_only=True):
     """One agent program.
 
-    `home` is its folder below the person's home. The environment variable `home_variable` names another, of which
-    `home_below` is the part that is the program's own.
+    `home` is its folder below the person's home. The environment variable `home_variable` names another folder; the
+    program's own part of it is `home_below`.
     """
 
     name: str
@@ -226,23 +229,23 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True):
     evidence: str = ""
 
 
-# Beyond the year 9999 no program writes a time; a number like that is something else.
+# No program writes a time after the year 9999; such a number is something else.
 LATEST_MS = 253_402_300_800_000
 _ODD = re.compile("[^a-zA-Z0-9_.-]+")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# All that a datetime can tell, in microseconds since 1970.
+# The range of a datetime, in microseconds since 1970.
 _EARLIEST = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // timedelta.resolution
 _LATEST = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // timedelta.resolution
 
 
 def opaque(kind: str, record: bytes, source: str, said_at: int | None = None) -> Draft:
-    """A record kept verbatim. `kind` is the runtime's name, a dot, and what the program calls such a record."""
+    """A record stored verbatim. `kind` is the runtime's name, a dot, and the program's name for such a record."""
     kind = _ODD.sub("_", kind)[:80]
     return Draft(body=Opaque(kind=kind, raw=record.decode()), source=source, said_at=said_at)
 
 
 def micros(time: str | float | None) -> int | None:
-    """Microseconds since 1970 from ISO 8601 text, or from a number of milliseconds; None for what is neither."""
+    """Microseconds since 1970 from ISO 8601 text, or from a number of milliseconds; None for anything else."""
     if isinstance(time, int | float):
         return int(time * 1000) if abs(time) < LATEST_MS else None
     if not isinstance(time, str):
@@ -255,7 +258,7 @@ def micros(time: str | float | None) -> int | None:
 
 def iso(at: int) -> str:
     """ISO 8601 with milliseconds and Z, as most programs write it, from microseconds."""
-    # A provider's clock can be absurd, and what was said still has to be told.
+    # A provider's clock can be absurd; the message must be written all the same.
     at = min(max(at, _EARLIEST), _LATEST)
     return (_EPOCH + timedelta(microseconds=at)).isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
 
@@ -266,5 +269,5 @@ def raw(value: Any) -> Raw:
 
 
 def project_of(cwd: str) -> str:
-    """The project a directory stands for: its last name."""
+    """The project of a directory: the last name in its path."""
     return PurePath(cwd.replace("\\", "/")).name or "default"

@@ -1,9 +1,9 @@
 """From bytes to records to drafts: half-written lines, damaged lines and documents, once for every adapter.
 
-A file of lines is read from where the last reading ended. A last line without its end is a record if it is whole, and
-is left for next time if it is not. A damaged line is searched for whole records at its end (a torn write followed by a
-good one) and for whole records side by side (a lost line break); the rest is quarantined: an event says where in the
-original those bytes are and what they look like.
+Reading a file of lines continues where the last reading ended. A last line without a line break is a record if it is
+complete, and is left for the next reading if it is not. In a damaged line the reader looks for complete records at the
+end (a torn write followed by a good one) and for complete records side by side (a lost line break). The rest is
+quarantined: an event records the offset of those bytes in the original, and their text.
 """
 
 import re
@@ -22,12 +22,12 @@ from clew.model.events import Draft, Opaque
 from clew.runtimes.contract import Format, Reading, Record
 
 QUARANTINED = "clew.quarantined"
-# How much of a damaged piece is shown in its event; all of it is in the original.
+# How much of a damaged piece its event holds; the original has all of it.
 SHOWN_BYTES = 16 * 1024
-# How many places in a damaged line are tried, and over how many bytes: a hostile line must not cost more than that.
+# How many offsets in a damaged line are tried, and over how many bytes: this bounds the cost of a hostile line.
 TRIES = 100
 TRIED_BYTES = 256 * 1024 * 1024
-# What nests too deeply is damage: it could be read here and not where the program stands deeper in its own calls.
+# A record that nests too deeply is damage: it might decode here, but not where the call stack is deeper.
 DAMAGE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 SHAPE_ERRORS = (
     InvalidInput, msgspec.ValidationError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError,
@@ -36,7 +36,7 @@ UNREADABLE = (*SHAPE_ERRORS, *DAMAGE)
 
 
 class Translated(msgspec.Struct, kw_only=True):
-    """What a stretch of bytes became. `end` is where the next reading begins; `torn` bytes lie behind it."""
+    """The result of reading a range of bytes. The next reading begins at `end`; `torn` bytes follow it."""
 
     drafts: list[Draft] = []
     translated: int = 0
@@ -57,75 +57,79 @@ def read_lines(
     start: int = 0,
     *,
     generation: int = 0,
-    there: frozenset[bytes] = frozenset(),
+    stored_lines: frozenset[bytes] = frozenset(),
 ) -> Translated:
-    """Read the lines of `data`, which lies at `start` in its file.
+    """Read the lines of `data`, which begins at offset `start` of its file.
 
-    A file that was rewritten is another `generation`; the lines that are `there` already, by their `line_name`, are
-    read, because a reader remembers, and counted, but give no drafts.
+    A rewritten file is another `generation`. Lines whose `line_name` is in `stored_lines` are already in the log: they
+    are read, because the reader's state depends on them, and counted, but give no drafts.
     """
-    done = Translated(end=start)
+    translated = Translated(end=start)
     mark = f"{generation}@" if generation else "@"
     at, size = 0, len(data)
     while at < size:
         stop = data.find(b"\n", at)
         whole = stop >= 0
         line = data[at:stop] if whole else data[at:]
-        drafts = len(done.drafts)
-        if line and not line.isspace() and not _take(format, reading, line, start + at, done, mark, whole=whole):
-            done.torn = len(line)
+        drafts = len(translated.drafts)
+        if (
+            line
+            and not line.isspace()
+            and not _read_line(format, reading, line, start + at, translated, mark, whole=whole)
+        ):
+            translated.torn = len(line)
             break
-        if there and line_name(line) in there:
-            del done.drafts[drafts:]
+        if stored_lines and line_name(line) in stored_lines:
+            del translated.drafts[drafts:]
         at = stop + 1 if whole else size
-        done.end = start + at
-    return done
+        translated.end = start + at
+    return translated
 
 
 def line_name(line: bytes) -> bytes:
-    """A short name for a line, to find it again in a file that was rewritten."""
+    """A digest of a line that identifies it in a rewritten file."""
     return blake3(line).digest(16)
 
 
 def read_records(format: Format, reading: Reading[Any], records: Iterable[Record]) -> Translated:
-    """Read the records of a document or a database; they are whole by nature."""
-    done = Translated()
+    """Read the records of a document or a database; they are always complete."""
+    translated = Translated()
     for key, record in records:
         try:
             drafts = _drafts(format, reading, without_halves(record), key)
         except DAMAGE as error:
-            done.drafts.append(quarantine(record, 0, str(error), f"{key}@"))
-            done.quarantined += 1
+            translated.drafts.append(quarantine(record, 0, str(error), f"{key}@"))
+            translated.quarantined += 1
         else:
-            _count(done, drafts)
-    return done
+            _count(translated, drafts)
+    return translated
 
 
-def _take(
-    format: Format, reading: Reading[Any], line: bytes, at: int, done: Translated, mark: str, *, whole: bool
+def _read_line(
+    format: Format, reading: Reading[Any], line: bytes, at: int, translated: Translated, mark: str, *, whole: bool
 ) -> bool:
-    """Read one line; False if it is not whole yet."""
+    """Read one line; False if it is not complete yet."""
     if not whole and line.rstrip()[-1:].isdigit():
-        return False  # A number, which may go on.
+        return False  # A number that may still get digits.
     try:
         drafts = _drafts(format, reading, line, f"{mark}{at}")
     except DAMAGE as error:
         if not whole:
             return False
         for offset, piece, good in _pieces(line):
-            drafts = _salvaged(format, reading, piece, f"{mark}{at + offset}") if good else []
+            drafts = _drafts_of_piece(format, reading, piece, f"{mark}{at + offset}") if good else []
             if drafts:
-                _count(done, drafts)
+                _count(translated, drafts)
             elif piece.strip(b"\0 \t\r"):
-                done.drafts.append(quarantine(piece, at + offset, str(error), mark))
-                done.quarantined += 1
+                translated.drafts.append(quarantine(piece, at + offset, str(error), mark))
+                translated.quarantined += 1
         return True
-    _count(done, drafts)
+    _count(translated, drafts)
     return True
 
 
-def _salvaged(format: Format, reading: Reading[Any], piece: bytes, key: str) -> list[Draft]:
-    """The drafts of a piece of a damaged line; none if it cannot be read after all."""
+def _drafts_of_piece(format: Format, reading: Reading[Any], piece: bytes, key: str) -> list[Draft]:
+    """The drafts of a piece of a damaged line; none if the piece cannot be read."""
     try:
         return _drafts(format, reading, without_halves(piece), key)
     except DAMAGE:
@@ -133,7 +137,7 @@ def _salvaged(format: Format, reading: Reading[Any], piece: bytes, key: str) -> 
 
 
 def without_halves(piece: bytes) -> bytes:
-    """JSON with every half of a surrogate pair replaced: programs leave them where they cut a text inside an emoji."""
+    """JSON with every lone surrogate replaced: programs leave them where they cut a text inside an emoji."""
     if _HALF.search(piece) is None:
         return piece
     high = False
@@ -154,14 +158,14 @@ _LOW = re.compile(rb"\\u[dD][c-fC-F][0-9a-fA-F]{2}")
 
 
 def _drafts(format: Format, reading: Reading[Any], record: bytes, key: str) -> list[Draft]:
-    """The drafts of one record; DecodeError, UnicodeDecodeError or RecursionError if it is not JSON at all."""
+    """The drafts of one record. Raises DecodeError, UnicodeDecodeError or RecursionError if it is not JSON."""
     if not record.isascii():
-        record.decode()  # The decoder does not look into verbatim JSON, and what is not UTF-8 cannot be kept.
+        record.decode()  # The decoder does not check verbatim JSON, and text that is not UTF-8 cannot be stored.
     refuse_depth(record)
     try:
         drafts = format.read(record, key, reading)
     except (*SHAPE_ERRORS, *DAMAGE):
-        # The whole is JSON, or this raises: then it is damaged and not merely unexpected.
+        # This raises if the record is not JSON: then it is damaged, not only of an unexpected shape.
         msgspec.json.decode(record, type=Raw)
         drafts = []
     if not drafts:
@@ -169,37 +173,37 @@ def _drafts(format: Format, reading: Reading[Any], record: bytes, key: str) -> l
     return [_revision(draft) for draft in drafts] if format.mutable or format.split or format.rows else drafts
 
 
-def _count(done: Translated, drafts: list[Draft]) -> None:
-    done.drafts += drafts
-    if type(drafts[-1].body) is Opaque and (len(drafts) == 1 or all(type(one.body) is Opaque for one in drafts)):
-        done.opaque += 1
+def _count(translated: Translated, drafts: list[Draft]) -> None:
+    translated.drafts += drafts
+    if type(drafts[-1].body) is Opaque and (len(drafts) == 1 or all(type(draft.body) is Opaque for draft in drafts)):
+        translated.opaque += 1
     else:
-        done.translated += 1
+        translated.translated += 1
 
 
 def _revision(draft: Draft) -> Draft:
-    """A draft of a record that may be written again: its source names the content, too."""
+    """A draft of a record that the program may write again: its source includes a digest of the content."""
     mark = _content(draft)
     return msgspec.structs.replace(draft, source=f"{draft.source}{REVISION}{mark}")
 
 
 def _content(draft: Draft) -> str:
-    """A short name for a draft's content."""
+    """A short digest of a draft's content."""
     return blake3(codec.encode(draft.body)).hexdigest()[:12]
 
 
 def quarantine(piece: bytes, at: int, why: str, mark: str = "@") -> Draft:
-    """The event that stands for bytes nobody can read."""
+    """The event for bytes that cannot be read."""
     shown = piece[:SHOWN_BYTES].decode("utf-8", "replace")
     raw = msgspec.json.encode({"offset": at, "length": len(piece), "why": why, "text": shown}).decode()
     return Draft(body=Opaque(kind=QUARANTINED, raw=raw), source=f"{mark}{at}")
 
 
 def _pieces(line: bytes) -> Iterator[tuple[int, bytes, bool]]:
-    """A damaged line as pieces: where each is, its bytes, and whether it is a whole JSON object.
+    """The pieces of a damaged line: the offset of each, its bytes, and whether it is a complete JSON object.
 
-    Whole objects are looked for at the beginning of the line, and at its end: one in the middle may be a part of what
-    is damaged.
+    Only objects at the beginning and at the end of the line count as complete: an object in the middle may be a part
+    of the damaged one.
     """
     clean = memoryview(without_halves(line))
     first, at = _objects(clean, 0)
@@ -221,7 +225,7 @@ def _pieces(line: bytes) -> Iterator[tuple[int, bytes, bool]]:
 
 
 def _candidates(line: bytes, at: int) -> Iterator[int]:
-    """Where a whole record could begin."""
+    """The offsets where a complete record could begin."""
     at = line.find(b"{", at)
     for _ in range(TRIES):
         if at < 0:
@@ -231,24 +235,24 @@ def _candidates(line: bytes, at: int) -> Iterator[int]:
 
 
 def _objects(line: memoryview, at: int) -> tuple[list[tuple[int, int]], int]:
-    """Where the whole objects from `at` on begin and end, and where the first thing is that is none."""
-    found: list[tuple[int, int]] = []
+    """The spans of the complete objects from `at` on, and the offset of the first thing that is not one."""
+    objects: list[tuple[int, int]] = []
     while True:
         while at < len(line) and line[at] in b"\0 \t\r":
             at += 1
         if at == len(line) or line[at] != ord("{"):
-            return found, at
+            return objects, at
         stop = len(line)
         try:
             msgspec.json.decode(line[at:], type=Raw)
         except msgspec.DecodeError as error:
             behind = _TRAILING.search(str(error))
             if behind is None:
-                return found, at
+                return objects, at
             stop = at + int(behind[1]) - 1
         except RecursionError:
-            return found, at
-        found.append((at, stop))
+            return objects, at
+        objects.append((at, stop))
         at = stop
 
 

@@ -1,6 +1,6 @@
-"""The paths of a project, rewritten for where it lives now: in texts, in what calls were given and gave back.
+"""Rewrite the paths of a project that moved: in texts, in the arguments of calls and in their results.
 
-Only whole names are touched: `/home/me/app` in `/home/me/app/src` is, in `/home/me/application` it is not.
+Only whole names are rewritten: `/home/me/app` in `/home/me/app/src`, but not in `/home/me/application`.
 """
 
 import re
@@ -14,7 +14,7 @@ from clew.runtimes.rounds import Answer, Prompt, Round
 
 
 class Rehoming:
-    """One rewriting, and how often it was needed."""
+    """Rewrites one path to another, and counts the replacements."""
 
     def __init__(self, old: str, new: str) -> None:
         self.count = 0
@@ -24,20 +24,20 @@ class Rehoming:
 
     def text(self, text: str) -> str:
         """The text with the new path."""
-        found, count = self._old.subn(self._new.replace("\\", "\\\\"), text)
+        rewritten, count = self._old.subn(self._new.replace("\\", "\\\\"), text)
         self.count += count
-        return found
+        return rewritten
 
     def rounds(self, rounds: list[Round]) -> list[Round]:
-        return [self._round(one) for one in rounds] if self.needed else rounds
+        return [self._round(round) for round in rounds] if self.needed else rounds
 
-    def _round(self, one: Round) -> Round:
-        if isinstance(one, Prompt):
-            return msgspec.structs.replace(one, parts=tuple(self._part(part) for part in one.parts))
-        if isinstance(one, Answer):
-            parts = tuple(self._call(part) if isinstance(part, CallMade) else self._part(part) for part in one.parts)
-            return msgspec.structs.replace(one, parts=parts)
-        return msgspec.structs.replace(one, returns=tuple(self._returned(back) for back in one.returns))
+    def _round(self, round: Round) -> Round:
+        if isinstance(round, Prompt):
+            return msgspec.structs.replace(round, parts=tuple(self._part(part) for part in round.parts))
+        if isinstance(round, Answer):
+            parts = tuple(self._call(part) if isinstance(part, CallMade) else self._part(part) for part in round.parts)
+            return msgspec.structs.replace(round, parts=parts)
+        return msgspec.structs.replace(round, returns=tuple(self._returned(back) for back in round.returns))
 
     def _part(self, part: Part) -> Part:
         return msgspec.structs.replace(part, text=self.text(part.text)) if isinstance(part, TextPart) else part
@@ -51,15 +51,15 @@ class Rehoming:
 
 
 def _in_json(raw: Raw, change: Callable[[str], str]) -> Raw:
-    """JSON with every string changed; its own text if nothing was."""
+    """JSON with `change` applied to every string; the same bytes if no string changes."""
 
     def walk(value: object) -> object:
         if isinstance(value, str):
             return change(value)
         if isinstance(value, list):
-            return [walk(one) for one in value]
+            return [walk(inner) for inner in value]
         if isinstance(value, dict):
-            return {change(name): walk(one) for name, one in value.items()}
+            return {change(name): walk(inner) for name, inner in value.items()}
         return value
 
     before = msgspec.json.decode(raw)

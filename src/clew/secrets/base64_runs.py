@@ -1,4 +1,4 @@
-"""Runs of base64 in a text whose decoding is text: where secrets hide from rules that are written for what is seen."""
+"""Runs of base64 that decode to text: rules for plain text do not find the secrets in them."""
 
 import re
 from binascii import Error, a2b_base64
@@ -9,7 +9,7 @@ import msgspec
 from clew.secrets.patterns import compiled
 
 SHORTEST = 24
-# In lines of one length, as programs wrap them, or in one.
+# On one line, or wrapped into lines of equal length, as programs do.
 _RUN = compiled(r"[A-Za-z0-9+/_-]{24,}(?:\r?\n[A-Za-z0-9+/_-]{4,})*={0,2}")
 _STANDARD = bytes.maketrans(b"-_", b"+/")
 _CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f]")
@@ -23,12 +23,12 @@ class Run(msgspec.Struct, frozen=True):
 
 def runs(text: bytes) -> Iterator[Run]:
     """The runs that decode to text."""
-    for found in _RUN.finditer(text):
-        whole = found[0]
+    for match in _RUN.finditer(text):
+        whole = match[0]
         if b"\n" in whole and not _is_wrapped(whole):
-            yield from _line_by_line(found.start(), whole)
+            yield from _line_by_line(match.start(), whole)
         elif decoded := _decoded(whole):
-            yield Run(found.start(), found.end(), decoded)
+            yield Run(match.start(), match.end(), decoded)
 
 
 def _is_wrapped(run: bytes) -> bool:
@@ -47,7 +47,7 @@ def _line_by_line(start: int, lines: bytes) -> Iterator[Run]:
 def _decoded(run: bytes) -> bytes | None:
     digits = run.translate(_STANDARD, b"\r\n=")
     try:
-        # The first few tell in most cases, and an image is long.
+        # The first bytes decide most cases, and an image is long.
         if _CONTROLS.search(a2b_base64(digits[:SHORTEST])):
             return None
         decoded = a2b_base64(digits + b"=" * (-len(digits) % 4))

@@ -1,4 +1,4 @@
-"""Where a span of JSON text may be replaced so that the text stays JSON: inside of strings, or a scalar as a whole."""
+"""Which parts of a span of JSON text can be replaced so that the text stays JSON: inside strings, or whole scalars."""
 
 import json
 import re
@@ -13,8 +13,8 @@ _COLON = re.compile(rb"[ \t\r\n]*:")
 _HALF = re.compile(rb"\\u[dD][89a-fA-F]")
 _valid = msgspec.json.Decoder(msgspec.Raw).decode
 
-Place = tuple[int, int, bool]
-"""From where to where, and whether what comes there needs quotes of its own."""
+Replaceable = tuple[int, int, bool]
+"""Start, end, and whether the replacement needs its own quotes."""
 
 
 def is_json(text: bytes) -> bool:
@@ -26,7 +26,7 @@ def is_json(text: bytes) -> bool:
 
 
 def _is_json_to_python(text: bytes) -> bool:
-    """Whether it is JSON but for codes of half a character, which some programs write."""
+    """Whether it is JSON except for lone surrogates, which some programs write."""
     try:
         json.loads(text)
     except (ValueError, RecursionError):
@@ -35,24 +35,24 @@ def _is_json_to_python(text: bytes) -> bool:
 
 
 class Layout:
-    """What of a text is JSON: all of it, or those of its lines that are. Looked at once, however much is replaced."""
+    """Which parts of a text are JSON: all of it, or some of its lines. Each is parsed once."""
 
     def __init__(self, text: bytes) -> None:
         self._text = text
         self._is_json = is_json(text)
         self._strings: dict[int, list[tuple[int, int]] | None] = {}
 
-    def places(self, start: int, end: int) -> list[Place]:
-        """The parts of a span that may be replaced: all of it, unless it lies in JSON."""
-        found: list[Place] = []
+    def replaceable_in(self, start: int, end: int) -> list[Replaceable]:
+        """The parts of a span that can be replaced: all of it, unless the span is in JSON."""
+        parts: list[Replaceable] = []
         for first, last in self._documents(start, end):
             low, high = max(start, first), min(end, last)
             strings = self._strings_in(first, last)
-            found += [(low, high, False)] if strings is None else self._in_json(strings, first, low, high)
-        return [place for place in found if place[1] > place[0]]
+            parts += [(low, high, False)] if strings is None else self._in_json(strings, first, low, high)
+        return [part for part in parts if part[1] > part[0]]
 
     def _documents(self, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """What a span lies in: the text if it is JSON, else each of its lines."""
+        """The documents that a span is in: the text if it is JSON, else each of its lines."""
         if self._is_json:
             yield 0, len(self._text)
             return
@@ -63,14 +63,14 @@ class Layout:
             at = stop
 
     def _strings_in(self, first: int, last: int) -> list[tuple[int, int]] | None:
-        """The strings of a document, by where they end and begin; None if it is no JSON."""
+        """The strings of a document, by their end and beginning; None if it is not JSON."""
         if first not in self._strings:
             holds = self._is_json or is_json(self._text[first:last])
-            found = _STRING.finditer(self._text, first, last) if holds else None
-            self._strings[first] = None if found is None else [(one.end(), one.start()) for one in found]
+            matches = _STRING.finditer(self._text, first, last) if holds else None
+            self._strings[first] = None if matches is None else [(match.end(), match.start()) for match in matches]
         return self._strings[first]
 
-    def _in_json(self, strings: list[tuple[int, int]], first: int, start: int, end: int) -> Iterator[Place]:
+    def _in_json(self, strings: list[tuple[int, int]], first: int, start: int, end: int) -> Iterator[Replaceable]:
         nearest = bisect_right(strings, (start, end))
         outside = strings[nearest - 1][0] if nearest else first
         for closed, opened in strings[nearest:]:
@@ -78,7 +78,7 @@ class Layout:
             if opened >= end:
                 return
             is_whole = start >= opened and end <= closed
-            # A name is replaced when the secret is in it, not when a secret reaches over it.
+            # A member's name is replaced if the secret is inside it, not if the secret only spans it.
             if is_whole or not _COLON.match(self._text, closed):
                 yield max(start, opened + 1), min(end, closed - 1), False
             outside = closed
@@ -86,13 +86,13 @@ class Layout:
                 return
         yield from self._scalars(max(outside, start), end)
 
-    def _scalars(self, start: int, end: int) -> Iterator[Place]:
-        """Numbers and words outside of strings that the span touches, each as a whole."""
+    def _scalars(self, start: int, end: int) -> Iterator[Replaceable]:
+        """Numbers and words outside strings that the span touches, each as a whole."""
         if start >= end:
             return
         while start and _SCALAR.match(self._text, start - 1, start):
             start -= 1
-        for found in _SCALAR.finditer(self._text, start):
-            if found.start() >= end:
+        for match in _SCALAR.finditer(self._text, start):
+            if match.start() >= end:
                 return
-            yield found.start(), found.end(), True
+            yield match.start(), match.end(), True

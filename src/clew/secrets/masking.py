@@ -88,7 +88,7 @@ class Masker:
         done = 0
         for one in secrets:
             mark = self._mark(text, one)
-            for start, end, is_bare in layout.places(one.start, one.end):
+            for start, end, is_bare in layout.replaceable_in(one.start, one.end):
                 # A number goes as a whole, with the next secret that may be in it.
                 for low, high in _without(there, max(start, done), end):
                     yield low, high, mark, is_bare

@@ -6,38 +6,38 @@ from typing import Any, cast
 
 import re2  # type: ignore[import-untyped]  # It comes without types.
 
-# What the keywords of all rules may take as an automaton; it stays far below.
+# The memory limit for the automaton of all keywords; it uses far less.
 _ROOM = 64 * 1024 * 1024
 
 
 def _options() -> Any:
     options = re2.Options()
-    # A pattern that is refused says so in its error.
+    # An invalid pattern raises an error, so RE2 need not log it.
     options.log_errors = False
     return options
 
 
 def compiled(regex: str) -> Pattern[bytes]:
-    """The pattern; ValueError says why RE2 does not take it."""
+    """The compiled pattern; ValueError says why RE2 rejects the regex."""
     try:
         return cast("Pattern[bytes]", re2.compile(regex.encode(), _options()))
     except re2.error as error:
-        said = error.args[0]
-        raise ValueError(said.decode() if isinstance(said, bytes) else str(said)) from None
+        message = error.args[0]
+        raise ValueError(message.decode() if isinstance(message, bytes) else str(message)) from None
 
 
 def any_of(regexes: Sequence[str]) -> Pattern[bytes] | None:
-    """One pattern that fits where any of these does."""
+    """One pattern that matches where any of these does."""
     return compiled("|".join(f"(?:{regex})" for regex in regexes)) if regexes else None
 
 
 def any_word(words: Sequence[str]) -> Pattern[bytes] | None:
-    """One pattern that fits where any of these words is, in capitals or not."""
+    """One pattern that matches any of these words, case-insensitively."""
     return compiled("(?i)" + "|".join(map(escape, words))) if words else None
 
 
 class Words:
-    """Which of many words are in a text, in capitals or not, in one pass."""
+    """Finds which of many words are in a text, case-insensitively, in one pass."""
 
     def __init__(self, words: Sequence[str]) -> None:
         options = _options()
@@ -50,5 +50,5 @@ class Words:
         self._set.Compile()
 
     def found_in(self, text: bytes) -> list[int]:
-        found: list[int] | None = self._set.Match(text)
-        return found or []
+        indexes: list[int] | None = self._set.Match(text)
+        return indexes or []

@@ -1,7 +1,8 @@
-"""Rules: what a secret looks like, and what only looks like one. Read from TOML in the form of gitleaks.
+"""Rules: what a secret looks like, and what only looks like one. Read from TOML in the format of gitleaks.
 
-A file may add rules, replace one by its id, disable some (`[extend] disabledRules`) and allow more (`[[allowlists]]`,
-for all rules or for `targetRules`). Paths and commits mean nothing in a transcript and are not looked at.
+A file can add rules, replace a rule by its id, disable rules (`[extend] disabledRules`) and allow more texts
+(`[[allowlists]]`, for all rules or for `targetRules`). Paths and commits have no meaning in a transcript and are
+ignored.
 """
 
 import re
@@ -18,14 +19,14 @@ BUNDLED = ("gitleaks.toml", "clew.toml")
 OWN = "secrets.toml"
 _ID = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 _TARGETS = ("", "secret", "match", "line")
-# gitleaks reads files, where a secret ends with a quote, a space or the line. In a sentence, a URL or a page it ends
-# with anything that is no part of a word.
+# gitleaks reads files, where a secret ends at a quote, a space or the end of the line. In a sentence, a URL or a page
+# a secret ends at any character that is not part of a word.
 _ENDING = r"""(?:[\x60'"\s;]|\\[nr]|$)"""
 _ANY_ENDING = r"(?:[^0-9A-Za-z_-]|$)"
 
 
 class Allow(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """What is no secret: any of the regexes fits the secret (the match, the line), or a stopword is in the secret."""
+    """A text that is not a secret: a regex matches the secret (the match, the line), or a stopword is in the secret."""
 
     description: str = ""
     condition: str = "OR"
@@ -38,7 +39,7 @@ class Allow(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_un
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """A kind of secret. `keywords`: it can only be where one of these is. `entropy`: it is at least this random."""
+    """A kind of secret. A text without its `keywords` has none. `entropy`: its least randomness in bits per byte."""
 
     id: str
     regex: str = ""
@@ -52,7 +53,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unk
 
     @property
     def is_broad(self) -> bool:
-        """Whether a rule that says whose secret it is says more."""
+        """Whether a rule that names the secret's provider is preferred."""
         return "broad" in self.tags or self.id.startswith("generic")
 
 
@@ -61,7 +62,7 @@ class Extend(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_u
 
 
 class Rules(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """What one file says, or several together."""
+    """The content of one rule file, or of several joined."""
 
     rules: tuple[Rule, ...] = ()
     allowlists: tuple[Allow, ...] = ()
@@ -74,13 +75,15 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_un
 def bundled() -> Rules:
     """The rules that come with clew."""
     folder = resources.files("clew.secrets")
-    found = joined(_parsed((folder / name).read_text("utf-8")) for name in BUNDLED)
-    rules = (msgspec.structs.replace(one, regex=one.regex.replace(_ENDING, _ANY_ENDING)) for one in found.rules)
-    return msgspec.structs.replace(found, rules=tuple(rules))
+    joined_rules = joined(_parsed((folder / name).read_text("utf-8")) for name in BUNDLED)
+    rules = (
+        msgspec.structs.replace(rule, regex=rule.regex.replace(_ENDING, _ANY_ENDING)) for rule in joined_rules.rules
+    )
+    return msgspec.structs.replace(joined_rules, rules=tuple(rules))
 
 
 def with_own(home: str | Path) -> Rules:
-    """The rules that come with clew, and those of the person whose home it is."""
+    """The rules that come with clew, and those of the person in whose home they are."""
     path = Path(home) / OWN
     if not home or not path.exists():
         return bundled()
@@ -91,31 +94,31 @@ def with_own(home: str | Path) -> Rules:
     return joined((bundled(), own(text, str(path))))
 
 
-def own(text: str, place: str) -> Rules:
-    """The rules in a person's file; what cannot work is refused with its line."""
+def own(text: str, source: str) -> Rules:
+    """The rules in a person's file; raises an error with the line of an invalid rule."""
     try:
-        found = _parsed(text)
+        parsed = _parsed(text)
     except tomllib.TOMLDecodeError as error:
-        raise InvalidInput(f"{place} is not TOML: {error}") from error
+        raise InvalidInput(f"{source} is not valid TOML: {error}") from error
     except msgspec.ValidationError as error:
-        raise InvalidInput(f"{place}{_line_of(text, str(error))}: {error}; docs/secrets.md shows the form") from error
-    for i, rule in enumerate(found.rules):
-        _check(rule, f"{place}{_line_of(text, f'rules[{i}]')}: rule {rule.id!r}")
-    for i, allow in enumerate(found.allowlists):
-        _check_allow(allow, f"{place}{_line_of(text, f'allowlists[{i}]')}: allow-list {i + 1}")
-    return found
+        raise InvalidInput(f"{source}{_line_of(text, str(error))}: {error}; docs/secrets.md shows the form") from error
+    for i, rule in enumerate(parsed.rules):
+        _check(rule, f"{source}{_line_of(text, f'rules[{i}]')}: rule {rule.id!r}")
+    for i, allow in enumerate(parsed.allowlists):
+        _check_allow(allow, f"{source}{_line_of(text, f'allowlists[{i}]')}: allow-list {i + 1}")
+    return parsed
 
 
 def joined(files: Iterable[Rules]) -> Rules:
-    """All files as one: a later rule replaces an earlier one of the same id."""
+    """The rules of all files: a later rule replaces an earlier rule of the same id."""
     rules: dict[str, Rule] = {}
     allowlists: list[Allow] = []
-    for one in files:
-        rules.update((rule.id, rule) for rule in one.rules if rule.regex)
-        for id in one.extend.disabled_rules:
+    for file in files:
+        rules.update((rule.id, rule) for rule in file.rules if rule.regex)
+        for id in file.extend.disabled_rules:
             rules.pop(id, None)
-        allowlists += [one.allowlist] if one.allowlist else []
-        allowlists += one.allowlists
+        allowlists += [file.allowlist] if file.allowlist else []
+        allowlists += file.allowlists
     return Rules(rules=tuple(rules.values()), allowlists=tuple(allowlists))
 
 
@@ -151,13 +154,13 @@ def _compiled(regex: str, what: str) -> "re.Pattern[bytes]":
         return compiled(regex)
     except ValueError as error:
         raise InvalidInput(
-            f"{what}: the regex {regex!r} is refused: {error}; it is RE2, which has neither look-around nor "
+            f"{what}: the regex {regex!r} is not a valid RE2 regex: {error}; RE2 has neither look-around nor "
             "back-references"
         ) from error
 
 
 def _line_of(text: str, path: str) -> str:
-    """Where a rule or an allow-list begins, from its place among the others."""
+    """The line on which a rule or an allow-list begins, from its index among the others."""
     named = re.search(r"(rules|allowlists)\[(\d+)\]", path)
     if named is None:
         return ""

@@ -1,4 +1,4 @@
-"""Finding secrets: only rules whose keywords occur are run, over the text without its escapes, piece by piece."""
+"""Finding secrets: only rules whose keywords occur run, over the unescaped text, one piece at a time."""
 
 import re
 from collections import Counter
@@ -15,14 +15,14 @@ from clew.secrets.escapes import Origins, unescaped
 from clew.secrets.patterns import Words, any_of, any_word, compiled
 from clew.secrets.rules import Allow, Rule, Rules
 
-# A piece is searched at a time, so that a keyword far away costs nothing; a secret on a border is within the overlap.
+# One piece is searched at a time, so that a keyword far away costs nothing; the overlap covers a secret on a border.
 PIECE, OVERLAP = 32 * 1024, 8 * 1024
-# A token that is longer than its rule knows is masked to its end.
+# A token that is longer than its rule expects is masked to its end.
 _REST = re.compile(rb"[\w-]*")
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """A secret, by its rule and its place: never the secret itself."""
+    """The rule and the span of a secret, never the secret itself."""
 
     rule: str
     start: int
@@ -48,64 +48,64 @@ class Scanner:
         self._test = lru_cache(maxsize=None)(self._test_of)
 
     def find(self, text: str | bytes) -> list[Finding]:
-        """The secrets in a text, in order and apart from each other."""
+        """The secrets in a text, in order and without overlaps."""
         if isinstance(text, bytes):
             return self._find(text)
-        found = self._find(text.encode("utf-8", "surrogatepass"))
-        if not found or text.isascii():
-            return found
+        findings = self._find(text.encode("utf-8", "surrogatepass"))
+        if not findings or text.isascii():
+            return findings
         data = text.encode("utf-8", "surrogatepass")
-        return [Finding(one.rule, _letters(data, one.start), _letters(data, one.end)) for one in found]
+        return [Finding(hit.rule, _characters(data, hit.start), _characters(data, hit.end)) for hit in findings]
 
     def _find(self, text: bytes) -> list[Finding]:
         shown = unescaped(text)
-        found = sorted(chain(self._in(shown), self._encoded(shown)), key=lambda one: (one.start, -one.end))
-        if not found:
+        findings = sorted(chain(self._findings_in(shown), self._encoded(shown)), key=lambda hit: (hit.start, -hit.end))
+        if not findings:
             return []
-        apart = self._apart(found)
+        apart = self._merged(findings)
         if shown is text:
             return apart
         origins = Origins(text)
-        return [Finding(one.rule, *origins.span(one.start, one.end)) for one in apart]
+        return [Finding(hit.rule, *origins.span(hit.start, hit.end)) for hit in apart]
 
-    def _in(self, text: bytes) -> Iterator[Finding]:
+    def _findings_in(self, text: bytes) -> Iterator[Finding]:
         for start, piece in _pieces(text):
             for id in self._candidates(piece):
-                for one in self._test(id).found_in(piece, self._everywhere):
-                    yield Finding(id, start + one[0], start + one[1])
+                for span in self._test(id).found_in(piece, self._everywhere):
+                    yield Finding(id, start + span[0], start + span[1])
 
     def _candidates(self, piece: bytes) -> list[str]:
         ids = {id for word in self._words.found_in(piece) for id in self._by_word[word]}
         return sorted(ids.union(self._always), key=self._order.__getitem__)
 
     def _encoded(self, text: bytes) -> Iterator[Finding]:
-        """Runs of base64 that hold a secret, each as a whole."""
+        """Whole runs of base64 that contain a secret."""
         for run in runs(text):
-            inside = [one.rule for one in self._in(run.decoded)]
-            if inside:
-                yield Finding(min(inside, key=lambda id: self.rules[id].is_broad), run.start, run.end)
+            rule_ids = [finding.rule for finding in self._findings_in(run.decoded)]
+            if rule_ids:
+                yield Finding(min(rule_ids, key=lambda id: self.rules[id].is_broad), run.start, run.end)
 
-    def _apart(self, found: list[Finding]) -> list[Finding]:
-        """Findings that overlap as one, called by the rule that says most."""
-        apart = [found[0]]
-        for one in found[1:]:
+    def _merged(self, findings: list[Finding]) -> list[Finding]:
+        """The findings with overlapping ones merged; the more specific rule names the result."""
+        apart = [findings[0]]
+        for finding in findings[1:]:
             last = apart[-1]
-            if one.start >= last.end:
-                apart.append(one)
+            if finding.start >= last.end:
+                apart.append(finding)
                 continue
-            rule = one.rule if self._says_more(one, last) else last.rule
-            apart[-1] = Finding(rule, last.start, max(last.end, one.end))
+            rule = finding.rule if self._is_more_specific(finding, last) else last.rule
+            apart[-1] = Finding(rule, last.start, max(last.end, finding.end))
         return apart
 
-    def _says_more(self, one: Finding, other: Finding) -> bool:
-        return self.rules[other.rule].is_broad and not self.rules[one.rule].is_broad
+    def _is_more_specific(self, finding: Finding, other: Finding) -> bool:
+        return self.rules[other.rule].is_broad and not self.rules[finding.rule].is_broad
 
     def _test_of(self, id: str) -> "_Test":
         return _Test(self.rules[id], [allow for allow in self._targeted if id in allow.target_rules])
 
 
 class _Test:
-    """A rule, ready to be run."""
+    """A compiled rule."""
 
     def __init__(self, rule: Rule, more: list[Allow]) -> None:
         self._pattern: Pattern[bytes] = compiled(rule.regex)
@@ -119,12 +119,12 @@ class _Test:
             secret = piece[start:end]
             if not secret or (self._entropy and entropy(secret) <= self._entropy):
                 continue
-            if not any(one.allows(secret, match) for one in chain(everywhere, self._allowing)):
+            if not any(allowing.allows(secret, match) for allowing in chain(everywhere, self._allowing)):
                 rest = _REST.match(piece, end) if secret[-1:].isalnum() else None
                 yield start, rest.end() if rest else end
 
     def _secret(self, match: Match[bytes]) -> tuple[int, int]:
-        """The group that the rule names, else the first that holds anything, else all of it."""
+        """The group that the rule names, else the first group that is not empty, else the whole match."""
         if self._group:
             return match.span(self._group)
         for group in range(1, (match.re.groups or 0) + 1):
@@ -135,13 +135,13 @@ class _Test:
 
 
 class _Allowing:
-    """An allow-list, ready to be asked."""
+    """A compiled allow-list."""
 
     def __init__(self, allow: Allow) -> None:
         self._target = allow.regex_target
         self._regexes = any_of(allow.regexes)
         self._stopwords = any_word(allow.stopwords)
-        # All of it must hold, and no path is ever known here.
+        # Every condition must hold, and no path is known here.
         self._never = allow.condition.upper() == "AND" and bool(allow.paths or allow.commits)
         self._all = allow.condition.upper() == "AND"
 
@@ -170,7 +170,7 @@ def entropy(secret: bytes) -> float:
 
 
 def _pieces(text: bytes) -> Iterator[tuple[int, bytes]]:
-    """The text in pieces that overlap, each from where a line begins to where one ends, if there are lines."""
+    """The text in overlapping pieces, each from the beginning of a line to the end of a line, if there are lines."""
     if len(text) <= PIECE + OVERLAP:
         yield 0, text
         return
@@ -184,16 +184,16 @@ def _pieces(text: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _border(text: bytes, at: int) -> int:
-    """The last end of a line, or of a word, in the stretch before a place, or the place."""
+    """The last end of a line, or of a word, before the offset, or the offset."""
     if at >= len(text):
         return len(text)
     for space in (b"\n", b" "):
-        found = text.rfind(space, at - OVERLAP // 2, at)
-        if found >= 0:
-            return found + 1
+        space_at = text.rfind(space, at - OVERLAP // 2, at)
+        if space_at >= 0:
+            return space_at + 1
     return at
 
 
-def _letters(data: bytes, at: int) -> int:
-    """How many characters the first bytes are."""
+def _characters(data: bytes, at: int) -> int:
+    """The number of characters in the first bytes."""
     return len(data[:at].decode("utf-8", "surrogatepass"))

@@ -1,8 +1,8 @@
-"""What every adapter has to hold, as checks that its author can run: `check(RUNTIME, {path: bytes})`.
+"""Checks of the contract that the author of an adapter can run: `check(RUNTIME, {path: bytes})`.
 
-A sample is a small session file as the program writes it, under the path it has below the runtime's home; a database is
-given as the bytes of its file. There has to be one for each format. A check that fails raises an AssertionError that
-says which rule was broken, where, and by what. Nothing here does I/O.
+A sample is a small session file as the program writes it, with its path below the runtime's home; a database is the
+bytes of its file. Each format needs one sample. A check that fails raises an AssertionError that names the rule, the
+place and the value that broke it. Nothing here does I/O.
 """
 
 from clew.model.events import Opaque
@@ -15,7 +15,7 @@ from clew.runtimes.contract import Runtime
 
 
 def check(runtime: Runtime, samples: dict[str, bytes]) -> None:
-    """Check an adapter against everything the contract asks."""
+    """Check an adapter against the whole contract."""
     check_shape(runtime)
     formats = check_recognition(runtime, samples)
     understood = not any(format.patterns for format in runtime.formats)

@@ -1,4 +1,4 @@
-"""A claim that does not hold raises an AssertionError that says which rule was broken, where, and by what."""
+"""Claims: a false claim raises an AssertionError that names the rule, the place and the value that broke it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,23 +21,23 @@ def escaped(where: str, error: Exception) -> NoReturn:
 
 @contextmanager
 def guarded(where: str) -> Iterator[None]:
-    """Nothing may raise here."""
+    """Turn any error inside into a failed check."""
     try:
         yield
     except AssertionError:
         raise
     except Exception as error:
-        raise AssertionError(f"{where} raises {error!r}, and nobody is there to catch it") from error
+        raise AssertionError(f"{where} raises {error!r}, which nothing catches") from error
 
 
-def same(one: Any, other: Any) -> bool:
-    """Equal, verbatim JSON compared by its bytes."""
-    if isinstance(one, list):
-        return len(one) == len(other) and all(same(*pair) for pair in zip(one, other, strict=True))
+def same(left: Any, right: Any) -> bool:
+    """Whether two drafts or lists of drafts are equal; verbatim JSON is compared by its bytes."""
+    if isinstance(left, list):
+        return len(left) == len(right) and all(same(*pair) for pair in zip(left, right, strict=True))
     return bool(
-        (one.source, one.said_at) == (other.source, other.said_at)
-        and one.body.kind == other.body.kind
-        and codec.encode(one.body) == codec.encode(other.body)
+        (left.source, left.said_at) == (right.source, right.said_at)
+        and left.body.kind == right.body.kind
+        and codec.encode(left.body) == codec.encode(right.body)
     )
 
 

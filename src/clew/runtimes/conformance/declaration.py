@@ -1,4 +1,4 @@
-"""What an adapter declares: names, formats, patterns, and how a file is recognised."""
+"""Checks of what an adapter declares: names, formats, patterns, and how it recognises a file."""
 
 import re
 from pathlib import PurePath, PurePosixPath
@@ -30,7 +30,7 @@ def check_shape(runtime: Runtime) -> None:
             claim(is_below(pattern), f"{where}: the pattern {pattern!r} leaves the home")
         check_state(format.state(), format, "a fresh one")
     for common, tool in runtime.tools.items():
-        claim(common in COMMON_TOOLS, f"{common!r} is no common tool; these are: {', '.join(COMMON_TOOLS)}")
+        claim(common in COMMON_TOOLS, f"{common!r} is not a valid common tool; these are: {', '.join(COMMON_TOOLS)}")
         claim(isinstance(tool, Tool), f"tools[{common!r}] is not a Tool with a name")
         odd = tool.arguments.keys() - {*COMMON_TOOLS[common]}
         claim(not odd, f"tools[{common!r}] maps {sorted(odd)}, but its arguments are {COMMON_TOOLS[common]}")
@@ -42,28 +42,28 @@ def check_shape(runtime: Runtime) -> None:
 
 
 def check_recognition(runtime: Runtime, samples: dict[str, bytes]) -> dict[str, Format]:
-    """Every sample is recognised by one format and named the same each time; junk is looked at without raising."""
-    found: dict[str, Format] = {}
+    """One format recognises each sample and always gives the same identity; junk raises nothing."""
+    formats: dict[str, Format] = {}
     for path, data in samples.items():
         claim(is_below(path), f"the sample's path {path!r} has to be relative to the runtime's home")
-        found[path] = format_of(runtime, path, data)
-        identity = identify(found[path], path, data)
+        formats[path] = format_of(runtime, path, data)
+        identity = identify(formats[path], path, data)
         claim(identity.native, f"{path}: identify gives no native id")
-        claim(identity == identify(found[path], path, data), f"{path}: identify gives another identity each time")
-        if found[path].split is None and found[path].rows is None:
+        claim(identity == identify(formats[path], path, data), f"{path}: identify gives another identity each time")
+        if formats[path].split is None and formats[path].rows is None:
             grown = data + b'{"one":"more"}\n'
-            claim(identify(found[path], path, grown) == identity, f"{path}: the identity changes when the file grows")
-    missing = [one.name for one in runtime.formats if one not in found.values()]
+            claim(identify(formats[path], path, grown) == identity, f"{path}: the identity changes when the file grows")
+    missing = [declared.name for declared in runtime.formats if declared not in formats.values()]
     claim(not missing, f"there is no sample for the formats {missing} of {runtime.name}")
     for format in runtime.formats:
         for path in ("x.jsonl", "x.json", "x", *samples):
             for junk in (*JUNK, *(data[:cut] for data in samples.values() for cut in (1, 40, 400))):
                 check_glance(format, path, junk)
-    return found
+    return formats
 
 
 def check_glance(format: Format, path: str, data: bytes) -> None:
-    """Whether a file is recognised and who it is can be asked of any bytes."""
+    """`recognises` and `identify` accept any bytes."""
     where = f"format {format.name!r}: recognises({path!r}, {shown(data)})"
     with guarded(where):
         answer: object = format.recognises(PurePath(path), data)
@@ -72,7 +72,7 @@ def check_glance(format: Format, path: str, data: bytes) -> None:
         identity = format.identify(PurePath(path), data)
     except SHAPE_ERRORS:
         return
-    except Exception as error:  # noqa: BLE001  # whatever it is, the engine does not expect it
+    except Exception as error:  # noqa: BLE001  # the engine does not expect it
         escaped(f"format {format.name!r}: identify({path!r}, {shown(data)})", error)
     claim(isinstance(identity, Identity), f"format {format.name!r}: identify gives {identity!r}, not an Identity")
     words = (identity.native, identity.project, identity.agent, identity.parent, identity.call, identity.fork_of)
@@ -91,8 +91,8 @@ def format_of(runtime: Runtime, path: str, data: bytes) -> Format:
 
 
 def identify(format: Format, path: str, data: bytes) -> Identity:
-    """Who a file is, told as the engine asks: a file of lines by its first, a document as a whole."""
-    first = data if format.split or format.rows else next((one for one in data.split(b"\n") if one.strip()), b"")
+    """The identity of a file; `identify` gets the first line of a file of lines, else the whole file."""
+    first = data if format.split or format.rows else next((line for line in data.split(b"\n") if line.strip()), b"")
     try:
         return format.identify(PurePath(path), first)
     except SHAPE_ERRORS:
@@ -103,17 +103,17 @@ def check_state(state: msgspec.Struct, format: Format, where: str) -> None:
     try:
         text = msgspec.json.encode(state)
         back = msgspec.json.decode(text, type=format.state)
-    except Exception as error:  # whatever it is, the state cannot be kept
+    except Exception as error:  # whatever it is, the state cannot be stored
         raise AssertionError(f"the state of format {format.name!r} after {where} cannot be kept: {error!r}") from error
     claim(back == state, f"the state of format {format.name!r} after {where} comes back as {back}, not as {state}")
 
 
 def is_below(path: str) -> bool:
-    """Whether a relative path stays where it begins."""
+    """Whether a relative path stays below its folder."""
     return not path.startswith("/") and "\0" not in path and ".." not in PurePosixPath(path).parts and path != ""
 
 
 def matches(pattern: str, path: str) -> bool:
-    """Whether glob would find the path."""
+    """Whether glob would match the path."""
     words = (re.escape(word).replace(r"\*", "[^/]*").replace(r"\?", "[^/]") for word in pattern.split("**/"))
     return re.fullmatch("(?:.*/)?".join(words), path) is not None

@@ -1,4 +1,4 @@
-"""Hostile input: records and files of no shape at all."""
+"""Hostile input: records and files of any shape."""
 
 import json
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from clew.runtimes.contract import Runtime
 
 
 def check_hostile(runtime: Runtime, samples: dict[str, bytes]) -> None:
-    """Whatever a record looks like, nothing but the errors of the contract leaves a reader."""
+    """Whatever a record looks like, a reader raises only the errors of the contract."""
     seen: set[str] = set()
     for path, data in samples.items():
         format = format_of(runtime, path, data)
@@ -29,16 +29,16 @@ def check_hostile(runtime: Runtime, samples: dict[str, bytes]) -> None:
 
 
 def _odd(record: bytes, seen: set[str], deep: int = 99) -> Iterator[bytes]:
-    """A record with one value at a time replaced, or left out; each place of each kind of record once."""
+    """A record with one value at a time replaced or removed; each location in each kind of record once."""
     try:
         value = json.loads(record)
     except ValueError:
         return
     kind = str(value.get("type")) + str(value.get("role")) if isinstance(value, dict) else ""
-    for holder, name, place in list(_places(value, kind)):
-        if place in seen or place.count("/") > deep:
+    for holder, name, location in list(_locations(value, kind)):
+        if location in seen or location.count("/") > deep:
             continue
-        seen.add(place)
+        seen.add(location)
         was = holder[name]
         for odd in ODD:
             holder[name] = odd
@@ -49,12 +49,12 @@ def _odd(record: bytes, seen: set[str], deep: int = 99) -> Iterator[bytes]:
         holder[name] = was
 
 
-def _places(value: Any, path: str) -> Iterator[tuple[Any, Any, str]]:
-    """Every place in a value, the elements of a list taken for one."""
+def _locations(value: Any, path: str) -> Iterator[tuple[Any, Any, str]]:
+    """Every location in a value; all elements of a list are one location."""
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for name, inner in items:
-        place = (
+        location = (
             f"{path}/{name if isinstance(value, dict) else ''}:{inner.get('type') if isinstance(inner, dict) else ''}"
         )
-        yield value, name, place
-        yield from _places(inner, place)
+        yield value, name, location
+        yield from _locations(inner, location)

@@ -1,4 +1,4 @@
-"""How an adapter reads: whole, in pieces, again after each place where it can be cut."""
+"""Checks of an adapter's readers: a sample read whole, in pieces, and from each offset where it can be cut."""
 
 import random
 import sqlite3
@@ -18,21 +18,23 @@ from clew.runtimes.contract import Format, Identity, Reading, Record, Runtime
 from clew.runtimes.records import DAMAGE, SHAPE_ERRORS, Translated, read_lines, read_records
 
 LARGEST_INTEGER = 2**63 - 1
-# What a document's `split` may raise; the engine then keeps the document as one damaged piece.
+# What a document's `split` may raise; the engine then stores the document as one damaged piece.
 NO_DOCUMENT = (*SHAPE_ERRORS, *DAMAGE)
 
 
 def check_reading(runtime: Runtime, format: Format, path: str, data: bytes) -> list[Draft]:
-    """Everything in a sample is accounted for, and however it is cut, it says the same."""
+    """Every record of a sample is counted, and reading it in pieces gives the same drafts."""
     drafts: list[Draft] = []
     if format.split is None and format.rows is None:
         drafts = check_bytes(runtime, format, path, data, cuts=cuts(data))
         expected = sum(bool(line.strip()) for line in data.split(b"\n"))
-        done = translate(runtime, format, path, data)
-        claim(done.quarantined == 0, f"{path}: {done.quarantined} records of the sample are taken for damage")
+        translated = translate(runtime, format, path, data)
         claim(
-            done.records == expected and not done.torn,
-            f"{path}: {expected} records were written, {done.records} are accounted for",
+            translated.quarantined == 0, f"{path}: {translated.quarantined} records of the sample are taken for damage"
+        )
+        claim(
+            translated.records == expected and not translated.torn,
+            f"{path}: {expected} records were written, {translated.records} are accounted for",
         )
     for records in sessions_of(format, path, data):
         claim(records, f"{path}: a session without a record")
@@ -50,7 +52,7 @@ def check_reading(runtime: Runtime, format: Format, path: str, data: bytes) -> l
 
 
 def check_bytes(runtime: Runtime, format: Format, path: str, data: bytes, *, cuts: Iterable[int] = ()) -> list[Draft]:
-    """Read any bytes as a file of lines or a document: nothing escapes, and the pieces say what the whole says."""
+    """Read any bytes as a file of lines or a document: no error escapes, and the pieces give the same drafts."""
     if format.split is not None:
         try:
             records = list(format.split(data))
@@ -66,18 +68,18 @@ def check_bytes(runtime: Runtime, format: Format, path: str, data: bytes, *, cut
 
 
 def check_records(runtime: Runtime, format: Format, path: str, records: list[Record]) -> list[Draft]:
-    """Read the records of a document or a database: nothing escapes, each is accounted for, and twice is the same."""
+    """Read the records of a document or a database: no error escapes, each record counts, twice is the same."""
     native = identify(format, path, b"").native or "native"
-    done, again = (
+    first, again = (
         read_records(_watched(format, set()), Reading(runtime.name, native, format.state()), records) for _ in range(2)
     )
-    claim(done.records == len(records), f"{path}: {len(records)} records gave {done.records}")
-    claim(same(done.drafts, again.drafts), f"{path}: reading the records twice gives other drafts")
-    return done.drafts
+    claim(first.records == len(records), f"{path}: {len(records)} records gave {first.records}")
+    claim(same(first.drafts, again.drafts), f"{path}: reading the records twice gives other drafts")
+    return first.drafts
 
 
 def translate(runtime: Runtime, format: Format, path: str, data: bytes) -> Translated:
-    """Read a whole file of lines, every draft looked at."""
+    """Read a whole file of lines and check every draft."""
     native = identify(format, path, data).native or "native"
     return read_lines(_watched(format, set()), Reading(runtime.name, native, format.state()), data)
 
@@ -90,9 +92,9 @@ def _check_pieces(runtime: Runtime, format: Format, path: str, data: bytes, cuts
     watched = _watched(format, set())
     for cut in [*cuts, len(data)]:
         reading = Reading(runtime.name, native, msgspec.json.decode(state, type=format.state))
-        done = read_lines(watched, reading, data[end:cut], end)
-        drafts += done.drafts
-        records, end = records + done.records, done.end
+        translated = read_lines(watched, reading, data[end:cut], end)
+        drafts += translated.drafts
+        records, end = records + translated.records, translated.end
         state = msgspec.json.encode(reading.state)
     at = next((i for i, pair in enumerate(zip(drafts, whole.drafts, strict=False)) if not same(*pair)), len(drafts))
     claim(
@@ -104,9 +106,9 @@ def _check_pieces(runtime: Runtime, format: Format, path: str, data: bytes, cuts
 
 
 def _watched(format: Format, blobs: set[str]) -> Format:
-    """The format, with every draft it gives looked at; `blobs` are those there already."""
+    """The format with a check of every draft it gives; `blobs` are the known blobs."""
 
-    # Where a record may be written again, the same source twice is a newer revision of one thing.
+    # Where the program may write a record again, a repeated source is a newer revision.
     revised = format.mutable or format.split is not None or format.rows is not None
 
     def read(record: bytes, key: str, reading: Reading[Any]) -> list[Draft]:
@@ -135,7 +137,7 @@ def _check_draft(draft: Draft, where: str, blobs: set[str]) -> None:
     at = draft.said_at
     claim(
         at is None or abs(at) <= LARGEST_INTEGER,
-        f"{where}: said_at {at!r} is no time in microseconds that fits 64 bits",
+        f"{where}: said_at {at!r} is not a time in microseconds that fits 64 bits",
     )
     body = draft.body
     if isinstance(body, Opaque):
@@ -165,9 +167,9 @@ def sessions_of(format: Format, path: str, data: bytes) -> list[list[Record]]:
 
 
 def database_of(format: Format, data: bytes) -> list[tuple[Identity, list[Record]]]:
-    """The sessions of a database and their records; `assemble` is tried on each."""
+    """The sessions of a database and their records; `assemble` is checked on each."""
     if format.rows is None:
-        raise AssertionError(f"format {format.name!r} is no database")
+        raise AssertionError(f"format {format.name!r} is not a database")
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.deserialize(data)
         connection.execute("PRAGMA query_only = 1")
@@ -176,21 +178,21 @@ def database_of(format: Format, data: bytes) -> list[tuple[Identity, list[Record
         claim(
             sessions == list(format.rows.sessions(connection)), f"format {format.name!r}: stamps change by themselves"
         )
-        found = [(identity, list(format.rows.records(connection, identity.native))) for identity, _ in sessions]
-    for identity, records in found:
-        made = format.rows.assemble(identity.native, records)
-        claim(isinstance(made, bytes), f"format {format.name!r}: assemble gives no bytes")
-    return found
+        sessions_read = [(identity, list(format.rows.records(connection, identity.native))) for identity, _ in sessions]
+    for identity, records in sessions_read:
+        assembled = format.rows.assemble(identity.native, records)
+        claim(isinstance(assembled, bytes), f"format {format.name!r}: assemble gives no bytes")
+    return sessions_read
 
 
 def cuts(data: bytes) -> list[int]:
-    """Places to cut at: the same ones each time, in lines and in characters."""
+    """Offsets to cut at: the same on every run, also inside lines and characters."""
     draw = random.Random(len(data))  # noqa: S311  # no secret
     return [draw.randrange(len(data) + 1) for _ in range(min(200, len(data)))]
 
 
 def _is_fair(data: bytes, cut: int) -> bool:
-    """Whether nobody could take what lies before the cut for a whole record: a line is one JSON object."""
+    """Whether the text before the cut cannot pass for a complete record: a line is one JSON object."""
     start = data.rfind(b"\n", 0, cut) + 1
     if not data[start:cut].strip():
         return start == cut

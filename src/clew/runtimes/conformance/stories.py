@@ -1,4 +1,4 @@
-"""The conversations that every writer is given."""
+"""The conversations that every writer is checked with."""
 
 import json
 from typing import Any
@@ -14,12 +14,12 @@ AT = 1_794_823_200_000_000
 
 
 def picture_of(digest: str) -> bytes:
-    """Some bytes for any digest: a writer only passes them on."""
+    """Some bytes for any digest: a writer only copies them."""
     return b"\x89PNG\r\n\x1a\n" + digest.encode()
 
 
 def story(runtime: Runtime) -> list[Draft]:
-    """A conversation with everything a writer has to carry: parallel calls, a failure, an image, Unicode."""
+    """A conversation with everything a writer has to write: parallel calls, a failure, an image, Unicode."""
     shell = runtime.tools.get("shell", Tool("run", {"command": "command"}))
     command = shell.arguments.get("command", "command")
     picture = picture_of("")
@@ -47,7 +47,7 @@ def story(runtime: Runtime) -> list[Draft]:
 
 
 def hostile_story() -> list[Draft]:
-    """Texts, names and ids that a file name, a terminal or a format could trip over."""
+    """Texts, names and ids that a file name, a terminal or a format may not support."""
     odd = ["../../x", "a\0b", "\x1b[31m", "\u2028\r\n", "ü" * 300, "~", "-rf", "]]>", "```"]
     bodies: list[Any] = []
     for i, word in enumerate(odd):

@@ -1,4 +1,4 @@
-"""How an adapter writes: what it wrote is read again and says the same."""
+"""Checks of an adapter's writer: its own reader reads the written session back to the same conversation."""
 
 from collections.abc import Iterable
 from pathlib import PurePosixPath
@@ -20,7 +20,7 @@ SESSION_ID = "0c3e0a52-7a3b-4e0e-9d55-3f1f2a6f8b10"
 
 
 def check_writing(runtime: Runtime) -> None:
-    """A made-up conversation, and a hostile one, come through the writer and back."""
+    """Write and read back a made-up conversation and a hostile one."""
     check_rewriting(runtime, story(runtime), "a made-up session")
     check_rewriting(runtime, hostile_story(), "a made-up session with odd texts", tools=False)
 
@@ -28,7 +28,7 @@ def check_writing(runtime: Runtime) -> None:
 def check_rewriting(
     runtime: Runtime, drafts: list[Draft], where: str, *, tools: bool = True, exactly: bool = True
 ) -> None:
-    """Write what was read, and read it again: the conversation is the same, and so is the file the next time."""
+    """Write drafts and read them back: the conversation is the same, and a second writing gives the same files."""
     writer = runtime.writer
     if writer is None:
         return
@@ -40,13 +40,16 @@ def check_rewriting(
         _check_native(runtime, writer, native, where)
         claim(native == again, f"{where}: writing the same twice gives other files; derive ids from target.id")
         if exactly:
-            back = heard(rounds(model_view(events_of(read_written(runtime, native)))), tools=tools)
-            told = heard(talk, tools=tools)
-            claim(back == told, f"{where}: what was written reads back as something else: {_first_change(told, back)}")
+            back = llm_input(rounds(model_view(events_of(read_written(runtime, native)))), tools=tools)
+            expected = llm_input(talk, tools=tools)
+            claim(
+                back == expected,
+                f"{where}: what was written reads back as something else: {_first_change(expected, back)}",
+            )
 
 
 def check_talk(runtime: Runtime, drafts: list[Draft], target: Runtime) -> None:
-    """Whatever was read can be talked about: it has a conversation, and the target's writer takes it."""
+    """The drafts of a session have a conversation, and the target's writer accepts it."""
     events = events_of(drafts)
     with guarded("conversation() or rounds()"):
         rounds(conversation(events, sides=True))
@@ -59,14 +62,14 @@ def _check_native(runtime: Runtime, writer: Writer, native: Native, where: str) 
     claim(native.files, f"{where}: no file was written")
     for file in native.files:
         claim(is_below(file.path), f"{where}: the file {file.path!r} would be outside the runtime's home")
-        claim(isinstance(file.data, bytes), f"{where}: the data of {file.path!r} is no bytes")
+        claim(isinstance(file.data, bytes), f"{where}: the data of {file.path!r} is not bytes")
         longest = max(len(name.encode()) for name in PurePosixPath(file.path).parts)
         claim(longest <= 255, f"{where}: {file.path!r} holds a name of {longest} bytes, which no file system takes")
     first = native.files[0].path
     command = writer.resume(native.id, f"{CWD}/{first}")
     claim(
         command.argv and all(isinstance(word, str) for word in command.argv),
-        f"{where}: the resume command {command.argv!r} is no list of words",
+        f"{where}: the resume command {command.argv!r} is not a list of words",
     )
     claim(
         all(isinstance(word, str) for pair in command.env.items() for word in pair),
@@ -83,7 +86,7 @@ def _check_native(runtime: Runtime, writer: Writer, native: Native, where: str) 
 
 
 def read_written(runtime: Runtime, native: Native) -> list[Draft]:
-    """What the runtime's own reader makes of what its writer wrote."""
+    """The drafts that the runtime's own reader gives for what its writer wrote."""
     file = native.files[0]
     format = format_of(runtime, file.path, file.data)
     return check_bytes(runtime, format, file.path, file.data, cuts=cuts(file.data)[:5])
@@ -98,49 +101,50 @@ TARGETS = (_target(CWD, "A title"), _target("/../../../x", "../../../x"), _targe
 
 
 def events_of(drafts: Iterable[Draft]) -> list[Event]:
-    """Drafts as a log would hold them: the same source twice is one event."""
-    found: dict[str, Event] = {}
+    """The events that a log would hold for the drafts: a repeated source is one event."""
+    events: dict[str, Event] = {}
     for draft in drafts:
-        seq = len(found) + 1
+        seq = len(events) + 1
         event = Event("s", seq, seq, AT + seq, draft.said_at, "person:x", draft.source, b"", draft.body)
-        found.setdefault(draft.source or f"~{seq}", event)
-    return list(found.values())
+        events.setdefault(draft.source or f"~{seq}", event)
+    return list(events.values())
 
 
-def heard(talk: list[Round], *, tools: bool = True) -> list[tuple[Any, ...]]:
-    """What a model hears of a conversation: texts, images, calls and results in order, calls by their number.
+def llm_input(talk: list[Round], *, tools: bool = True) -> list[tuple[Any, ...]]:
+    """What an llm receives of a conversation: texts, images, calls and results in order, calls by their number.
 
-    Without `tools` the names of tools are left out: a provider may not take every name.
+    Without `tools` the names of tools are left out: a provider may not accept every name.
     """
-    found: list[tuple[Any, ...]] = []
+    items: list[tuple[Any, ...]] = []
     numbers: dict[str, int] = {}
 
     def says(who: str, text: str) -> None:
-        if found and found[-1][0] == who:
-            text = f"{found.pop()[1]}\n{text}"
-        found.append((who, text))
+        if items and items[-1][0] == who:
+            text = f"{items.pop()[1]}\n{text}"
+        items.append((who, text))
 
-    for one in talk:
-        if isinstance(one, Prompt | Answer):
-            who = "user" if isinstance(one, Prompt) else "assistant"
-            for part in one.parts:
+    for round in talk:
+        if isinstance(round, Prompt | Answer):
+            who = "user" if isinstance(round, Prompt) else "assistant"
+            for part in round.parts:
                 if isinstance(part, CallMade):
                     numbers[part.call] = len(numbers)
-                    found.append(
+                    items.append(
                         ("call", numbers[part.call], part.tool if tools else "", msgspec.json.decode(part.input))
                     )
                 elif isinstance(part, TextPart):
                     says(who, part.text)
                 elif isinstance(part, ImagePart):
-                    found.append((who, "an image"))
+                    items.append((who, "an image"))
         else:
-            backs = sorted(one.returns, key=lambda back: numbers.get(back.call, -1))
-            found += [("result", numbers.get(back.call, -1), output_text(back)) for back in backs]
-    return found
+            backs = sorted(round.returns, key=lambda back: numbers.get(back.call, -1))
+            items += [("result", numbers.get(back.call, -1), output_text(back)) for back in backs]
+    return items
 
 
-def _first_change(told: list[Any], back: list[Any]) -> str:
+def _first_change(before: list[Any], back: list[Any]) -> str:
     at = next(
-        (i for i, (one, other) in enumerate(zip(told, back, strict=False)) if one != other), min(len(told), len(back))
+        (i for i, (left, right) in enumerate(zip(before, back, strict=False)) if left != right),
+        min(len(before), len(back)),
     )
-    return f"at {at}, {shown(told[at : at + 2])} became {shown(back[at : at + 2])}"
+    return f"at {at}, {shown(before[at : at + 2])} became {shown(back[at : at + 2])}"

@@ -1,12 +1,12 @@
-"""How each agent program is connected: hooks that tell clew of a session's growth, and clew's MCP server.
+"""How each agent program is connected: hooks that notify clew when a session grows, and clew's MCP server.
 
-`clew connect` applies the edits of one `Connecting`, `clew disconnect` takes them out. A path is relative to the
-program's home; one that begins with `~/` is below the person's.
+`clew connect` applies the edits of one `Connecting`, `clew disconnect` removes them. A path is relative to the
+program's home; a path that begins with `~/` is below the person's home.
 
-Our entries are known by what is in them: a hook's command ends with MARK, a server's environment has CLEW_RUNTIME
-(which also tells the server whose it is), a file of ours begins with OWN_FILE. Whatever else is there is left alone.
-An empty `mcp` adds no server; a settings file for which nothing is left to say is then returned empty. SERVER_COMMAND
-in what is left to do by hand stands for the server's command.
+An entry of ours is recognised by its content: a hook's command ends with MARK, a server's environment has CLEW_RUNTIME
+(which also names the runtime to the server), a file of ours begins with OWN_FILE. Everything else stays unchanged.
+An empty `mcp` adds no server; a settings file that would then have no entry is returned empty. In the instructions for
+the person, SERVER_COMMAND stands for the server's command.
 """
 
 import json
@@ -29,7 +29,7 @@ from clew.runtimes.connect.settings_text import (
 )
 from clew.runtimes.contract import Connecting, Edit
 
-# A program takes a failed hook for a veto (exit code 2), which a missing interpreter or file could cause: never fail.
+# Programs treat a failed hook (exit code 2) as a veto, and a missing interpreter or file could cause it: never fail.
 MARK = "2>/dev/null || true # clew"
 OWN_FILE = "// Written by clew connect, removed by clew disconnect."
 TIMEOUT_S = 5
@@ -37,7 +37,7 @@ SERVER = "clew"
 
 
 class Entry(NamedTuple):
-    """Something to add to a JSON file: a member, or an element of a list."""
+    """An addition to a JSON file: a member, or an element of a list."""
 
     path: Path
     value: Any
@@ -45,14 +45,14 @@ class Entry(NamedTuple):
 
 
 Entries = Callable[[list[str], list[str]], list[Entry]]
-"""What to add, from the forwarder's command and the server's."""
+"""Makes the entries to add from the commands of the forwarder and of the server."""
 
 
 # Entries --------------------------------------------------------------------------------------------------------------
 
 
 def _is_hook(path: Path, value: Any) -> bool:
-    """Whether it is a hook of ours, or a group that holds nothing else."""
+    """Whether the value is a hook of ours, or a group that holds only hooks of ours."""
     match value:
         case {"command": str(line)} | {"bash": str(line)}:
             return path[:1] == ("hooks",) and line.endswith(MARK)
@@ -95,7 +95,7 @@ def _server(runtime: str, entry: Callable[[list[str], dict[str, str]], dict[str,
 
 
 def _json(path: str, *sources: Entries, version: int | None = None) -> Edit:
-    """An edit of a JSON file; one that is made here gets a version too, if the program wants one."""
+    """An edit of a JSON file. A file that the edit creates also gets the version that the program requires."""
 
     def add(data: bytes | None, hook: list[str], mcp: list[str]) -> bytes:
         text = None if data is None else _removed(decode(data))
@@ -104,7 +104,7 @@ def _json(path: str, *sources: Entries, version: int | None = None) -> Edit:
             text = entry.add(text, entry.path, entry.value)
         if made and version:
             text = with_member(text, ("version",), version)
-        # A program may have laid the same settings out in its own way: then there is nothing to do.
+        # The program may have reformatted the same settings: then nothing changes.
         return data if data and _same(decode(data), text) else (text or "").encode()
 
     def remove(data: bytes) -> bytes | None:
@@ -115,7 +115,7 @@ def _json(path: str, *sources: Entries, version: int | None = None) -> Edit:
         if not text.strip(BLANK):
             return text
         left = without(text, _is_ours)
-        # The version is ours only in a file we made, where it stands after the hooks.
+        # The version is ours only in a file that we created, where it follows the hooks.
         only_version = version and left and left != text and parse(left).value == {"version": version}
         return None if only_version and next(iter(parse(text).value)) == "hooks" else left
 
@@ -151,7 +151,7 @@ def _toml(path: str, runtime: str) -> Edit:
 
 
 def _own_file(path: str, program: str) -> Edit:
-    """A file that is ours altogether; HOOK in it becomes the forwarder's command."""
+    """A file that is entirely ours; HOOK in it becomes the forwarder's command."""
 
     def add(data: bytes | None, hook: list[str], mcp: list[str]) -> bytes:
         if data and not data.startswith(OWN_FILE.encode()):
@@ -172,7 +172,7 @@ def _group(event: str, line: str) -> dict[str, Any]:
 
 
 def _claude_group(event: str, line: str) -> dict[str, Any]:
-    # In the background where it fires most, so that no tool call waits for it.
+    # The most frequent hook runs in the background, so that no tool call waits for it.
     background = {"async": True} if event == "PostToolUse" else {}
     return {"hooks": [{"type": "command", "command": line, "timeout": TIMEOUT_S, **background}]}
 
@@ -322,7 +322,8 @@ CONNECTIONS: dict[str, Connecting] = {
                 _hooks("claude-code", _claude_group, "SessionStart", "PostToolUse", "Stop", "SessionEnd"),
             ),
         ),
-        # Its servers are in .claude.json, which every running Claude Code rewrites and which holds logins: not ours.
+        # Its servers are in .claude.json, which every running Claude Code rewrites and which holds logins: leave it
+        # alone.
         by_hand="Sessions that are already open run the hooks after a restart. Add clew's MCP server with:\n"
         "claude mcp add --scope user clew --env CLEW_RUNTIME=claude-code -- SERVER_COMMAND",
     ),

@@ -1,10 +1,10 @@
-"""Adding entries to the settings of other programs, and taking out exactly those again. Text in, text out.
+"""Add entries to the settings of other programs, and remove exactly those again. Text in, text out.
 
-Settings are edited as text: comments, order, indentation and unknown keys stay as they are. An edit can be undone to
-the byte without notes kept elsewhere, because the layout itself says who made a container:
+Settings are edited as text: comments, order, indentation and unknown keys stay unchanged. An edit can be undone to the
+byte without stored notes, because the layout shows who made a container:
 
-* a list or object that we made holds its content on lines of its own, and goes away when our entry was the last;
-* in one that was there and empty, our entry sits directly between the brackets, and the empty brackets stay.
+* a list or object that we made holds its content on lines of its own, and is removed with our last entry;
+* in a list or object that was empty before, our entry is directly between the brackets, and the empty brackets stay.
 
 JSON may have comments and trailing commas. In TOML one table below a comment of ours is added at the end of the file.
 """
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from clew.model.errors import InvalidInput
 
-# Deeper than any settings file; a limit of our own, so that hostile nesting is an error like any other.
+# Deeper than any settings file. With a limit of our own, hostile nesting is an ordinary error.
 MAX_DEPTH = 64
 SPACE = " \t\r\n"
 BLANK = SPACE + "\ufeff"
@@ -27,7 +27,7 @@ Ours = Callable[[Path, Any], bool]
 
 
 class Node(NamedTuple):
-    """A JSON value and where it stands in the text."""
+    """A JSON value and its span in the text."""
 
     start: int
     end: int
@@ -36,7 +36,7 @@ class Node(NamedTuple):
 
 
 class Slot(NamedTuple):
-    """A member of an object, or an element of a list (its key is then its place)."""
+    """A member of an object, or an element of a list (its key is then its index)."""
 
     start: int
     key: str
@@ -59,7 +59,7 @@ def decode(data: bytes) -> str:
 
 
 def parse(text: str) -> Node:
-    """The tree of a JSON text with comments and trailing commas; its root must be an object."""
+    """Parse a JSON text with comments and trailing commas; its root must be an object."""
     start = _skip(text, 1 if text.startswith("\ufeff") else 0)
     if text[start : start + 1] != "{":
         raise _malformed(text, start, "an object")
@@ -99,15 +99,15 @@ def _container(text: str, start: int, *, depth: int) -> Node:
             at = _skip(text, at + 1)
             if text[at : at + 1] == close:
                 break
-        slots.append(_slot(text, at, place=len(slots), keyed=close == "}", depth=depth))
+        slots.append(_slot(text, at, index=len(slots), keyed=close == "}", depth=depth))
         at = _skip(text, slots[-1].end)
     values = {slot.key: slot.node.value for slot in slots}
     return Node(start, at + 1, values if close == "}" else list(values.values()), slots)
 
 
-def _slot(text: str, start: int, *, place: int, keyed: bool, depth: int) -> Slot:
+def _slot(text: str, start: int, *, index: int, keyed: bool, depth: int) -> Slot:
     if not keyed:
-        return Slot(start, str(place), _value(text, start, depth=depth + 1))
+        return Slot(start, str(index), _value(text, start, depth=depth + 1))
     if text[start : start + 1] != '"':
         raise _malformed(text, start, "a key in double quotes")
     key = _value(text, start, depth=depth)
@@ -125,12 +125,12 @@ def _string_end(text: str, start: int) -> int:
 
 
 def _skip(text: str, at: int) -> int:
-    """The next place that is neither white space nor comment."""
+    """The next offset that is neither white space nor comment."""
     return _pieces(text, at)[0]
 
 
 def _pieces(text: str, at: int) -> tuple[int, int, bool]:
-    """Where white space and comments end, where the last comment among them ends, and whether it ends its line."""
+    """The end of white space and comments, the end of the last comment among them, and whether it ends its line."""
     comment, line = at, False
     while at < len(text):
         if text[at] in SPACE:
@@ -151,11 +151,11 @@ def _pieces(text: str, at: int) -> tuple[int, int, bool]:
 
 
 def _malformed(text: str, at: int, expected: str) -> InvalidInput:
-    found = repr(text[at]) if at < len(text) else "the end of the file"
+    actual = repr(text[at]) if at < len(text) else "the end of the file"
     line = text.count("\n", 0, at) + 1
     column = at - text.rfind("\n", 0, at)
     return InvalidInput(
-        f"the settings are not valid JSON: line {line}, column {column} has {found} where {expected} is expected; "
+        f"the settings are not valid JSON: line {line}, column {column} has {actual} where {expected} is expected; "
         "nothing was changed"
     )
 
@@ -164,14 +164,14 @@ def _malformed(text: str, at: int, expected: str) -> InvalidInput:
 
 
 def with_member(text: str | None, path: Path, value: Any) -> str:
-    """The text with a new member at the end of the object that `path` leads to; what is missing on the way is made."""
+    """The text with a new member at the end of the object at `path`; missing containers are added."""
     if text and text.strip(BLANK) and _has(parse(text).value, path):
         raise _taken(path)
     return _with(text, path[:-1], (f"{_quoted(path[-1])}: ", "{}"), value)
 
 
 def with_element(text: str | None, path: Path, value: Any) -> str:
-    """The text with one more element in the list that `path` leads to; what is missing on the way is made."""
+    """The text with one more element in the list at `path`; missing containers are added."""
     return _with(text, path, ("", "[]"), value)
 
 
@@ -180,26 +180,26 @@ def _with(text: str | None, path: Path, shape: tuple[str, str], value: Any) -> s
     entry = label + json.dumps(value, ensure_ascii=False)
     newline = "\r\n" if text and "\r\n" in text else "\n"
     if text is None or not text.strip(BLANK):
-        made = _made(entry, path, brackets, style=("", "  ", newline), root=True)
-        # Only a file that was not there ends with a line feed of ours: that is how `without` tells.
-        return made + newline if text is None else text + made
-    node, known = parse(text), 0
+        container = _made(entry, path, brackets, style=("", "  ", newline), root=True)
+        # Only a file that did not exist ends with a line feed of ours: `without` recognises it by that.
+        return container + newline if text is None else text + container
+    node, depth = parse(text), 0
     unit = _unit(text, node)
     for key in path:
         slot = _member(node, key)
         if slot is None:
             break
-        node, known = slot.node, known + 1
-        expected = brackets if known == len(path) else "{}"
+        node, depth = slot.node, depth + 1
+        expected = brackets if depth == len(path) else "{}"
         if text[node.start] != expected[0]:
             what = "a list" if expected == "[]" else "an object"
-            raise InvalidInput(f"{'.'.join(path[:known])} in the settings is not {what}; nothing was changed")
+            raise InvalidInput(f"{'.'.join(path[:depth])} in the settings is not {what}; nothing was changed")
     inner = _indent(text, node, unit)
-    return _put(text, node, _made(entry, path[known:], brackets, style=(inner, unit, newline)), newline + inner)
+    return _put(text, node, _made(entry, path[depth:], brackets, style=(inner, unit, newline)), newline + inner)
 
 
 def _made(entry: str, path: Path, brackets: str, *, style: tuple[str, str, str], root: bool = False) -> str:
-    """An entry inside new containers for each key of the path, each with its content on lines of its own."""
+    """An entry inside one new container for each key of the path, each with its content on lines of its own."""
     indent, unit, newline = style
     if root:
         inner = _made(entry, path, brackets, style=(indent + unit, unit, newline))
@@ -212,7 +212,7 @@ def _made(entry: str, path: Path, brackets: str, *, style: tuple[str, str, str],
 
 
 def _put(text: str, container: Node, entry: str, own_line: str) -> str:
-    """The text with an entry at the end of a container, after the comments that are there."""
+    """The text with an entry at the end of a container, after its comments."""
     if not container.slots:
         _, after, ends_line = _pieces(text, container.start + 1)
         return text[:after] + (own_line if ends_line else "") + entry + text[after:]
@@ -228,25 +228,25 @@ def _put(text: str, container: Node, entry: str, own_line: str) -> str:
 
 
 def _member(node: Node, key: str) -> Slot | None:
-    # The last of several members with one key is the one that counts.
+    # Of several members with one key the last one counts.
     return next((slot for slot in reversed(node.slots) if slot.key == key), None)
 
 
 def _unit(text: str, root: Node) -> str:
-    """What this file indents by."""
+    """The indentation unit of this file."""
     first = next((slot for slot in root.slots if "\n" in text[root.start : slot.start]), None)
     lead = text[_before(text, first.start) : first.start] if first else ""
     return lead.rpartition("\n")[2] or "  "
 
 
 def _indent(text: str, container: Node, unit: str) -> str:
-    """How far the content of a container is indented."""
+    """The indentation of a container's content."""
     line = text[text.rfind("\n", 0, container.start) + 1 : container.start]
     return line[: len(line) - len(line.lstrip(" \t"))] + unit
 
 
 def _before(text: str, at: int) -> int:
-    """Where the white space right before a place begins."""
+    """The beginning of the white space right before an offset."""
     while at and text[at - 1] in SPACE:
         at -= 1
     return at
@@ -274,24 +274,24 @@ def without(text: str, ours: Ours) -> str | None:
     """The text without our entries and the containers made for them; None when the whole file was made for them."""
     while True:
         root = parse(text)
-        # The last first: then what is before it is still exactly what it was added to.
-        found = next(_ours_from_the_end(root, (), ours), None)
-        if found is None:
+        # The last entry is removed first: then the text before it is exactly the text it was added to.
+        way = next(_ours_from_the_end(root, (), ours), None)
+        if way is None:
             return text
-        while found and _was_made_for(text, found[-1]):
-            found.pop()
-        if not found:
+        while way and _was_made_for(text, way[-1]):
+            way.pop()
+        if not way:
             before, after = text[: root.start], text[root.end :]
             return None if not before and after in ("\n", "\r\n") else before + after
-        text = _cut(text, *found[-1])
+        text = _cut(text, *way[-1])
 
 
-Place = tuple[Node, int]
-"""A container, and which of its slots."""
+Step = tuple[Node, int]
+"""A container, and the index of one of its slots."""
 
 
-def _ours_from_the_end(node: Node, path: Path, ours: Ours) -> Iterator[list[Place]]:
-    """The way from the root to each entry that is ours, the last one first."""
+def _ours_from_the_end(node: Node, path: Path, ours: Ours) -> Iterator[list[Step]]:
+    """The steps from the root to each entry of ours, the last entry first."""
     for index in reversed(range(len(node.slots))):
         slot = node.slots[index]
         inner = (*path, slot.key) if isinstance(node.value, dict) else path
@@ -302,8 +302,8 @@ def _ours_from_the_end(node: Node, path: Path, ours: Ours) -> Iterator[list[Plac
                 yield [(node, index), *deeper]
 
 
-def _was_made_for(text: str, place: Place) -> bool:
-    container, _ = place
+def _was_made_for(text: str, step: Step) -> bool:
+    container, _ = step
     slot = container.slots[0]
     lead = text[container.start + 1 : slot.start]
     rest = text[slot.end : container.end - 1]
@@ -311,7 +311,7 @@ def _was_made_for(text: str, place: Place) -> bool:
 
 
 def _cut(text: str, container: Node, index: int) -> str:
-    """The text without one slot and the comma that it needed."""
+    """The text without one slot and its comma."""
     slot = container.slots[index]
     lead = _before(text, slot.start)
     comma = _skip(text, slot.end)
@@ -327,7 +327,7 @@ def _cut(text: str, container: Node, index: int) -> str:
 
 
 def toml_values(text: str) -> dict[str, Any]:
-    """What a TOML text says."""
+    """The values of a TOML text."""
     try:
         return tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
@@ -378,7 +378,7 @@ def _around_table(text: str, header: str) -> tuple[str, str]:
             is_ours = bare == f"[{header}]" or bare.startswith(f"[{header}.")
         elif bare == TABLE_COMMENT:
             is_ours = True
-            # `with_table` puts a line feed before its comment; it may have been the only one there.
+            # `with_table` puts a line feed before its comment; it may be the only one.
             before = before.removesuffix("\n").removesuffix("\r")
         elif not bare or bare.startswith("#"):
             is_ours = False
@@ -415,5 +415,5 @@ def _toml(value: Any) -> str:
         case list():
             return "[" + ", ".join(map(_toml, value)) + "]"
         case _:
-            # JSON's strings and numbers are TOML's, but for one character.
+            # JSON strings and numbers are valid TOML, except for one character.
             return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,1 +1,1 @@
-"""A session as a document for people or other programs."""
+"""The export forms of a session, for people and for other programs."""

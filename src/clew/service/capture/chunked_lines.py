@@ -51,7 +51,7 @@ def translate_chunk(
     stored_lines: frozenset[bytes] = frozenset(),
 ) -> Translated:
     """Translate the records of a chunk into drafts, without those of lines that are stored already."""
-    translated = read_lines(format, reading, chunk.data, chunk.start, generation=generation, there=stored_lines)
+    translated = read_lines(format, reading, chunk.data, chunk.start, generation=generation, stored_lines=stored_lines)
     if not chunk.is_last and translated.end == chunk.start:
         # A single line is longer than the log accepts. The stored file keeps it, and an event says where it is.
         why = f"a line of more than {LARGEST_BYTES:,} bytes"
