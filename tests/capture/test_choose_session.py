@@ -44,7 +44,7 @@ def new_file(run: CaptureRun, path: Path, **identity: Any) -> NewFile:
     named = identify(format, session_file, path.read_bytes())
     drafts = read_lines(format, Reading("claude-code", named.native, format.state()), path.read_bytes()).drafts
     return NewFile(
-        source=source_of(run, session_file, format, session_file.stamp),
+        source=source_of(run, session_file, format, session_file.fingerprint),
         identity=msgspec.structs.replace(named, **identity),
         root=root_of(drafts),
         drafts=drafts,
@@ -77,7 +77,7 @@ def test_a_file_that_repeats_a_beginning_forks_after_the_last_shared_event(
     session = only(plane, person).session
     choice = choose(run, put(person, 2, "a", "b", "d"))
     assert isinstance(choice.into, Forking)
-    shared = run.store.read(choice.into.parent, upto=choice.into.at)
+    shared = list(run.store.read(choice.into.parent, upto=choice.into.at))
     assert choice.into.parent.id == session
     assert shared[-1].source == claude.id_of("b")
     assert choice.shared is not None
@@ -158,7 +158,7 @@ def test_a_fork_that_names_the_bytes_of_its_parent_begins_at_their_last_event(
     into = choose(run, put(person, 2, "other"), fork_of=id_of(1), fork_bytes=end).into
     assert isinstance(into, Forking)
     assert into.parent.id == session
-    assert run.store.read(into.parent, upto=into.at)[-1].source == claude.id_of("b")
+    assert list(run.store.read(into.parent, upto=into.at))[-1].source == claude.id_of("b")
 
 
 def test_an_identity_that_names_no_parent_is_not_postponed(run: CaptureRun, person: Path) -> None:

@@ -4,12 +4,12 @@ import io
 import random
 
 import pytest
-from clew.store.native_files.native_files import EDGE_BYTES
 
 from clew.service.capture import chunked_lines
 from clew.service.capture.capture import split_into_portions
 from clew.service.capture.chunked_lines import hash_ends, read_chunk
 from clew.service.capture.discovery import SessionFile
+from clew.store.native_files.native_file import END_BYTES
 
 
 def read_all(data: bytes) -> list[bytes]:
@@ -54,12 +54,12 @@ def test_what_was_appended_after_a_file_was_opened_is_left_for_the_next_capture(
     assert (chunk.data, chunk.is_last) == (b"one\n", True)
 
 
-@pytest.mark.parametrize("length", [0, 10, EDGE_BYTES, EDGE_BYTES + 1, 3 * EDGE_BYTES])
+@pytest.mark.parametrize("length", [0, 10, END_BYTES, END_BYTES + 1, 3 * END_BYTES])
 def test_the_ends_hash_alike_from_the_file_and_from_memory(length: int) -> None:
     data = random.Random(length).randbytes(length)
     file = io.BytesIO(data + b"more")
     hashes = {
-        hash_ends(file, length, data[-kept:] if kept else b"") for kept in (0, 10, EDGE_BYTES, 2 * EDGE_BYTES, length)
+        hash_ends(file, length, data[-kept:] if kept else b"") for kept in (0, 10, END_BYTES, 2 * END_BYTES, length)
     }
     assert len(hashes) == 1
     if length:
@@ -69,7 +69,9 @@ def test_the_ends_hash_alike_from_the_file_and_from_memory(length: int) -> None:
 
 def test_portions_are_limited_by_their_bytes_and_by_their_number() -> None:
     def files(*sizes: int) -> list[SessionFile]:
-        return [SessionFile(runtime="r", format="f", path=str(i), size=size, stamp="") for i, size in enumerate(sizes)]
+        return [
+            SessionFile(runtime="r", format="f", path=str(i), size=size, fingerprint="") for i, size in enumerate(sizes)
+        ]
 
     def sizes(portions: list[list[SessionFile]]) -> list[list[int]]:
         return [[file.size for file in portion] for portion in portions]

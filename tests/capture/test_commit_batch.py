@@ -28,7 +28,7 @@ def queue(run: CaptureRun, home: Path, number: int) -> Captured:
     path.write_bytes(claude.lines([{**claude.says(f"n{number}", None, "hello"), "sessionId": id_of(number)}]))
     session_file = look_at_file(str(path), "claude-code", "lines")
     assert session_file is not None
-    source = source_of(run, session_file, format_of(session_file), session_file.stamp)
+    source = source_of(run, session_file, format_of(session_file), session_file.fingerprint)
     report = Captured(runtime="claude-code", path=str(path))
     with open_file(str(path)) as file:
         capture_lines(run, Lines(source=source, file=file, size=session_file.size), report)

@@ -5,14 +5,14 @@ import os
 from pathlib import Path
 
 import pytest
-from clew.store.native_files.native_files import EDGE_BYTES, Original
 
 from clew.client import Plane
 from clew.service.capture import compare
 from clew.service.capture.compare import begins_with_stored, equals_stored, find_moved
 from clew.service.capture.discovery import format_of, look_at_file
 from clew.service.capture.run import CaptureRun, source_of
-from clew.store.native_files import native_files
+from clew.store.native_files.lookup import files_of
+from clew.store.native_files.native_file import END_BYTES, NativeFile
 from support import claude
 from support.captures import only
 
@@ -32,35 +32,35 @@ def data(person: Path) -> bytes:
 
 
 @pytest.fixture
-def stored(plane: Plane, run: CaptureRun, person: Path, data: bytes) -> Original:
+def stored(plane: Plane, run: CaptureRun, person: Path, data: bytes) -> NativeFile:
     session = run.store.session(only(plane, person).session)
-    [stored] = native_files.originals(run.store, session)
+    [stored] = files_of(run.store, session)
     return stored
 
 
-def begins(run: CaptureRun, data: bytes, stored: Original) -> bool:
+def begins(run: CaptureRun, data: bytes, stored: NativeFile) -> bool:
     return begins_with_stored(run, io.BytesIO(data), len(data), stored)
 
 
 def changed_in_the_middle(data: bytes) -> bytes:
     middle = len(data) // 2
-    assert min(middle, len(data) - middle) > EDGE_BYTES
+    assert min(middle, len(data) - middle) > END_BYTES
     return data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
 
 
-def test_a_file_that_grew_begins_with_what_is_stored(run: CaptureRun, data: bytes, stored: Original) -> None:
+def test_a_file_that_grew_begins_with_what_is_stored(run: CaptureRun, data: bytes, stored: NativeFile) -> None:
     assert begins(run, data, stored)
     assert begins(run, data + b"more\n", stored)
     assert not begins(run, data[:-1], stored)
 
 
-def test_a_change_in_the_middle_is_seen(run: CaptureRun, data: bytes, stored: Original) -> None:
+def test_a_change_in_the_middle_is_seen(run: CaptureRun, data: bytes, stored: NativeFile) -> None:
     assert not begins(run, changed_in_the_middle(data), stored)
     assert not begins(run, changed_in_the_middle(data) + b"more\n", stored)
 
 
 def test_of_a_file_that_is_long_and_grew_only_the_ends_are_compared(
-    run: CaptureRun, data: bytes, stored: Original, monkeypatch: pytest.MonkeyPatch
+    run: CaptureRun, data: bytes, stored: NativeFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(compare, "COMPARED_BYTES", len(data) - 1)
     changed = changed_in_the_middle(data)
@@ -69,21 +69,21 @@ def test_of_a_file_that_is_long_and_grew_only_the_ends_are_compared(
     assert not begins(run, b"X" + data[1:] + b"more\n", stored)
 
 
-def test_only_the_same_bytes_are_equal(run: CaptureRun, data: bytes, stored: Original) -> None:
+def test_only_the_same_bytes_are_equal(run: CaptureRun, data: bytes, stored: NativeFile) -> None:
     assert equals_stored(run, data, stored)
     for other in (data + b"\n", data[:-1], changed_in_the_middle(data), b""):
         assert not equals_stored(run, other, stored)
 
 
 def test_a_file_is_moved_only_if_nothing_is_left_and_its_content_is_recognised(
-    run: CaptureRun, person: Path, data: bytes, stored: Original
+    run: CaptureRun, person: Path, data: bytes, stored: NativeFile
 ) -> None:
     path, elsewhere = claude.transcript(person), claude.transcript(person, folder="-elsewhere")
 
-    def moved(recognised: bool) -> Original | None:
+    def moved(recognised: bool) -> NativeFile | None:
         session_file = look_at_file(str(elsewhere), "claude-code", "lines")
         assert session_file is not None
-        source = source_of(run, session_file, format_of(session_file), session_file.stamp)
+        source = source_of(run, session_file, format_of(session_file), session_file.fingerprint)
         return find_moved(run, source, claude.SESSION, lambda candidate: recognised and candidate.key == stored.key)
 
     elsewhere.write_bytes(data)
@@ -92,4 +92,4 @@ def test_a_file_is_moved_only_if_nothing_is_left_and_its_content_is_recognised(
     assert moved(False) is None
     found = moved(True)
     assert found is not None
-    assert (found.key, found.path, found.stamp) == (stored.key, str(elsewhere), "")
+    assert (found.key, found.path, found.fingerprint) == (stored.key, str(elsewhere), "")

@@ -23,7 +23,7 @@ def copy_in_use(store: Store, stored: NativeFile) -> tuple[NativeFile, Session |
         session = session_of(store, stored)
         if store.head(session).state != State.ARCHIVED:
             break
-        fork_copy = find_file(store, _place_of_fork_copy(stored))
+        fork_copy = find_file(store, _id_of_fork_copy(stored))
         if fork_copy is None:
             return stored, session
         stored = fork_copy
@@ -42,8 +42,8 @@ def fork_archived(context: Context, stored: NativeFile, archived: Session) -> Na
     permit(context, Right.APPEND, archived)
     store = context.store
     data = load_bytes(store, stored)
-    take = FileUpdate(
-        file_id=_place_of_fork_copy(stored), machine=stored.machine, runtime=stored.runtime, format=stored.format,
+    update = FileUpdate(
+        file_id=_id_of_fork_copy(stored), machine=stored.machine, runtime=stored.runtime, format=stored.format,
         path=stored.path, native_id=stored.native_id, fingerprint=stored.fingerprint, before=None,
         into=Forking(parent=archived, at=store.head(archived).head, metadata=archived.metadata or "{}"),
         drafts=[Draft(body=_attached(store, stored, archived), source=f"clew:{stored.native_id}")],
@@ -51,34 +51,34 @@ def fork_archived(context: Context, stored: NativeFile, archived: Session) -> Na
         ends_digest=stored.ends_digest, state=stored.state, translated=stored.translated, opaque=stored.opaque,
         quarantined=stored.quarantined, root=stored.root, written=stored.written,
     )  # fmt: skip
-    [outcome] = apply_updates(store, [take], actor=context.principal)
+    [outcome] = apply_updates(store, [update], actor=context.principal)
     # A conflict means that another process opened the fork first.
     if isinstance(outcome, ClewError) and type(outcome) is not Conflict:
         raise outcome
-    fork_copy = find_file(store, take.file_id)
+    fork_copy = find_file(store, update.file_id)
     if fork_copy is None:
         raise AssertionError("the fork's copy was stored just now")
     return fork_copy
 
 
-def save_stamp(store: Store, stored: NativeFile, stamp: str, *, place: bytes) -> None:
-    """Store how an unchanged file looks now, for its copy in use and for `place`, where it is looked up first."""
-    set_fingerprint(store, stored, stamp)
-    first = find_file(store, place) if place != stored.file_id else None
+def save_fingerprint(store: Store, stored: NativeFile, fingerprint: str, *, file_id: bytes) -> None:
+    """Store how an unchanged file looks now, for its copy in use and for `file_id`, where it is looked up first."""
+    set_fingerprint(store, stored, fingerprint)
+    first = find_file(store, file_id) if file_id != stored.file_id else None
     if first is not None:
-        set_fingerprint(store, first, stamp)
+        set_fingerprint(store, first, fingerprint)
 
 
 def move_fork_copies(store: Store, moved: NativeFile, path: str) -> None:
     """Record the new path of a moved file in the copies of its forks, too."""
     stored: NativeFile | None = moved
-    while stored is not None and (stored := find_file(store, _place_of_fork_copy(stored))):
+    while stored is not None and (stored := find_file(store, _id_of_fork_copy(stored))):
         move_file(
             store, stored, machine=stored.machine, path=path, fingerprint=stored.fingerprint, file_id=stored.file_id
         )
 
 
-def _place_of_fork_copy(stored: NativeFile) -> bytes:
+def _id_of_fork_copy(stored: NativeFile) -> bytes:
     """The store's key of the fork's copy. It follows from the row's key, because the file itself may move."""
     return file_id_of(stored.machine, stored.runtime, f"#{stored.key}")
 

@@ -102,7 +102,7 @@ def _compare_fingerprints(context: Context, found: Discovery) -> tuple[list[Capt
     for session_file in found.session_files:
         runtime, path = session_file.runtime, session_file.path
         stored = known.get(file_id_of(context.machine, runtime, path))
-        if stored is None or stored.fingerprint != session_file.stamp:
+        if stored is None or stored.fingerprint != session_file.fingerprint:
             changed.append(session_file)
             continue
         report = Captured(runtime=runtime, path=printable_path(path))

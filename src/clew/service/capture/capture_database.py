@@ -22,9 +22,9 @@ def capture_database(run: CaptureRun, session_file: SessionFile, format: Format,
     """Capture what is new in each session of a database, with a report for each."""
     with open_client_database(session_file.path) as database:
         # The list is complete before anything else is done: an open statement would lock the program out.
-        for named, stamp in list(rows.sessions(database.connection)):
+        for named, fingerprint in list(rows.sessions(database.connection)):
             identity = clean_identity(named, session_file)
-            source = source_of(run, session_file, format, stamp, row=identity.native)
+            source = source_of(run, session_file, format, fingerprint, row=identity.native)
             report = Captured(runtime=source.runtime, path=printable_path(source.path), status="failed")
             run.reports.append(report)
             try:
@@ -37,9 +37,9 @@ def _capture_session(
     run: CaptureRun, source: Source, rows: Rows, database: "ClientDatabase", named: "Identity", identity: "Identity",
     report: Captured,
 ) -> None:  # fmt: skip
-    """Capture one session, unless its stamp is unchanged. The program knows it by the name in `named`."""
-    stored = find_file(run.store, source.place)
-    if stored is not None and stored.fingerprint == source.stamp:
+    """Capture one session, unless its fingerprint is unchanged. The program knows it by the name in `named`."""
+    stored = find_file(run.store, source.file_id)
+    if stored is not None and stored.fingerprint == source.fingerprint:
         report_unchanged(report, stored)
         return
     with raise_sqlite_errors():

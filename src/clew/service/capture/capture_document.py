@@ -21,11 +21,11 @@ LARGEST_DOCUMENT_BYTES = 256 * 1024 * 1024
 
 def capture_document(run: CaptureRun, session_file: SessionFile, format: Format, report: Captured) -> None:
     """Capture what is new in a document."""
-    data, stamp = read_whole(session_file, "document")
+    data, fingerprint = read_whole(session_file, "document")
     if not data.strip():
         report.status = "empty"
         return
-    source = source_of(run, session_file, format, stamp)
+    source = source_of(run, session_file, format, fingerprint)
     records = _split(format, data)
     if records is None and is_cut_off(data):
         _report_half_written(run, source, report)
@@ -55,7 +55,7 @@ def _split(format: Format, data: bytes) -> list[Record] | None:
 
 def _report_half_written(run: CaptureRun, source: Source, report: Captured) -> None:
     """Report that the program is writing the document just now; what is stored stays as it is."""
-    stored = find_file(run.store, source.place)
+    stored = find_file(run.store, source.file_id)
     report.session = stored.session if stored else ""
     report.status, report.note = "grown" if stored else "new", TORN
     report_counts(report, Counts(quarantined=1))

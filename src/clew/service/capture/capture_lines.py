@@ -9,7 +9,7 @@ from clew.model.access import Right
 from clew.model.events import Draft
 from clew.runtimes.contract import Identity, Reading
 from clew.runtimes.records import Translated, line_name
-from clew.service.capture.archived import copy_in_use, fork_archived, save_stamp
+from clew.service.capture.archived import copy_in_use, fork_archived, save_fingerprint
 from clew.service.capture.choose_session import Choice, NewFile, choose_session, postpone_until_parent_is_captured
 from clew.service.capture.chunked_lines import (
     Chunk,
@@ -22,7 +22,7 @@ from clew.service.capture.chunked_lines import (
 )
 from clew.service.capture.compare import begins_with_stored, find_moved
 from clew.service.capture.identity import identify
-from clew.service.capture.prepare import Part, prepare_take
+from clew.service.capture.prepare import Part, prepare_update
 from clew.service.capture.reconcile import (
     SharedBeginning,
     reconcile,
@@ -79,7 +79,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
 def capture_lines(run: CaptureRun, lines: Lines, report: Captured) -> None:
     """Capture what is new in a file of lines."""
     source, identity, first_chunk = lines.source, None, None
-    stored = find_file(run.store, source.place)
+    stored = find_file(run.store, source.file_id)
     if stored is None:
         first_chunk = read_chunk(lines.file, 0, lines.size)
         if not first_chunk.data.strip():
@@ -114,7 +114,7 @@ def _compare_with_stored(run: CaptureRun, lines: Lines, stored: NativeFile, repo
         if lines.size > stored.stored_bytes:
             report.status = "grown"
             return _progress_of(run, stored)
-        save_stamp(run.store, stored, lines.source.stamp, place=lines.source.place)
+        save_fingerprint(run.store, stored, lines.source.fingerprint, file_id=lines.source.file_id)
         report_unchanged(report, stored)
     elif not lines.size:
         report.status, report.session = "empty", stored.session
@@ -155,7 +155,7 @@ def _reading_of_stored(source: Source, stored: NativeFile, progress: Progress) -
 
 def _capture_chunks(run: CaptureRun, lines: Lines, state: State, chunk: Chunk | None, report: Captured) -> None:
     """Capture chunk after chunk. Each is committed before the next is read, unless it is the last."""
-    place = state.stored.file_id if state.stored else lines.source.place
+    file_id = state.stored.file_id if state.stored else lines.source.file_id
     while True:
         chunk = chunk or read_chunk(lines.file, state.progress.read_bytes, lines.size)
         after = _capture_chunk(run, lines, state, chunk, report) if chunk.data else None
@@ -164,9 +164,9 @@ def _capture_chunks(run: CaptureRun, lines: Lines, state: State, chunk: Chunk | 
         run.batch.commit()
         if report.error or report.note == RACED:
             return
-        stored = find_file(run.store, place)
+        stored = find_file(run.store, file_id)
         if stored is None or not _is_at(stored, after.progress):
-            run.batch.report_race(report, place)
+            run.batch.report_race(report, file_id)
             return
         state, chunk = msgspec.structs.replace(after, stored=stored), None
 
@@ -195,8 +195,8 @@ def _capture_chunk(run: CaptureRun, lines: Lines, state: State, chunk: Chunk, re
     if choice.shared is not None:
         drafts = [draft for draft in drafts if draft.source not in choice.shared.sources]
     progress, part = _next_part(lines, progress, chunk, translated, is_torn=is_torn)
-    take = prepare_take(run, source, state.reading, state.stored, choice, drafts, part)
-    run.batch.add(report, take)
+    update = prepare_update(run, source, state.reading, state.stored, choice, drafts, part)
+    run.batch.add(report, update)
     return msgspec.structs.replace(state, progress=progress, shared=choice.shared)
 
 
@@ -217,8 +217,8 @@ def _next_part(
         read_bytes=translated.end,
         ends=hash_ends(lines.file, after.stored_bytes, chunk.data),
         counts=add_counts(counts, Counts(quarantined=int(is_torn))),
-        # A file without a stamp is read again: this capture may be cut off before the last chunk.
-        stamp=lines.source.stamp if chunk.is_last else "",
+        # A file without a fingerprint is read again: this capture may be cut off before the last chunk.
+        fingerprint=lines.source.fingerprint if chunk.is_last else "",
         root=root_of(translated.drafts),
     )
     return after, part

@@ -27,9 +27,9 @@ def capture_packed(run: CaptureRun, session_file: SessionFile, format: Format, r
     if os.path.lexists(unpacked_file.path):
         report.status, report.note = "same", IS_UNPACKED_TOO
         return
-    stored_packed = find_file(run.store, source_of(run, session_file, format, "").place)
-    data, stamp = read_whole(session_file, "packed file")
-    packed = source_of(run, session_file, format, stamp)
+    stored_packed = find_file(run.store, source_of(run, session_file, format, "").file_id)
+    data, fingerprint = read_whole(session_file, "packed file")
+    packed = source_of(run, session_file, format, fingerprint)
     file, is_whole = unpack(data)
     with file:
         status = os.fstat(file.fileno())
@@ -38,7 +38,7 @@ def capture_packed(run: CaptureRun, session_file: SessionFile, format: Format, r
     run.batch.commit()
     if not is_whole:
         report.note = PARTLY_UNPACKED
-    stored = find_file(run.store, unpacked.place)
+    stored = find_file(run.store, unpacked.file_id)
     if report.error or report.status == "erased" or stored is None:
         return
     stored, _ = copy_in_use(run.store, stored)
@@ -63,14 +63,14 @@ def _store_packed(
     state: PackedState, report: Captured,
 ) -> None:  # fmt: skip
     """Store the packed bytes in place of those before, and how they look, so that the next capture skips the file."""
-    take = FileUpdate(
-        file_id=packed.place, machine=run.context.machine, runtime=packed.runtime, format=packed.format.name,
-        path=printable_path(packed.path), native_id=native, fingerprint=packed.stamp, before=stored, into=session,
+    update = FileUpdate(
+        file_id=packed.file_id, machine=run.context.machine, runtime=packed.runtime, format=packed.format.name,
+        path=printable_path(packed.path), native_id=native, fingerprint=packed.fingerprint, before=stored, into=session,
         drafts=[], data=data, start=0, generation=stored.generation + 1 if stored else 0, read_bytes=len(data),
         ends_digest=ends_digest_of(data, data), state=msgspec.json.encode(state).decode(), translated=report.events,
         opaque=report.opaque, quarantined=report.quarantined, only_latest=True,
     )  # fmt: skip
-    [outcome] = apply_updates(run.store, [take], actor=run.context.principal)
+    [outcome] = apply_updates(run.store, [update], actor=run.context.principal)
     # A conflict means that another process stored the packed bytes first.
     if isinstance(outcome, ClewError) and type(outcome) is not Conflict:
         raise outcome

@@ -6,10 +6,10 @@ from clew.model.access import Right
 from clew.model.events import Draft
 from clew.runtimes.contract import Identity, Reading, Record
 from clew.runtimes.records import Translated, quarantine, read_records
-from clew.service.capture.archived import copy_in_use, fork_archived, save_stamp
+from clew.service.capture.archived import copy_in_use, fork_archived, save_fingerprint
 from clew.service.capture.choose_session import Choice, NewFile, choose_session
 from clew.service.capture.compare import equals_stored, find_moved
-from clew.service.capture.prepare import Part, prepare_take
+from clew.service.capture.prepare import Part, prepare_update
 from clew.service.capture.reconcile import (
     reconcile,
     root_of,
@@ -37,7 +37,7 @@ def capture_records(run: CaptureRun, source: Source, content: Records, report: C
     reading = Reading(source.runtime, content.identity.native, source.format.state())
     translated = _translate(source, reading, content)
     root = root_of(translated.drafts)
-    stored = find_file(run.store, source.place)
+    stored = find_file(run.store, source.file_id)
     if stored is None and source.format.rows is None and root:
         stored = find_moved(run, source, content.identity.native, lambda moved: moved.root == root)
     stored, archived = copy_in_use(run.store, stored) if stored else (None, None)
@@ -45,7 +45,7 @@ def capture_records(run: CaptureRun, source: Source, content: Records, report: C
         report.status, report.session = "erased", stored.session
         return
     if stored is not None and equals_stored(run, content.data, stored):
-        save_stamp(run.store, stored, source.stamp, place=source.place)
+        save_fingerprint(run.store, stored, source.fingerprint, file_id=source.file_id)
         report_unchanged(report, stored)
         return
     if stored is not None and archived is not None:
@@ -62,11 +62,11 @@ def capture_records(run: CaptureRun, source: Source, content: Records, report: C
         read_bytes=len(content.data),
         ends=ends_digest_of(content.data, content.data),
         counts=Counts(translated.translated, translated.opaque, translated.quarantined),
-        stamp=source.stamp,
+        fingerprint=source.fingerprint,
         root=root,
         only_latest=content.records is not None,
     )
-    run.batch.add(report, prepare_take(run, source, reading, stored, choice, drafts, part))
+    run.batch.add(report, prepare_update(run, source, reading, stored, choice, drafts, part))
 
 
 def _translate(source: Source, reading: Reading[msgspec.Struct], content: Records) -> Translated:
@@ -85,7 +85,7 @@ def _add_to_stored(
     permit(run.context, Right.APPEND, session)
     # Masked before they are compared: the log has the masked ones.
     all_drafts = masked_if_required(run.context, session.project, without_written_by_clew(drafts, stored.written))
-    is_fork_copy = stored.file_id != source.place
+    is_fork_copy = stored.file_id != source.file_id
     new = without_known_content(run.store, session, all_drafts) if is_fork_copy else all_drafts
     return Choice(into=session), reconcile(run.store, session, new, stored.generation + 1, all_drafts)
 

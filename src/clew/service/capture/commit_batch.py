@@ -24,10 +24,10 @@ class CommitBatch:
         # The log cannot find these sessions by name before the commit.
         self._waiting_names: set[str] = set()
 
-    def add(self, report: Captured, take: FileUpdate) -> None:
+    def add(self, report: Captured, update: FileUpdate) -> None:
         """Queue a part of a file; a batch that is large enough is committed."""
-        self._queue.append((report, take))
-        self._bytes += len(take.data)
+        self._queue.append((report, update))
+        self._bytes += len(update.data)
         if self._bytes >= BATCH_BYTES:
             self.commit()
 
@@ -49,18 +49,18 @@ class CommitBatch:
         if not self._queue:
             return
         queue, self._queue, self._bytes, self._waiting_names = self._queue, [], 0, set()
-        outcomes = apply_updates(self._context.store, [take for _, take in queue], actor=self._context.principal)
-        for (report, take), outcome in zip(queue, outcomes, strict=True):
+        outcomes = apply_updates(self._context.store, [update for _, update in queue], actor=self._context.principal)
+        for (report, update), outcome in zip(queue, outcomes, strict=True):
             if isinstance(outcome, Session):
                 report.session = outcome.id
-                report_counts(report, take)
+                report_counts(report, update)
             elif type(outcome) is Conflict:
-                self.report_race(report, take.file_id)
+                self.report_race(report, update.file_id)
             else:
                 report_error(report, outcome)
 
-    def report_race(self, report: Captured, place: bytes) -> None:
+    def report_race(self, report: Captured, file_id: bytes) -> None:
         """Report what another process, which was quicker, stored of the file."""
         report.status, report.note = "same", RACED
-        if stored := find_file(self._context.store, place):
+        if stored := find_file(self._context.store, file_id):
             report_unchanged(report, stored)

@@ -56,7 +56,7 @@ def find_moved(
         if is_gone and is_same_file(candidate):
             move_file(run.store, candidate, machine=candidate.machine, path=source.path, fingerprint="")
             move_fork_copies(run.store, candidate, source.path)
-            return find_file(run.store, source.place)
+            return find_file(run.store, source.file_id)
     return None
 
 

@@ -30,7 +30,7 @@ class SessionFile(msgspec.Struct, frozen=True, kw_only=True):
     format: str
     path: str
     size: int
-    stamp: str
+    fingerprint: str
 
 
 class Discovery(msgspec.Struct, frozen=True, kw_only=True):
@@ -152,8 +152,13 @@ def _status_of_file(path: str) -> os.stat_result | None:
 
 
 def _session_file(path: str, runtime_name: str, format_name: str, status: os.stat_result) -> SessionFile:
-    stamp = file_fingerprint(status)
-    return SessionFile(runtime=runtime_name, format=format_name, path=path, size=status.st_size, stamp=stamp)
+    return SessionFile(
+        runtime=runtime_name,
+        format=format_name,
+        path=path,
+        size=status.st_size,
+        fingerprint=file_fingerprint(status),
+    )
 
 
 def _matches(folder: str, pattern: list[str], fingerprints: Fingerprints) -> Iterator[str]:

@@ -30,12 +30,12 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     read_bytes: int
     ends: bytes
     counts: Counts
-    stamp: str
+    fingerprint: str
     root: str
     only_latest: bool = False
 
 
-def prepare_take(
+def prepare_update(
     run: CaptureRun, source: Source, reading: Reading[Any], stored: NativeFile | None, choice: Choice,
     drafts: list[Draft], part: Part,
 ) -> FileUpdate:  # fmt: skip
@@ -45,14 +45,29 @@ def prepare_take(
     reading.blobs.clear()
     project = _project_of(choice.into)
     return FileUpdate(
-        file_id=stored.file_id if stored else source.place, machine=run.context.machine, runtime=source.runtime,
-        format=source.format.name, path=printable_path(source.path), native_id=reading.native, fingerprint=part.stamp,
-        before=stored, into=choice.into, drafts=masked_if_required(run.context, project, drafts),
-        data=_masked_segments(run, project, part.data), start=part.start, generation=part.generation,
-        read_bytes=part.read_bytes, ends_digest=part.ends, state=msgspec.json.encode(reading.state).decode(),
-        translated=part.counts.translated, opaque=part.counts.opaque, quarantined=part.counts.quarantined,
-        root=part.root, written=choice.written, only_latest=part.only_latest,
-    )  # fmt: skip
+        file_id=stored.file_id if stored else source.file_id,
+        machine=run.context.machine,
+        runtime=source.runtime,
+        format=source.format.name,
+        path=printable_path(source.path),
+        native_id=reading.native,
+        fingerprint=part.fingerprint,
+        before=stored,
+        into=choice.into,
+        drafts=masked_if_required(run.context, project, drafts),
+        data=_masked_segments(run, project, part.data),
+        start=part.start,
+        generation=part.generation,
+        read_bytes=part.read_bytes,
+        ends_digest=part.ends,
+        state=msgspec.json.encode(reading.state).decode(),
+        translated=part.counts.translated,
+        opaque=part.counts.opaque,
+        quarantined=part.counts.quarantined,
+        root=part.root,
+        written=choice.written,
+        only_latest=part.only_latest,
+    )
 
 
 def _project_of(into: Session | Opening | Forking) -> str:

@@ -46,22 +46,22 @@ class CaptureRun:
 class Source(msgspec.Struct, frozen=True, kw_only=True):
     """Where one session is read from: a file, or the rows of one session in a database.
 
-    `place` is the store's key for it. `stamp` is how it looked before it was read.
+    `file_id` is the store's key for it. `fingerprint` is how it looked before it was read.
     """
 
     session_file: SessionFile
     format: Format
     path: str
-    place: bytes
-    stamp: str
+    file_id: bytes
+    fingerprint: str
 
     @property
     def runtime(self) -> str:
         return self.session_file.runtime
 
 
-def source_of(run: CaptureRun, session_file: SessionFile, format: Format, stamp: str, *, row: str = "") -> Source:
+def source_of(run: CaptureRun, session_file: SessionFile, format: Format, fingerprint: str, *, row: str = "") -> Source:
     """A session file as a source, or the session `row` of a database."""
     path = f"{session_file.path}#{row}" if row else session_file.path
-    place = file_id_of(run.context.machine, session_file.runtime, path)
-    return Source(session_file=session_file, format=format, path=path, place=place, stamp=stamp)
+    file_id = file_id_of(run.context.machine, session_file.runtime, path)
+    return Source(session_file=session_file, format=format, path=path, file_id=file_id, fingerprint=fingerprint)

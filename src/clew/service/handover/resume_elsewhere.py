@@ -188,7 +188,7 @@ def _format(target: Runtime, one: NativeFile) -> Format:
 def _restamp(context: Context, one: NativeFile) -> None:
     seen = look_at_file(one.path, one.runtime, one.format)
     if seen is not None:
-        set_fingerprint(context.store, one, seen.stamp)
+        set_fingerprint(context.store, one, seen.fingerprint)
 
 
 # Another program ----------------------------------------------------------------------------------------------------
