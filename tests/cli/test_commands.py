@@ -296,13 +296,18 @@ def test_every_command_takes_json(clew: Clew) -> None:
     assert sorted(filter(None, without)) == ["completion", "mcp", "serve", "up"]
 
 
-def test_a_module_of_commands_makes_those_it_is_loaded_for() -> None:
-    from importlib import import_module
+def test_a_command_of_every_operation_is_there_or_written_by_hand() -> None:
+    import click
 
-    from clew.cli.run import MODULES
+    from clew.cli.run import clew as root
+    from clew.cli.run import written_by_hand
+    from clew.service.kernel.registry import load
 
-    made = {module: tuple(one.name for one in import_module(f"clew.cli.{module}").commands()) for module in MODULES}
-    assert made == MODULES
+    names = root.list_commands(click.Context(root))
+    for operation in load().values():
+        top = operation.group.name if operation.group is not None else operation.name
+        assert operation.hidden or top in names, operation.name
+    assert {*written_by_hand()} <= {*names} | {"follow"}
 
 
 def test_a_command_written_by_hand_is_found_by_the_name_of_its_file() -> None:

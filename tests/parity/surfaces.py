@@ -115,7 +115,7 @@ def words_of(question: Question) -> list[str] | None:
         return [*BY_HAND[operation.name](question.arguments), "--json"]
     group = operation.group
     words = [operation.name] if group is None else [group.name, operation.command]
-    by_hand = {*commands.written_by_hand(), *(name for names in commands.MODULES.values() for name in names)}
+    by_hand = commands.written_by_hand()
     if operation.hidden or words[0] in by_hand:
         return None
     options: list[str] = []

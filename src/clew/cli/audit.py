@@ -25,7 +25,7 @@ FORMS = ["bundle", "jsonl", "csv", "otel"]
 MOST_SHOWN = 50
 
 
-def commands() -> list[click.Command]:
+def audit_group() -> click.Group:
     """The group with all of them."""
 
     @click.group()
@@ -162,7 +162,7 @@ def commands() -> list[click.Command]:
         if found.problems:
             raise click.exceptions.Exit(exit_code("damaged"))
 
-    return [audit]
+    return audit
 
 
 # Files ----------------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from clew import app
-from clew.cli.options import complete_id, json_option
+from clew.cli.options import json_option
 from clew.cli.output import one_line, print_json, table
 from clew.cli.times import ago
 from clew.model.errors import ClewError, Conflict, InvalidInput, NotFound
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 MOST_COUNTED = 1000
 
 
-def commands() -> list[click.Command]:
-    """All of them."""
+def remote_group() -> click.Group:
+    """The group with all of them."""
     which = click.option("--to", "name", default="", metavar="NAME", help="Which remote. [default: the only one]")
 
     @click.group(name="remote")
@@ -92,26 +92,7 @@ def commands() -> list[click.Command]:
         told = f"nothing more of {plain(project)} goes to {setting.name}; what was pushed stays there"
         _say(setting, told, as_json=as_json)
 
-    @click.command()
-    @click.argument("sessions", nargs=-1, metavar="[ID]...", shell_complete=complete_id)
-    @which
-    @click.option("--watch", is_flag=True, help="Go on pushing what comes.")
-    @click.option("--again", is_flag=True, help="Send everything once more; what is there already is stored once.")
-    @json_option
-    @click.pass_obj
-    def push(plane: Any, sessions: tuple[str, ...], name: str, watch: bool, again: bool, as_json: bool) -> None:
-        """Send what is new of the shared projects to the server, its secrets masked.
-
-        With IDs, these sessions, from now on and whatever is shared; a private one stays private there.
-        """
-        if watch and (sessions or again):
-            raise InvalidInput("--watch goes on with what is shared; push these first, without it")
-        if watch:
-            _watch(plane, name, as_json=as_json)
-        else:
-            _push(plane, list(sessions), name, again=again, as_json=as_json)
-
-    return [group, push]
+    return group
 
 
 # Remotes --------------------------------------------------------------------------------------------------------------
@@ -248,7 +229,7 @@ def _unshare(plane: Any, project: str, name: str) -> "Setting":
 # Push -----------------------------------------------------------------------------------------------------------------
 
 
-def _push(plane: Any, ids: list[str], name: str, *, again: bool, as_json: bool) -> None:
+def push_once(plane: Any, ids: list[str], name: str, *, again: bool, as_json: bool) -> None:
     from clew.service.replication import remotes
 
     context: Context = plane.client.context
@@ -292,7 +273,7 @@ def _summary(done: "list[Pushed]") -> None:
         _refusals(one.remote, one.refused)
 
 
-def _watch(plane: Any, name: str, *, as_json: bool) -> None:
+def push_and_watch(plane: Any, name: str, *, as_json: bool) -> None:
     """Push whenever the log has grown, until interrupted."""
     from clew.service.replication import remotes
 

@@ -22,13 +22,6 @@ from clew.cli.plane import LazyPlane
 from clew.model.errors import ClewError, InvalidInput
 from clew.service.kernel.registry import Operation, Parameter, find, load
 
-# Modules that make several commands.
-MODULES = {
-    "audit": ("audit",),
-    "serving": ("up", "serve", "watch"),
-    "remotes": ("remote", "push"),
-}
-
 
 def written_by_hand() -> list[str]:
     """The commands that have a file of their own."""
@@ -72,16 +65,13 @@ def _hint(error: click.ClickException) -> str:
 
 
 class Commands(click.Group):
-    """Commands are made when they are asked for: those written by hand a module at a time, the others one by one.
+    """Commands are made when they are asked for: each on its own.
 
     Only a group takes every operation's module.
     """
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        by_hand = next((module for module, names in MODULES.items() if cmd_name in names), "")
-        if by_hand:
-            self._load(by_hand)
-        elif cmd_name in written_by_hand():
+        if cmd_name in written_by_hand():
             self._add_written_by_hand(cmd_name)
         elif cmd_name not in self.commands:
             operation = find(cmd_name)
@@ -91,17 +81,10 @@ class Commands(click.Group):
         return super().get_command(ctx, cmd_name)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        for module in MODULES:
-            self._load(module)
         for name in written_by_hand():
             self._add_written_by_hand(name)
         self._make()
         return super().list_commands(ctx)
-
-    def _load(self, module: str) -> None:
-        if not self.commands.keys() >= {*MODULES[module]}:
-            for made in import_module(f"clew.cli.{module}").commands():
-                self.add_command(made)
 
     def _add_written_by_hand(self, name: str) -> None:
         if name not in self.commands:
@@ -111,7 +94,7 @@ class Commands(click.Group):
 
     def _make(self) -> None:
         """Make the commands of all operations, but for those that are written by hand."""
-        by_hand = {name for names in MODULES.values() for name in names} | set(written_by_hand())
+        by_hand = set(written_by_hand())
         for operation in load().values():
             group = operation.group
             top = operation.name if group is None else group.name

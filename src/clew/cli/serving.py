@@ -21,10 +21,6 @@ PORT = 8519
 NEXT_PORTS = 20
 
 
-def commands() -> list[click.Command]:
-    return [up, serve, watch]
-
-
 @click.command()
 @click.option("--port", type=click.IntRange(1, 65535), help=f"[default: {PORT}, or the next that is free]")
 @click.option("--no-browser", is_flag=True, help="Do not open the browser.")

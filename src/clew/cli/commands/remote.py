@@ -1,0 +1,5 @@
+"""`clew remote ...`."""
+
+from clew.cli.remotes import remote_group
+
+command = remote_group()

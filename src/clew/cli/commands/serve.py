@@ -1,0 +1,5 @@
+"""`clew serve`."""
+
+from clew.cli import serving
+
+command = serving.serve

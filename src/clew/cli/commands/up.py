@@ -1,0 +1,5 @@
+"""`clew up`."""
+
+from clew.cli import serving
+
+command = serving.up

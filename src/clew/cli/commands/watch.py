@@ -1,0 +1,5 @@
+"""`clew watch`."""
+
+from clew.cli import serving
+
+command = serving.watch
