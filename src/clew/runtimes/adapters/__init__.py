@@ -1,1 +1,1 @@
-"""One module for each agent program: it declares how that program's sessions are read and written."""
+"""One module for each agent program, which declares how to read and write its sessions."""

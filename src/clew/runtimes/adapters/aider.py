@@ -1,8 +1,8 @@
 """Aider: `.aider.chat.history.md` in the project's folder, Markdown that is appended to.
 
-`# aider chat started at` opens a chat, `#### ` precedes what the person typed, `> ` what the program said, and anything
-else is the model's answer. All chats of a project are one file and so one session. The file knows the time of a start
-only, in the clock of the machine; everything in that chat is given this time.
+`# aider chat started at` opens a chat, `#### ` marks what the person typed, `> ` the output of the program, and every
+other line is the llm's answer. All chats of a project are one file and so one session. The file has only the start time
+of each chat, in the machine's local time; every event of that chat gets this time.
 """
 
 import re
@@ -26,7 +26,7 @@ _COUNT = re.compile(r"([\d.,]+)(k|M)? (sent|received|cache write|cache hit)")
 
 
 class Piece(msgspec.Struct):
-    """A stretch of the file: a start, or what one side said."""
+    """A part of the file: the start of a chat, or the text of one speaker."""
 
     type: str
     text: str
@@ -40,20 +40,20 @@ class State(msgspec.Struct, omit_defaults=True):
 
 
 def split(data: bytes) -> Iterator[Record]:
-    """The pieces of the file, each under the place where it begins."""
+    """The pieces of the file, each with its offset as the key."""
     held: list[str] = []
     kind, start, at, fenced = "", 0, 0, False
     for line in data.splitlines(keepends=True):
         text = line.decode("utf-8", "replace").rstrip("\r\n")
         if kind == "program" and held[-1].startswith("> Tokens: ") and _COST.match(text):
-            # The program marks only the first line of what it says, and this is its second.
+            # The program marks only the first line of its output, and this is the second.
             text = f"> {text}"
         now = _kind(text, fenced=fenced)
-        # Within a fence of the model's a quote is part of the answer; a prompt is one anywhere, for an answer that
-        # was interrupted never closes its fence.
+        # Inside a fence of the llm a quote is part of the answer. A prompt is a prompt even there: an interrupted
+        # answer never closes its fence.
         fenced = now == "assistant" and fenced != bool(_FENCE.match(text))
         if now == "assistant" and kind != "assistant" and not text.strip():
-            # Blank lines around what others said are layout.
+            # Blank lines around the text of another speaker are layout.
             now = ""
         if now != kind or now == "start":
             yield from _piece(kind, held, start)
@@ -77,7 +77,7 @@ def _piece(kind: str, lines: list[str], at: int) -> Iterator[Record]:
     if not kind:
         return
     marks = {"start": len(_START), "user": 5, "program": 2, "assistant": 0}
-    # A line of the program's or the person's ends in two blanks, which is Markdown's line break.
+    # A line of the program or the person ends in two blanks, which is Markdown's line break.
     texts = [line[marks[kind] :].rstrip(" ") if marks[kind] else line for line in lines]
     text = "\n".join(texts).strip("\n")
     if text or kind != "assistant":
@@ -93,10 +93,10 @@ def read(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
         return [Draft(body=attached, source=key, said_at=state.started)]
     at = state.started
     if piece.type == "program":
-        return [opaque(f"{NAME}.program", record, key, at), *_told(piece.text, key, reading)]
+        return [opaque(f"{NAME}.program", record, key, at), *_read_program_text(piece.text, key, reading)]
     if piece.type == "user" and piece.text.strip():
         drafts = [Draft(body=MessageAdded(role="user", text=piece.text), source=key, said_at=at)]
-        # A command is not what the session is about.
+        # A command is not a title.
         if not state.titled and not piece.text.startswith("/"):
             state.titled = True
             title = piece.text.strip().partition("\n")[0].strip()[:80]
@@ -108,14 +108,14 @@ def read(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
     return [opaque(f"{NAME}.{piece.type}", record, key, at)]
 
 
-def _told(text: str, key: str, reading: Reading[State]) -> list[Draft]:
-    """What the program said about itself and about tokens."""
+def _read_program_text(text: str, key: str, reading: Reading[State]) -> list[Draft]:
+    """The version, the llm and the token counts in the program's output."""
     state, drafts = reading.state, []
-    if found := _MODEL.search(text):
-        state.model = found[1]
-    if (found := _VERSION.search(text)) and found[1] != state.version:
-        state.version = found[1]
-        attached = RuntimeAttached(runtime=NAME, native=reading.native, runtime_version=found[1])
+    if match := _MODEL.search(text):
+        state.model = match[1]
+    if (match := _VERSION.search(text)) and match[1] != state.version:
+        state.version = match[1]
+        attached = RuntimeAttached(runtime=NAME, native=reading.native, runtime_version=match[1])
         drafts.append(Draft(body=attached, source=f"{key}/runtime", said_at=state.started))
     for i, counted in enumerate(_TOKENS.finditer(text)):
         usage = _usage(counted[1], counted[2] or "0")
@@ -125,15 +125,15 @@ def _told(text: str, key: str, reading: Reading[State]) -> list[Draft]:
 
 
 def _usage(counts: str, cost: str) -> Usage:
-    """Tokens as the program rounds them: `12k sent, 1.5k received`. What was sent includes the caches, writes twice."""
-    found = {
+    """Tokens as the program rounds them: `12k sent, 1.5k received`. `sent` includes cache reads, and writes twice."""
+    tokens = {
         what: round(float(number.replace(",", "")) * {"k": 1_000, "M": 1_000_000}.get(unit, 1))
         for number, unit, what in _COUNT.findall(counts)
     }
-    read, write = found.get("cache hit", 0), found.get("cache write", 0)
+    read, write = tokens.get("cache hit", 0), tokens.get("cache write", 0)
     return Usage(
-        input=max(found.get("sent", 0) - read - 2 * write, 0),
-        output=found.get("received", 0),
+        input=max(tokens.get("sent", 0) - read - 2 * write, 0),
+        output=tokens.get("received", 0),
         cache_read=read,
         cache_write=write,
         cost_micros=round(float(cost.rstrip(".")) * 1_000_000),
@@ -145,7 +145,7 @@ def recognises(path: PurePath, head: bytes) -> bool:
 
 
 def identify(path: PurePath, first: bytes) -> Identity:
-    """The project's folder; its path tells it from others of that name."""
+    """The project's folder; a digest of its path distinguishes folders of the same name."""
     folder = path.parent.as_posix()
     return Identity(
         native=f"{project_of(folder)}-{uuid.uuid5(uuid.NAMESPACE_URL, folder).hex[:12]}", project=project_of(folder)

@@ -1,8 +1,8 @@
 """Claude Code: JSON lines below `projects/<folder of the directory>/`, chained by `parentUuid`.
 
-One answer of the model is split over several records with the same `message.id`, each repeating the usage so far. A
-record whose parent is not the last record of the chain takes the conversation back to that parent; the result of a call
-is the exception, because results of parallel calls hang on the record that made the call.
+One answer of the llm is split over several records with the same `message.id`, each repeating the usage so far. A
+record whose parent is not the last record of the chain rewinds the conversation to that parent. The result of a call is
+the exception: the results of parallel calls have the record that made the call as their parent.
 """
 
 import base64
@@ -35,13 +35,13 @@ from clew.runtimes.adapters.claude_code_write import resume, write
 from clew.runtimes.contract import Format, Identity, Reading, Runtime, Tool, Writer, micros, opaque, raw
 
 NAME = "claude-code"
-# What the program writes in the user's name; the model sees it, but nobody would call a session so.
+# Text that the program writes as the user: the llm sees it, but it is not a title for a session.
 _NOT_TYPED = ("<command-", "<local-command-", "<task-notification")
-# How many answers may still grow: those of subagents come between the pieces of others. Older ones are only known to be
-# counted, by a mark of a few bytes; more of them than any session has, so that what is remembered has an end.
+# How many answers may still grow: answers of subagents come between the pieces of others. Of older answers the state
+# holds only a short mark that they are counted. The limit is above what a session has, and bounds the state.
 _GROWING = 16
 _COUNTED = 20_000
-# What a title is worth: a person's own, then the program's, then the first prompt.
+# The priority of a title: the person's own, then the program's, then the first prompt.
 _TITLES = {"custom-title": ("customTitle", 3), "ai-title": ("aiTitle", 2), "summary": ("summary", 1)}
 
 
@@ -106,7 +106,7 @@ class Owner(msgspec.Struct):
 
 
 class State(msgspec.Struct, omit_defaults=True):
-    """`answers` are those that may still grow, by what they have cost; `counted` are the marks of those before them."""
+    """`answers` holds the usage of answers that may still grow; `counted` holds the marks of older answers."""
 
     leaf: str = ""
     where: tuple[str, str, str] = ("", "", "")
@@ -123,11 +123,11 @@ def read(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
     line = _decode(record)
     state, source, at = reading.state, line.uuid or key, micros(line.timestamp)
     side = (line.agentId or "side") if line.isSidechain and not reading.native.startswith("agent-") else ""
-    found = _told(line, record, source, at, side, reading)
+    drafts = _record_drafts(line, record, source, at, side, reading)
     before: list[Draft] = []
-    told = line.type in ("user", "assistant")
+    is_message = line.type in ("user", "assistant")
     if (
-        told
+        is_message
         and line.cwd
         and not side
         and (where := (line.cwd, line.version or "", line.gitBranch or "")) != state.where
@@ -139,14 +139,16 @@ def read(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
         before.append(Draft(body=attached, source=f"{source}/runtime", said_at=at))
     if line.uuid and not side:
         parent = line.parentUuid or line.logicalParentUuid
-        if parent and state.leaf and parent != state.leaf and not isinstance(found[-1].body, CallReturned):
+        if parent and state.leaf and parent != state.leaf and not isinstance(drafts[-1].body, CallReturned):
             before.append(Draft(body=Rewound(to=parent), source=f"{source}/rewound", said_at=at))
         state.leaf = line.uuid
-    return before + found if before else found
+    return before + drafts if before else drafts
 
 
-def _told(line: Line, record: bytes, source: str, at: int | None, side: str, reading: Reading[State]) -> list[Draft]:
-    """What the record says by itself."""
+def _record_drafts(
+    line: Line, record: bytes, source: str, at: int | None, side: str, reading: Reading[State]
+) -> list[Draft]:
+    """The drafts of a record by itself, without the chain."""
     state, message = reading.state, line.message
     if line.type == "assistant" and message is not None and line.uuid:
         bodies: list[Any] = _answer(message, side, state)
@@ -162,7 +164,7 @@ def _told(line: Line, record: bytes, source: str, at: int | None, side: str, rea
         bodies = _title(line.type, record, state)
     else:
         if line.subtype == "compact_boundary":
-            state.keep = _kept(line.compactMetadata)
+            state.keep = _first_kept(line.compactMetadata)
         bodies = []
     if not bodies:
         return [opaque(f"{NAME}.{line.type}", record, source, at)]
@@ -211,7 +213,7 @@ def _is_known(block: Block) -> bool:
 
 
 def _spent(message: Message, state: State) -> Usage | None:
-    """What this record adds to the usage of its answer: the answer's records repeat it, and it may grow."""
+    """The usage that this record adds to its answer: the answer's records repeat it, and it can grow."""
     tokens, id = message.usage, message.id or ""
     if tokens is None or (id not in state.answers and _mark(id) in state.counted):
         return None
@@ -224,12 +226,12 @@ def _spent(message: Message, state: State) -> Usage | None:
         min(_hour(tokens.cache_creation), write),
     )
     last = state.answers.pop(id, (0,) * len(now))
-    # An older reader remembered less: what it did not know of is not told any more.
+    # The state of an older reader has fewer counts: the missing ones are taken as counted.
     last += now[len(last) :]
     most = tuple(map(max, now, last))
     if id:
         _remember(id, most, state)
-    new = [one - was for one, was in zip(most, last, strict=True)]
+    new = [current - before for current, before in zip(most, last, strict=True)]
     if not any(new):
         return None
     return Usage(
@@ -239,7 +241,7 @@ def _spent(message: Message, state: State) -> Usage | None:
 
 
 def _hour(cache_creation: Any) -> int:
-    """How much of what was written to the cache is kept for an hour; the rest is kept for five minutes."""
+    """The cache-write tokens with a lifetime of one hour; the others live for five minutes."""
     hour = cache_creation.get("ephemeral_1h_input_tokens") if isinstance(cache_creation, dict) else None
     return hour if isinstance(hour, int) else 0
 
@@ -254,7 +256,7 @@ def _remember(id: str, cost: tuple[int, ...], state: State) -> None:
             del state.counted[next(iter(state.counted))]
 
 
-@lru_cache(64)  # An answer is looked for when it begins, and marked a few answers later.
+@lru_cache(64)  # An answer is looked up when it begins, and marked a few answers later.
 def _mark(id: str) -> str:
     return base64.b64encode(blake3(id.encode()).digest(6)).decode()
 
@@ -284,9 +286,9 @@ def _returned(block: Block, side: str, reading: Reading[State]) -> CallReturned:
     if bytes(output).startswith(b"[") and b'"source"' in bytes(output):
         rest: list[Raw] = []
         for piece in msgspec.json.decode(output, type=list[Raw]):
-            one = msgspec.json.decode(piece, type=Block)
-            if one.type in ("image", "document") and one.source is not None and one.source.data:
-                parts.append(_file(one, one.source, reading))
+            inner = msgspec.json.decode(piece, type=Block)
+            if inner.type in ("image", "document") and inner.source is not None and inner.source.data:
+                parts.append(_file(inner, inner.source, reading))
             else:
                 rest.append(piece)
         output = raw(rest) if rest else Raw(b"null")
@@ -310,13 +312,13 @@ def _text(message: Message | None) -> str:
 
 
 def _queued(attachment: dict[str, Any] | None) -> Message | None:
-    """A prompt that was typed while the agent was at work."""
+    """A prompt that was typed while the agent was working."""
     if not attachment or attachment.get("type") != "queued_command" or not attachment.get("prompt"):
         return None
     return Message(content=msgspec.json.decode(msgspec.json.encode(attachment["prompt"]), type=str | list[Block]))
 
 
-def _kept(about: dict[str, Any] | None) -> str:
+def _first_kept(about: dict[str, Any] | None) -> str:
     segment = (about or {}).get("preservedSegment")
     head = segment.get("headUuid") if isinstance(segment, dict) else ""
     return head if isinstance(head, str) else ""
@@ -335,26 +337,26 @@ _OWN = {"summary", "file-history-snapshot", "queue-operation", "custom-title", "
 
 
 def recognises(path: PurePath, head: bytes) -> bool:
-    """Whether a record is Claude Code's by its body: others use the same envelope."""
+    """Whether the body of a record is Claude Code's: other programs use the same envelope."""
     if path.suffix != ".jsonl":
         return False
     for line in head.split(b"\n")[:200]:
         try:
-            one = msgspec.json.decode(line)
+            fields = msgspec.json.decode(line)
         except (ValueError, RecursionError):
             continue
-        if not isinstance(one, dict):
+        if not isinstance(fields, dict):
             continue
-        message = one.get("message")
+        message = fields.get("message")
         if isinstance(message, dict):
-            return "content" in message and ("uuid" in one or "sessionId" in one) and "parts" not in message
-        if str(one.get("type")) in _OWN and ("sessionId" in one or "leafUuid" in one or "snapshot" in one):
+            return "content" in message and ("uuid" in fields or "sessionId" in fields) and "parts" not in message
+        if str(fields.get("type")) in _OWN and ("sessionId" in fields or "leafUuid" in fields or "snapshot" in fields):
             return True
     return False
 
 
 def identify(path: PurePath, first: bytes) -> Identity:
-    """The file's name is the session's; a subagent's file names its session in each record."""
+    """The file's name is the session's id; each record in a subagent's file has the id of the parent session."""
     folders = path.parts
     at = len(folders) - 1 - folders[::-1].index("projects") if "projects" in folders else -1
     project = folders[at + 1] if 0 <= at < len(folders) - 2 else ""

@@ -1,4 +1,4 @@
-"""Writing a session as one of Claude Code's own."""
+"""Write a session in Claude Code's own format."""
 
 import base64
 import re
@@ -14,7 +14,7 @@ from clew.runtimes.rounds import Answer, Prompt, Round, output_text
 
 
 def folder(cwd: str) -> str:
-    """The folder of a directory's sessions."""
+    """The name of the folder that holds a directory's sessions."""
     return re.sub("[^a-zA-Z0-9]", "-", cwd)
 
 
@@ -28,18 +28,18 @@ def write(rounds: list[Round], target: Target) -> Native:
             "uuid": str(uuid.uuid5(uuid.UUID(target.id), key)), "timestamp": iso(at),
         })  # fmt: skip
 
-    for one in rounds:
-        if isinstance(one, Prompt):
-            add("user", one.key, one.at, {"role": "user", "content": _content(one.parts, target)})
-        elif isinstance(one, Answer):
-            _write_answer(one, target, add)
+    for round in rounds:
+        if isinstance(round, Prompt):
+            add("user", round.key, round.at, {"role": "user", "content": _content(round.parts, target)})
+        elif isinstance(round, Answer):
+            _write_answer(round, target, add)
         else:
             results = [
                 {"type": "tool_result", "tool_use_id": back.call, "content": _result(back, target)}
                 | ({"is_error": True} if back.failed else {})
-                for back in one.returns
+                for back in round.returns
             ]
-            add("user", one.key, one.at, {"role": "user", "content": results})
+            add("user", round.key, round.at, {"role": "user", "content": results})
     if target.title:
         lines.append({"type": "custom-title", "customTitle": target.title, "sessionId": target.id})
     data = b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
@@ -56,7 +56,7 @@ def _write_answer(answer: Answer, target: Target, add: Any) -> None:
             block = {"type": "text", "text": part.text}
         else:
             continue
-        # One id for the blocks of one answer: the program merges them, and only them.
+        # The blocks of one answer share an id: the program merges exactly those.
         message = {
             "id": f"msg_{uuid.uuid5(uuid.UUID(target.id), answer.key).hex[:24]}", "type": "message",
             "role": "assistant", "model": "<synthetic>", "content": [block], "stop_sequence": None,
@@ -75,9 +75,9 @@ def _content(parts: tuple[Part, ...], target: Target) -> Any:
 def _result(returned: CallReturned, target: Target) -> Any:
     text = output_text(returned)
     images = [part for part in returned.parts if isinstance(part, ImagePart)]
-    # An API refuses a block of no text.
-    told = [{"type": "text", "text": text}] if text else []
-    return text if not images else [*told, *(_block(part, target) for part in images)]
+    # The API rejects an empty text block.
+    text_blocks = [{"type": "text", "text": text}] if text else []
+    return text if not images else [*text_blocks, *(_block(part, target) for part in images)]
 
 
 def _block(part: Part, target: Target) -> dict[str, Any]:
@@ -89,6 +89,6 @@ def _block(part: Part, target: Target) -> dict[str, Any]:
 
 
 def resume(native: str, file: str) -> Command:
-    # A very long directory has a folder whose name ends in a hash only the program can make: then by path.
+    # For a very long directory the folder's name ends in a hash that only the program can compute: resume by path.
     by_path = len(PurePath(file).parent.name) >= 200
     return Command(argv=["claude", "--resume", file if by_path else native])

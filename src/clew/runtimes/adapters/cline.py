@@ -1,9 +1,9 @@
 """Cline and Roo Code: a folder per task below the editor's global storage, with two JSON arrays.
 
-`api_conversation_history.json` is the conversation in Anthropic's shape; calls are native blocks, or XML in the text,
-which stays text. `ui_messages.json` is what the panel shows: the same words again. It is read only when it is asked
-for, into the same session, and then only for the usage that the conversation does not hold. Both are written anew at
-every change, and a message has no id of its own: its place in the array is its name.
+`api_conversation_history.json` is the conversation in Anthropic's format; calls are native blocks, or XML in the text,
+which stays text. `ui_messages.json` repeats the same texts for the panel. It is read only on request, into the same
+session, and then only for the usage that the conversation lacks. The program rewrites both files at every change, and a
+message has no id of its own: its index in the array is its key.
 """
 
 import base64
@@ -37,8 +37,8 @@ NAME = "cline"
 _TASK = re.compile(r"\s*<(task|user_message|feedback|answer)>\n?(.*?)\n?</\1>\s*", re.DOTALL)
 _ENVIRONMENT = re.compile(r"\s*<environment_details>.*</environment_details>\s*", re.DOTALL)
 _DIRECTORY = re.compile(r"# Current (?:Working|Workspace) Directory \(([^)\n]+)\)")
-# After one of these no more is counted for the request before.
-_SETTLED = {
+# After one of these, nothing more is counted for the request before it.
+_REQUEST_ENDS = {
     "api_req_started",
     "api_req_failed",
     "completion_result",
@@ -105,7 +105,7 @@ class Shown(msgspec.Struct):
 
 
 class Request(msgspec.Struct):
-    """What the text of an `api_req_started` says, once the answer is there."""
+    """The text of an `api_req_started` after the answer has arrived."""
 
     tokensIn: int | None = None
     tokensOut: int | None = None
@@ -127,15 +127,15 @@ _block = msgspec.json.Decoder(Block).decode
 
 
 def split(data: bytes) -> Iterator[Record]:
-    """The elements of the array, each under its place."""
-    # Raw elements are not checked for their characters.
+    """The elements of the array, each with its index as the key."""
+    # msgspec does not check the encoding of raw elements.
     whole = data.decode("utf-8", "replace").encode()
-    for index, one in enumerate(msgspec.json.decode(whole, type=list[Raw])):
-        yield str(index), bytes(one)
+    for index, element in enumerate(msgspec.json.decode(whole, type=list[Raw])):
+        yield str(index), bytes(element)
 
 
 def split_shown(data: bytes) -> Iterator[Record]:
-    return ((f"ui/{key}", one) for key, one in split(data))
+    return ((f"ui/{key}", element) for key, element in split(data))
 
 
 def read(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
@@ -145,7 +145,7 @@ def read(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
     if message.role not in ("user", "assistant") or message.type == "reasoning":
         return [opaque(f"{NAME}.{message.type or message.role or 'record'}", record, key, at)]
     about = _about(message, key, reading)
-    bodies = _said(message, about, reading)
+    bodies = _message_bodies(message, about, reading)
     usage = _spent(message.metrics) if message.metrics and about else None
     first = next((i for i, body in enumerate(bodies) if isinstance(body, MessageAdded | CallMade)), None)
     if usage is not None and first is not None:
@@ -155,7 +155,7 @@ def read(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
         drafts = [opaque(f"{NAME}.{message.role}", record, key, at)]
     if usage is not None and first is None:
         drafts.append(Draft(body=UsageCounted(usage=usage, **about), source=f"{key}/usage", said_at=at))
-    cwd = found[1] if (found := _DIRECTORY.search(record.decode())) else state.cwd or ""
+    cwd = match[1] if (match := _DIRECTORY.search(record.decode())) else state.cwd or ""
     if cwd != state.cwd:
         state.cwd = cwd
         attached = RuntimeAttached(runtime=NAME, native=reading.native, cwd=cwd)
@@ -167,14 +167,14 @@ def read(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
 
 
 def _about(message: Message, key: str, reading: Reading[State]) -> dict[str, Any]:
-    """Which answer it is, and whose. Its place in the array is no name outside of the task."""
+    """The id and the llm of an answer. Its index alone is not unique outside of the task."""
     if message.role == "user":
         return {}
     return {"message": f"{reading.native}/{key}", "model": (message.modelInfo and message.modelInfo.modelId) or ""}
 
 
-def _said(message: Message, about: dict[str, Any], reading: Reading[State]) -> list[Any]:
-    """A message's blocks in order; texts, thoughts and images that follow each other are one message."""
+def _message_bodies(message: Message, about: dict[str, Any], reading: Reading[State]) -> list[Any]:
+    """The bodies of a message's blocks in order; consecutive texts, thoughts and images are one message."""
     contents = message.content
     if isinstance(contents, str):
         contents = [raw({"type": "text", "text": contents})] if contents else []
@@ -216,8 +216,8 @@ def _said(message: Message, about: dict[str, Any], reading: Reading[State]) -> l
 
 
 def _typed(text: str) -> str:
-    """What the person typed, without the tags around it."""
-    return found[2] if (found := _TASK.fullmatch(text)) else text
+    """The text that the person typed, without the tags around it."""
+    return match[2] if (match := _TASK.fullmatch(text)) else text
 
 
 def _title(bodies: list[Any]) -> str:
@@ -233,18 +233,18 @@ def _title(bodies: list[Any]) -> str:
 
 
 def read_shown(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
-    """One element of what the panel shows. A request's cost is written into it later, so it is counted at the next."""
+    """One element of the panel. The program adds a request's cost later, so it is counted at the next element."""
     shown, state = msgspec.json.decode(record, type=Shown), reading.state
     kind, at = shown.say or shown.ask or shown.type, micros(shown.ts)
     drafts = [opaque(f"{NAME}.ui.{kind}", record, key, at)]
-    if kind not in _SETTLED or shown.partial:
+    if kind not in _REQUEST_ENDS or shown.partial:
         return drafts
     if state.request is not None and (usage := _usage(state.request)).tokens + usage.cache_read:
         body = UsageCounted(usage=usage, model=state.model)
         drafts.append(Draft(body=body, source=f"{state.asked}/usage", said_at=at))
     state.request, state.asked, state.model = None, "", ""
     model = shown.modelInfo or ModelInfo()
-    # Since the program tells the mode it also keeps what an answer cost with the answer: that is where it is counted.
+    # A version that writes the mode also stores the cost of an answer with the answer: it is counted there.
     if kind == "api_req_started" and not model.mode:
         with suppress(msgspec.DecodeError, RecursionError):
             state.request, state.asked = msgspec.json.decode(shown.text or "{}", type=Request), key
@@ -253,7 +253,7 @@ def read_shown(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
 
 
 def _spent(metrics: Metrics) -> Usage | None:
-    """What an answer cost. Cached tokens are not in those of the prompt; whether read or written is not told."""
+    """The usage of an answer. The prompt excludes cached tokens; cache reads and writes are one number."""
     tokens = metrics.tokens or Tokens()
     usage = Usage(
         input=tokens.prompt or 0,
@@ -286,12 +286,12 @@ def recognises_shown(path: PurePath, head: bytes) -> bool:
 
 
 def identify(path: PurePath, first: bytes) -> Identity:
-    """The folder is named after the task; above it is the extension's."""
+    """The folder has the task's name; a folder above it has the extension's."""
     agent = "roo" if any("roo" in folder for folder in path.parts[:-2]) else ""
     return Identity(native=path.parent.name or path.stem, agent=agent)
 
 
-# Any editor of the family, at home on either system or on a machine reached from one.
+# Any editor of the family, on either system or on a remote machine.
 _STORAGE = (
     ".config/*/User/globalStorage",
     "Library/Application Support/*/User/globalStorage",

@@ -1,8 +1,8 @@
 """Codex CLI: JSON lines in `sessions/YYYY/MM/DD/rollout-<time>-<id>.jsonl`, each `{timestamp, type, payload}`.
 
-What the model sees is in `response_item` records; `event_msg` records repeat it for the screen and are kept verbatim. A
-fork, and what follows a revert, is a file that holds only its own part and names the rest in `history_base`; older
-versions copy the history of the session they fork.
+`response_item` records hold what the llm sees; `event_msg` records repeat it for the screen and are stored verbatim. A
+fork, and the continuation after a revert, is a file with only its own part; `history_base` names the rest. Older
+versions copy the history of the session that they fork.
 """
 
 import base64
@@ -38,9 +38,9 @@ from clew.runtimes.contract import Format, Identity, Reading, Runtime, Tool, Wri
 from clew.runtimes.rounds import text_of
 
 NAME = "codex"
-# How many turns a rollback can be followed back, and how many failed calls wait for their return: state stays small.
+# The most turns that a rollback can undo, and the most failed calls that wait for their return: state stays small.
 TURNS = FAILURES = 50
-# Providers of local models number their items from zero in every answer: only a long id names one record for good.
+# Providers of local llms number their items from zero in every answer: only a long id is unique.
 _LONG_ID = re.compile(r"[\w-]{16,}")
 _TAGS = (
     "environment_context|user_instructions|turn_aborted|subagent_notification|skill|permissions instructions"
@@ -60,11 +60,11 @@ class State(msgspec.Struct, omit_defaults=True):
     titled: bool = False
     forked: bool = False
     turn: str = ""
-    # How many tokens the session had used when they were last counted; -1 when answers are counted one by one.
+    # The tokens of the session at the last count; -1 if each answer is counted by itself.
     total: int = 0
     failed: list[str] = []
     last: str = ""
-    # For each prompt, the source of what came before it.
+    # For each prompt, the source of the draft before it.
     turns: list[str] = []
 
 
@@ -94,10 +94,10 @@ def read(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
 
 
 def _source(type: str, payload: Payload) -> str:
-    """The identity of a record; nothing when it has none that can be relied on."""
+    """The identity of a record; empty if it has no reliable one."""
     if type == "token_usage_record":
-        found = payload.response_id or ""
-        return found if _LONG_ID.fullmatch(found) else ""
+        response = payload.response_id or ""
+        return response if _LONG_ID.fullmatch(response) else ""
     if type != "response_item":
         return ""
     if payload.id and _LONG_ID.fullmatch(payload.id):
@@ -108,14 +108,14 @@ def _source(type: str, payload: Payload) -> str:
 
 
 def _bodies(type: str, payload: Payload, reading: Reading[State]) -> list[Body | None]:
-    """What a record says; None stands for the record itself, and so does nothing at all."""
+    """The bodies of a record; None is the record verbatim, and so is an empty list."""
     state = reading.state
     if type == "session_meta":
         return _attached(payload, reading)
     if type == "turn_context":
         state.model = payload.model if isinstance(payload.model, str) else state.model
         state.turn = payload.turn_id or state.turn
-        return _moved((payload.cwd or state.where[0], *state.where[1:]), reading)
+        return _attachment_if_changed((payload.cwd or state.where[0], *state.where[1:]), reading)
     if type == "response_item":
         return _item(payload, reading)
     if type == "event_msg":
@@ -130,18 +130,20 @@ def _bodies(type: str, payload: Payload, reading: Reading[State]) -> list[Body |
 
 
 def _attached(meta: Payload, reading: Reading[State]) -> list[Body | None]:
-    """The program, once more only when something changed; the head of a fork may repeat its parent's."""
+    """The program, again only if something changed; the head of a fork can repeat its parent's."""
     thread = thread_of(reading.native)
     if meta.id and meta.id != thread:
         return []
     branch = meta.git.get("branch") if isinstance(meta.git, dict) else ""
     forked = bool(meta.forked_from_id or meta.history_base)
     reading.state.forked = reading.state.forked or forked
-    found = _moved((meta.cwd or "", meta.cli_version or "", branch if isinstance(branch, str) else ""), reading)
-    return [*found, None] if found and forked else found
+    attached = _attachment_if_changed(
+        (meta.cwd or "", meta.cli_version or "", branch if isinstance(branch, str) else ""), reading
+    )
+    return [*attached, None] if attached and forked else attached
 
 
-def _moved(where: tuple[str, str, str], reading: Reading[State]) -> list[Body | None]:
+def _attachment_if_changed(where: tuple[str, str, str], reading: Reading[State]) -> list[Body | None]:
     if where == reading.state.where:
         return []
     reading.state.where = where
@@ -158,15 +160,15 @@ def _item(item: Payload, reading: Reading[State]) -> list[Body | None]:
         case "message" if item.role == "assistant":
             return _message("assistant", item, reading)
         case "message" if item.role == "user" and not _is_injected(item):
-            return _prompt(_message("user", item, reading), state)
+            return _with_title(_message("user", item, reading), state)
         case "agent_message":
-            # What another agent tells this one; it may be encrypted as a whole.
+            # A message from another agent; it can be encrypted as a whole.
             return _message("user", item, reading)
         case "reasoning":
             text = "\n\n".join(_texts(item.summary) + _texts(item.content))
             thought = ThinkingPart(text=text, signature=item.encrypted_content or "")
-            told = bool(thought.text or thought.signature)
-            return [MessageAdded(role="assistant", parts=(thought,), model=model)] if told else []
+            has_content = bool(thought.text or thought.signature)
+            return [MessageAdded(role="assistant", parts=(thought,), model=model)] if has_content else []
         case "function_call" if item.name and call:
             tool = f"{item.namespace}__{item.name}" if item.namespace else item.name
             return [CallMade(call=call, tool=tool, input=_arguments(item.arguments), model=model)]
@@ -181,7 +183,7 @@ def _item(item: Payload, reading: Reading[State]) -> list[Body | None]:
         case "function_call_output" | "custom_tool_call_output" if item.call_id:
             return [_returned(item.call_id, item.output, reading)]
         case "web_search_call" if call:
-            # The provider searched by itself: what it found is part of its answer.
+            # The provider ran the search: the results are part of its answer.
             returned = CallReturned(call=call, output=raw({"status": item.status}), failed=item.status == "failed")
             return [CallMade(call=call, tool="web_search", input=raw(item.action), model=model), returned]
         case "image_generation_call" if call and isinstance(item.result, str):
@@ -195,25 +197,25 @@ def _message(role: str, item: Payload, reading: Reading[State]) -> list[Body | N
     parts, left = _parts(item.content, reading)
     model = reading.state.model if role == "assistant" else ""
     text = parts[0].text if len(parts) == 1 and isinstance(parts[0], TextPart) else ""
-    said: list[Body | None] = []
+    bodies: list[Body | None] = []
     if parts:
-        said.append(MessageAdded(role=role, text=text, parts=() if text else tuple(parts), model=model))
-    # What has no part is kept with the record.
-    return [*said, None] if left and said else said
+        bodies.append(MessageAdded(role=role, text=text, parts=() if text else tuple(parts), model=model))
+    # A block that is not a valid part is stored with the record.
+    return [*bodies, None] if left and bodies else bodies
 
 
 def _parts(content: Any, reading: Reading[State]) -> tuple[list[Part], bool]:
-    """The parts of a content, and whether anything was left over."""
+    """The parts of a content, and whether some blocks are not valid parts."""
     if isinstance(content, str):
         return [TextPart(text=content)], False
     parts: list[Part] = []
     left = False
-    shows = any(one.get("type") == "input_image" for one in content or [])
-    for one in content or []:
-        if isinstance(text := one.get("text"), str):
+    shows = any(block.get("type") == "input_image" for block in content or [])
+    for block in content or []:
+        if isinstance(text := block.get("text"), str):
             if not (shows and _IMAGE_TAG.fullmatch(text)):
                 parts.append(TextPart(text=text))
-        elif isinstance(url := one.get("image_url"), str) and url.startswith("data:"):
+        elif isinstance(url := block.get("image_url"), str) and url.startswith("data:"):
             parts.append(_image(url, reading))
         else:
             left = True
@@ -226,11 +228,11 @@ def _image(url: str, reading: Reading[State]) -> ImagePart:
 
 
 def _texts(content: Any) -> list[str]:
-    return [one["text"] for one in content or [] if isinstance(one, dict) and isinstance(one.get("text"), str)]
+    return [block["text"] for block in content or [] if isinstance(block, dict) and isinstance(block.get("text"), str)]
 
 
 def _is_injected(item: Payload) -> bool:
-    """Whether the program said it in the user's name: newer versions tell, older ones are known by their tags."""
+    """Whether the program wrote the message as the user: newer versions mark it, older ones use known tags."""
     about = item.internal_chat_message_metadata_passthrough
     kinds = about.get("content_item_kinds") if isinstance(about, dict) else None
     if isinstance(kinds, list) and kinds and "unknown" not in kinds:
@@ -239,22 +241,22 @@ def _is_injected(item: Payload) -> bool:
     return bool(texts) and all(_INJECTED.fullmatch(text) for text in texts)
 
 
-def _prompt(said: list[Body | None], state: State) -> list[Body | None]:
-    """A prompt begins a turn, and the first one gives the session its title."""
-    if not said or not isinstance(first := said[0], MessageAdded):
-        return said
+def _with_title(bodies: list[Body | None], state: State) -> list[Body | None]:
+    """Add the title that the first prompt gives the session; each prompt begins a turn."""
+    if not bodies or not isinstance(first := bodies[0], MessageAdded):
+        return bodies
     state.turns = [*state.turns, state.last][-TURNS:]
     text = text_of(first.content)
     asked = _REQUEST.search(text)
     title = (asked[1] if asked else text).strip().partition("\n")[0].strip()[:80]
     if title and not state.titled:
         state.titled = True
-        return [*said, SessionTitled(title=title)]
-    return said
+        return [*bodies, SessionTitled(title=title)]
+    return bodies
 
 
 def _arguments(arguments: Any) -> Raw:
-    """The arguments as the model wrote them; text that is not JSON becomes a JSON string."""
+    """The arguments as the llm wrote them; text that is not JSON becomes a JSON string."""
     if not isinstance(arguments, str):
         return raw({} if arguments is None else arguments)
     if not arguments.strip():
@@ -273,15 +275,17 @@ def _returned(call: str, output: Any, reading: Reading[State]) -> CallReturned:
         output, success = output["content"], output.get("success")
         state.failed += [call] if success is False else []
     text = output if isinstance(output, str) else "\n".join(_texts(output if isinstance(output, list) else [output]))
-    if isinstance(output, list) and any("image_url" in one for one in output):
-        parts = [one for one in _parts(output, reading)[0] if isinstance(one, ImagePart)]
-        output = [one for one in output if "image_url" not in one or not str(one["image_url"]).startswith("data:")]
-    failed = call in state.failed or _tells_failure(text)
-    state.failed = [one for one in state.failed if one != call]
+    if isinstance(output, list) and any("image_url" in block for block in output):
+        parts = [part for part in _parts(output, reading)[0] if isinstance(part, ImagePart)]
+        output = [
+            block for block in output if "image_url" not in block or not str(block["image_url"]).startswith("data:")
+        ]
+    failed = call in state.failed or _is_failure(text)
+    state.failed = [other for other in state.failed if other != call]
     return CallReturned(call=call, output=raw(output or None if parts else output), parts=tuple(parts), failed=failed)
 
 
-def _tells_failure(text: str) -> bool:
+def _is_failure(text: str) -> bool:
     if text.startswith(_REFUSED) or text.endswith("\naborted by user"):
         return True
     if text.startswith('{"output":') and text.endswith("}"):
@@ -290,13 +294,13 @@ def _tells_failure(text: str) -> bool:
         except (msgspec.DecodeError, RecursionError):
             return False
         return isinstance(about, dict) and about.get("exit_code") not in (0, None)
-    # The head that the program puts before what the command printed.
+    # The program puts this header before the command's output.
     code = _EXIT.search(text[:200].partition("\nOutput:\n")[0])
     return code is not None and code[1] != "0"
 
 
 def _note_failure(event: Payload, state: State) -> None:
-    """Remember that a call failed: its return does not always say so, and comes later."""
+    """Remember that a call failed: its later return does not always show it."""
     about = event.item if isinstance(event.item, dict) else {}
     call, result = about.get("id") or event.call_id, event.result if isinstance(event.result, dict) else {}
     done = result.get("Ok")
@@ -337,7 +341,7 @@ def _event(event: Payload, reading: Reading[State]) -> list[Body | None]:
 
 
 def _count(info: Counted | None, reading: Reading[State]) -> list[Body | None]:
-    """What the last answer cost, the first time it is told: news of the rate limits repeats it."""
+    """The usage of the last answer, counted once: records about the rate limits repeat it."""
     state = reading.state
     if info is None or info.total_token_usage is None or info.last_token_usage is None or state.total < 0:
         return []
@@ -345,7 +349,7 @@ def _count(info: Counted | None, reading: Reading[State]) -> list[Body | None]:
     if total == state.total or usage is None:
         return []
     state.total = total
-    # A fork of an older version begins with a copy of its parent's turns. Ids tell the time: they are older than it.
+    # A fork of an older version begins with a copy of its parent's turns. Ids contain the time: copied ones are older.
     inherited = state.forked and len(state.turn) == 36 and state.turn < thread_of(reading.native)
     return [] if inherited else [UsageCounted(usage=usage, model=state.model)]
 
@@ -360,17 +364,17 @@ def _usage(tokens: Tokens) -> Usage | None:
 
 
 def _summary(compacted: Payload) -> str:
-    """What the model sees from here on: the messages that were kept, then the summary. Empty when it cannot be read."""
-    told = compacted.message if isinstance(compacted.message, str) else ""
+    """What the llm sees from here on: the kept messages, then the summary. Empty if it is encrypted."""
+    summary = compacted.message if isinstance(compacted.message, str) else ""
     history = compacted.replacement_history if isinstance(compacted.replacement_history, list) else []
-    if not told and any(one.get("type") in ("compaction", "context_compaction") for one in history):
+    if not summary and any(message.get("type") in ("compaction", "context_compaction") for message in history):
         return ""
     kept = []
-    for one in msgspec.convert(history, list[Payload]):
-        text = "\n".join(_texts(one.content))
-        if one.role in ("user", "assistant") and text and text != told and not _is_injected(one):
-            kept.append(f"{one.role}: {text}")
-    return "\n\n".join([*kept, *([told] if told else [])])
+    for message in msgspec.convert(history, list[Payload]):
+        text = "\n".join(_texts(message.content))
+        if message.role in ("user", "assistant") and text and text != summary and not _is_injected(message):
+            kept.append(f"{message.role}: {text}")
+    return "\n\n".join([*kept, *([summary] if summary else [])])
 
 
 _ZSTD = b"\x28\xb5\x2f\xfd"
@@ -386,7 +390,7 @@ def recognises(path: PurePath, head: bytes) -> bool:
 
 
 def identify(path: PurePath, first: bytes) -> Identity:
-    """The session its first record names. What follows a revert has the same id and a longer file name."""
+    """The session that the first record names. A continuation after a revert has the same id and a longer name."""
     name = FILE_ID.search(path.stem)
     try:
         line = _decode(first)

@@ -20,7 +20,7 @@ class Counted(msgspec.Struct):
 
 
 class Payload(msgspec.Struct):
-    """The fields of all kinds of payloads; one that means different things in different kinds is Any."""
+    """The fields of all kinds of payloads; a field whose type differs between kinds is Any."""
 
     type: str | None = None
     id: str | None = None

@@ -1,4 +1,4 @@
-"""Writing a session as one of Codex's own."""
+"""Write a session in Codex's own format."""
 
 import base64
 import re
@@ -16,31 +16,31 @@ FILE_ID = re.compile(f"({_ID})(_{_ID})?$")
 
 
 def thread_of(native: str) -> str:
-    """The id that Codex knows the session by; what follows a revert is in a file of its own, with a second id."""
-    found = FILE_ID.fullmatch(native)
-    return found[1] if found else native
+    """The id that Codex uses for the session; the continuation after a revert is a separate file with a second id."""
+    match = FILE_ID.fullmatch(native)
+    return match[1] if match else native
 
 
 def write(rounds: list[Round], target: Target) -> Native:
-    """A rollout in the form of before `history_mode`, with the events that the list of sessions is made from."""
+    """A rollout in the format before `history_mode`, with the events that Codex builds its list of sessions from."""
     meta = {
         "id": target.id, "timestamp": iso(target.at), "cwd": target.cwd, "originator": "clew", "cli_version": "0.0.0",
         "source": "cli",
     }  # fmt: skip
     lines: list[tuple[int, str, dict[str, Any]]] = [(target.at, "session_meta", meta)]
     if target.title:
-        # Codex shows the first prompt instead; this keeps the title for whoever reads the file again.
+        # Codex shows the first prompt instead; this record keeps the title for later readers of the file.
         named = {"type": "thread_name_updated", "thread_id": target.id, "thread_name": target.title}
         lines.append((target.at, "event_msg", named))
-    answers = (one for one in rounds if isinstance(one, Answer))
+    answers = (answer for answer in rounds if isinstance(answer, Answer))
     patches = {call.call for answer in answers for call in answer.calls if _patch(call) is not None}
-    for one in rounds:
-        if isinstance(one, Prompt):
-            lines += [(one.at, *line) for line in _write_prompt(one, target)]
-        elif isinstance(one, Answer):
-            lines += [(one.at, *line) for part in one.parts for line in _write_part(part)]
+    for round in rounds:
+        if isinstance(round, Prompt):
+            lines += [(round.at, *line) for line in _write_prompt(round, target)]
+        elif isinstance(round, Answer):
+            lines += [(round.at, *line) for part in round.parts for line in _write_part(part)]
         else:
-            lines += [(one.at, "response_item", _write_return(back, patches, target)) for back in one.returns]
+            lines += [(round.at, "response_item", _write_return(back, patches, target)) for back in round.returns]
     data = b"".join(
         msgspec.json.encode({"timestamp": iso(at), "type": type, "payload": payload}) + b"\n"
         for at, type, payload in lines
@@ -84,7 +84,7 @@ def _write_call(call: CallMade) -> dict[str, Any]:
     if (patch := _patch(call)) is not None:
         return {"type": "custom_tool_call", "call_id": _call_id(call.call), "name": call.tool, "input": patch}
     name = re.sub("[^a-zA-Z0-9_-]", "_", call.tool)[:64] or "tool"
-    # As text: with an object here Codex drops the call, and its return with it, without a word.
+    # As text: if this is an object, Codex silently drops the call and its return.
     arguments = bytes(call.input).decode()
     return {"type": "function_call", "name": name, "arguments": arguments, "call_id": _call_id(call.call)}
 
@@ -102,13 +102,13 @@ def _patch(call: CallMade) -> str | None:
     """The patch of a call of apply_patch, whose input is text and not JSON."""
     if call.tool != "apply_patch":
         return None
-    given = msgspec.json.decode(call.input)
-    text = given.get("input") if isinstance(given, dict) and len(given) == 1 else None
+    arguments = msgspec.json.decode(call.input)
+    text = arguments.get("input") if isinstance(arguments, dict) and len(arguments) == 1 else None
     return text if isinstance(text, str) else None
 
 
 def _call_id(call: str) -> str:
-    """The id of a call; the API takes no more than 64 characters."""
+    """The id of a call; the API accepts at most 64 characters."""
     return call if len(call) <= 64 else f"call_{uuid.uuid5(uuid.NAMESPACE_OID, call).hex}"
 
 

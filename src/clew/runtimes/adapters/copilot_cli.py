@@ -1,8 +1,8 @@
 """GitHub Copilot CLI: events as JSON lines in `session-state/<id>/events.jsonl`; older builds wrote one flat file.
 
-The calls of an answer are in `assistant.message`; `tool.execution_start` repeats them, and alone tells of a call only
-when no message did. Tokens are reported per answer by `session.usage_record`, and in total at `session.shutdown`: the
-total adds only what no record counted. `inputTokens` includes what was read from and written to the cache.
+The calls of an answer are in `assistant.message`; `tool.execution_start` repeats them, and makes a call only if no
+message did. `session.usage_record` reports the tokens per answer, and `session.shutdown` the total: the total adds only
+what no record counted. `inputTokens` includes cache reads and cache writes.
 """
 
 import base64
@@ -38,7 +38,7 @@ from clew.runtimes.contract import Format, Identity, Reading, Runtime, Tool, Wri
 
 NAME = "copilot-cli"
 NOTHING = [0, 0, 0, 0, 0]
-# Nobody counts further; a greater number would not fit where numbers are kept.
+# No count is higher; a larger number does not fit the database's integers.
 Count = Annotated[int, msgspec.Meta(ge=0, le=10**15)] | None
 
 
@@ -62,7 +62,7 @@ class Started(msgspec.Struct):
 
 
 class Binary(msgspec.Struct):
-    """An image or a file: its bytes, or the name of a `session.binary_asset` before it."""
+    """An image or a file: its bytes, or the id of an earlier `session.binary_asset`."""
 
     type: str | None = None
     data: str | None = None
@@ -149,7 +149,7 @@ class Shutdown(msgspec.Struct):
 
 
 class State(msgspec.Struct, omit_defaults=True):
-    """`calls` have not come back yet; `kept` is the first that was said since a compaction began, None outside one."""
+    """`calls` have no result yet; `kept` is the first message since a compaction began, None outside a compaction."""
 
     where: tuple[str, str, str] = ("", "", "")
     titled: bool = False
@@ -203,7 +203,7 @@ def _attached(context: Context | None, version: str | None, event: Event, readin
 def _prompted(event: Event, reading: Reading[State]) -> list[Any]:
     prompted = msgspec.json.decode(event.data, type=Prompted)
     side = event.agentId or ""
-    # A message with a source, or without a word, was put in by the program; that to a subagent is its agent's.
+    # A message with a source is from the program; with a source to a subagent it is from the agent.
     if prompted.isAutopilotContinuation or (prompted.source and not side):
         return []
     attached = msgspec.json.decode(prompted.attachments, type=list[Binary] | None) or []
@@ -232,13 +232,16 @@ def _answered(event: Event, reading: Reading[State]) -> list[Any]:
     elif answered.content:
         bodies.append(MessageAdded(role="assistant", text=answered.content, **about))
     requests = answered.toolRequests or []
-    bodies += [CallMade(call=one.toolCallId, tool=one.name, input=_input(one.arguments), **about) for one in requests]
-    reading.state.calls.update(one.toolCallId for one in requests)
+    bodies += [
+        CallMade(call=request.toolCallId, tool=request.name, input=_input(request.arguments), **about)
+        for request in requests
+    ]
+    reading.state.calls.update(request.toolCallId for request in requests)
     return bodies
 
 
 def _input(arguments: Raw) -> Raw:
-    """What a tool was given: some builds wrote the JSON of it into a string."""
+    """The arguments of a call: some builds wrote their JSON into a string."""
     if not bytes(arguments).startswith(b'"'):
         return arguments
     text = msgspec.json.decode(arguments, type=str)
@@ -263,10 +266,10 @@ def _completed(event: Event, reading: Reading[State]) -> list[Any]:
     completed = msgspec.json.decode(event.data, type=Completed)
     result = completed.result or Result()
     failed = completed.success is False
-    said = completed.error.message if completed.error else None
+    message = completed.error.message if completed.error else None
     returned = CallReturned(
         call=completed.toolCallId,
-        output=raw(said) if failed and said is not None else result.content,
+        output=raw(message) if failed and message is not None else result.content,
         parts=_binaries(result.binaryResultsForLlm or [], reading),
         failed=failed,
         side=event.agentId or completed.parentToolCallId or "",
@@ -285,15 +288,15 @@ def _asset(event: Event, reading: Reading[State]) -> list[Any]:
 def _binaries(binaries: list[Binary], reading: Reading[State]) -> tuple[Part, ...]:
     """The images and files whose bytes are in the session."""
     parts: list[Part] = []
-    for one in binaries:
-        if one.data:
-            blob = reading.blob(base64.b64decode(one.data, validate=True))
+    for binary in binaries:
+        if binary.data:
+            blob = reading.blob(base64.b64decode(binary.data, validate=True))
         else:
-            blob = reading.state.assets.get(one.assetId or "", "")
+            blob = reading.state.assets.get(binary.assetId or "", "")
         if blob:
-            is_image = one.type == "image" or (one.mimeType or "").startswith("image/")
+            is_image = binary.type == "image" or (binary.mimeType or "").startswith("image/")
             kind = ImagePart if is_image else FilePart
-            parts.append(kind(blob=blob, media_type=one.mimeType or "", name=one.displayName or ""))
+            parts.append(kind(blob=blob, media_type=binary.mimeType or "", name=binary.displayName or ""))
     return tuple(parts)
 
 
@@ -304,7 +307,7 @@ def _compacting(event: Event, reading: Reading[State]) -> list[Any]:
 
 
 def _compacted(event: Event, reading: Reading[State]) -> list[Any]:
-    """The summary stands for what was said before the compaction began; work goes on while it is made."""
+    """The summary replaces the messages before the compaction began; the agent continues while it is made."""
     done = msgspec.json.decode(event.data, type=Summarised)
     if event.agentId:
         return []
@@ -331,7 +334,7 @@ def _recorded(event: Event, reading: Reading[State]) -> list[Any]:
 
 
 def _stopped(event: Event, reading: Reading[State]) -> list[Any]:
-    """What the session used in total, less what was counted before."""
+    """The total usage of the session, minus what is already counted."""
     bodies = []
     for model, metered in (msgspec.json.decode(event.data, type=Shutdown).modelMetrics or {}).items():
         total, before = _counts(metered.usage or Tokens()), reading.state.counted.get(model, NOTHING)
@@ -384,7 +387,7 @@ def recognises(path: PurePath, head: bytes) -> bool:
 
 
 def identify(path: PurePath, first: bytes) -> Identity:
-    """A session is called like its folder; a flat file like what its first event says."""
+    """The folder's name is the session's id; the first event of a flat file has the id."""
     try:
         started = msgspec.json.decode(_event(first).data, type=Started)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Writing a session as one of Copilot CLI's own."""
+"""Write a session in Copilot CLI's own format."""
 
 import base64
 import uuid
@@ -24,20 +24,20 @@ def write(rounds: list[Round], target: Target) -> Native:
 
     start = {"sessionId": target.id, "version": 1, "producer": "clew", "copilotVersion": VERSION}
     add("session.start", "start", target.at, start | {"startTime": iso(target.at), "context": {"cwd": target.cwd}})
-    for one in rounds:
-        if isinstance(one, Prompt):
-            add("user.message", one.key, one.at, _prompt(one, target))
-        elif isinstance(one, Answer):
-            if one.calls or text_of(one.parts):
-                add("assistant.message", one.key, one.at, _answer(one, target))
+    for round in rounds:
+        if isinstance(round, Prompt):
+            add("user.message", round.key, round.at, _prompt(round, target))
+        elif isinstance(round, Answer):
+            if round.calls or text_of(round.parts):
+                add("assistant.message", round.key, round.at, _answer(round, target))
         else:
-            for i, back in enumerate(one.returns):
-                add("tool.execution_complete", f"{one.key}/{i}", one.at, _result(back, target))
+            for i, back in enumerate(round.returns):
+                add("tool.execution_complete", f"{round.key}/{i}", round.at, _result(back, target))
     data = b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
     folder = f"session-state/{target.id}"
     files = [Written(path=f"{folder}/events.jsonl", data=data)]
     if target.title:
-        # A title is not an event: it is in the file beside them, which the program else makes itself.
+        # A title is not an event: it is in this second file, which the program otherwise creates.
         about = {"id": target.id, "cwd": target.cwd, "name": target.title, "user_named": True}
         lines_of_yaml = [f"{name}: {msgspec.json.encode(value).decode()}\n" for name, value in about.items()]
         files.append(Written(path=f"{folder}/workspace.yaml", data="".join(lines_of_yaml).encode()))
@@ -63,7 +63,7 @@ def _id(target: Target, key: str) -> str:
 
 
 def _result(back: CallReturned, target: Target) -> dict[str, Any]:
-    """A failure has an error in the place of a result; the program reads only that one."""
+    """A failed call has an error in place of a result; the program reads only the error."""
     text = output_text(back)
     if back.failed:
         return {"toolCallId": back.call, "success": False, "error": {"message": text}}

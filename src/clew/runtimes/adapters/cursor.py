@@ -1,11 +1,11 @@
-"""Cursor keeps a session in up to three places, and each is read by itself: transcript, CLI store and IDE database.
+"""Cursor stores a session in up to three files, and each is read by itself: transcript, CLI store and IDE database.
 
-* `transcript`: JSON lines in Anthropic's shape without ids, times or results of calls.
+* `transcript`: JSON lines in Anthropic's format without ids, times or results of calls.
 * `cli`: a SQLite file per session of content-addressed blobs. A root blob (protobuf) lists the messages in order.
 * `ide`: one SQLite file for all sessions of the editor, keys and JSON values; in 2024 two keys held everything.
 
-The transcript repeats a session of one of the other two and says less. Both databases hold keys and tokens of the
-account: only what is named here is ever read.
+The transcript repeats a session of one of the other two with less detail. Both databases hold keys and tokens of the
+account: the adapter reads only what is named here.
 """
 
 import re
@@ -40,7 +40,7 @@ def recognises_ide(path: PurePath, head: bytes) -> bool:
 
 
 def identify_database(path: PurePath, first: bytes) -> Identity:
-    """The database names its sessions itself."""
+    """The database has the ids of its sessions."""
     return Identity(native=path.parent.name or path.stem)
 
 
@@ -76,7 +76,7 @@ RUNTIME = Runtime(
         Format(
             name="ide",
             patterns=tuple(
-                f"{user}/{place}/state.vscdb" for user in _USER for place in ("globalStorage", "workspaceStorage/*")
+                f"{user}/{folder}/state.vscdb" for user in _USER for folder in ("globalStorage", "workspaceStorage/*")
             ),
             recognises=recognises_ide,
             identify=identify_database,

@@ -20,7 +20,7 @@ class Meta(msgspec.Struct):
 
 
 def protobuf(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """The fields of a protobuf message and their values: numbers, or bytes whose meaning only its writer knows."""
+    """The fields of a protobuf message and their values: numbers, or bytes without a known type."""
     at = 0
 
     def varint() -> int:
@@ -62,7 +62,7 @@ def _blob(connection: Connection, id: str) -> bytes | None:
 
 
 def _root(connection: Connection, meta: Meta) -> tuple[list[str], str]:
-    """The messages of the session in order, and the directory it works in."""
+    """The messages of the session in order, and its working directory."""
     messages, cwd = [], ""
     try:
         for field, value in protobuf(_blob(connection, meta.latestRootBlobId) or b""):
@@ -71,7 +71,7 @@ def _root(connection: Connection, meta: Meta) -> tuple[list[str], str]:
             elif field == 9 and isinstance(value, bytes):
                 cwd = unquote(urlparse(value.decode()).path)
     except (ValueError, LookupError):
-        # A newer root than we know: what was understood before it broke is still true.
+        # The root has a newer format: the fields decoded so far are still valid.
         pass
     return messages, cwd
 
@@ -94,6 +94,6 @@ def cli_records(connection: Connection, native: str) -> Iterator[Record]:
             )
         ),
     )
-    # The same words twice are one blob, named twice.
+    # A repeated message is one blob that the root names twice.
     for key, id in named(messages):
         yield key, readable(_blob(connection, id))

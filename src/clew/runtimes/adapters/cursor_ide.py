@@ -55,7 +55,7 @@ _decode_bubble = msgspec.json.Decoder(Bubble).decode
 
 
 def read_ide(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
-    """One bubble of the editor's chat, or what it says about the session."""
+    """One bubble of the editor's chat, or the record about the session."""
     if key == "about":
         return about_of(msgspec.json.decode(record, type=About), key, reading)
     bubble, state = _decode_bubble(record), reading.state
@@ -97,7 +97,7 @@ def _answer(bubble: Bubble, text: str | None, key: str, model: str) -> list[Any]
 
 
 def _json(text: str) -> Raw:
-    """Text that should be JSON; as a JSON text if it is not."""
+    """Text that should be JSON; a JSON string of it if it is not."""
     try:
         msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):
@@ -113,16 +113,16 @@ class ModelConfig(msgspec.Struct):
     modelName: str | None = None
 
 
-class Place(msgspec.Struct):
+class Uri(msgspec.Struct):
     fsPath: str | None = None
 
 
 class Workspace(msgspec.Struct):
-    uri: Place | None = None
+    uri: Uri | None = None
 
 
 class Composer(msgspec.Struct):
-    """A chat of the editor: a composer, or a tab of 2024. Its context, diffs and keys are not read."""
+    """A chat of the editor: a composer, or a tab of 2024. The adapter does not read its context, diffs and keys."""
 
     composerId: str | None = None
     tabId: str | None = None
@@ -147,13 +147,13 @@ class Composer(msgspec.Struct):
 
     @property
     def about(self) -> About:
-        place = self.workspaceIdentifier.uri if self.workspaceIdentifier else None
+        uri = self.workspaceIdentifier.uri if self.workspaceIdentifier else None
         return About(
             id=self.id,
             name=self.name or self.chatTitle or "",
             created=self.createdAt or self.lastSendTime,
             model=(self.modelConfig.modelName if self.modelConfig else "") or "",
-            cwd=(place.fsPath if place else "") or "",
+            cwd=(uri.fsPath if uri else "") or "",
         )
 
 
@@ -162,39 +162,39 @@ class Composers(msgspec.Struct):
     tabs: list[Raw] = []
 
 
-# The last of these may still be growing without their composer changing.
+# The last bubbles can grow while their composer stays unchanged: the stamp includes this many.
 STAMPED = 4
 
 
 def ide_sessions(connection: Connection) -> Iterator[tuple[Identity, str]]:
-    found: list[tuple[str, str, str]] = []
+    chats: list[tuple[str, str, str]] = []
     parents: dict[str, str] = {}
     for composer, value in _composers(connection):
         headers = composer.fullConversationHeadersOnly or []
         if headers or composer.inline:
-            sizes = [len(_bubble(connection, composer.id, one.bubbleId) or b"") for one in headers[-STAMPED:]]
+            sizes = [len(_bubble(connection, composer.id, header.bubbleId) or b"") for header in headers[-STAMPED:]]
             project = project_of(composer.about.cwd) if composer.about.cwd else ""
-            found.append((composer.id, project, stamp_of(value + repr(sizes).encode())))
+            chats.append((composer.id, project, stamp_of(value + repr(sizes).encode())))
         parents |= dict.fromkeys(composer.subComposerIds or [], composer.id)
-    for id, project, stamp in found:
+    for id, project, stamp in chats:
         yield Identity(native=id, project=project, parent=parents.get(id, "")), stamp
 
 
 def ide_records(connection: Connection, native: str) -> Iterator[Record]:
-    composer = next((one for one, _ in _composers(connection, native) if one.id == native), None)
+    composer = next((chat for chat, _ in _composers(connection, native) if chat.id == native), None)
     if composer is None:
         return
     yield "about", msgspec.json.encode(composer.about)
-    for key, id in named([one.bubbleId for one in composer.fullConversationHeadersOnly or []]):
+    for key, id in named([header.bubbleId for header in composer.fullConversationHeadersOnly or []]):
         yield key, readable(_bubble(connection, native, id))
     if not composer.fullConversationHeadersOnly:
-        bubbles = [readable(bytes(one)) for one in composer.inline]
-        names = [_bubble_id(one) or f"bubble-{i}" for i, one in enumerate(bubbles)]
+        bubbles = [readable(bytes(value)) for value in composer.inline]
+        names = [_bubble_id(bubble) or f"bubble-{i}" for i, bubble in enumerate(bubbles)]
         yield from ((key, bubble) for (key, _), bubble in zip(named(names), bubbles, strict=True))
 
 
 def _composers(connection: Connection, id: str = "") -> Iterator[tuple[Composer, bytes]]:
-    """All chats of the database, or those that can have this id; each with the value it comes from."""
+    """All chats of the database, or those that can have this id, each with its stored value."""
     if has(connection, "cursorDiskKV"):
         first, last = (f"composerData:{id}", f"composerData:{id}") if id else ("composerData:", "composerData;")
         rows = connection.execute(
@@ -209,21 +209,21 @@ def _composers(connection: Connection, id: str = "") -> Iterator[tuple[Composer,
         )
         for (value,) in rows:
             try:
-                held = msgspec.json.decode(value or b"", type=Composers)
+                composers = msgspec.json.decode(value or b"", type=Composers)
             except (msgspec.DecodeError, RecursionError):
                 continue
-            for one in [*held.allComposers, *held.tabs]:
-                yield from _composer(bytes(one))
+            for chat in [*composers.allComposers, *composers.tabs]:
+                yield from _composer(bytes(chat))
 
 
 def _composer(value: bytes | None) -> Iterator[tuple[Composer, bytes]]:
-    """One chat; what cannot be read is none."""
+    """One chat; nothing if the value cannot be decoded."""
     try:
-        found = msgspec.json.decode(value or b"", type=Composer)
+        composer = msgspec.json.decode(value or b"", type=Composer)
     except (ValueError, RecursionError):
         return
-    if found.id:
-        yield found, value or b""
+    if composer.id:
+        yield composer, value or b""
 
 
 def _bubble(connection: Connection, composer: str, bubble: str) -> bytes | None:

@@ -1,4 +1,4 @@
-"""What both databases of Cursor share."""
+"""Functions that both databases of Cursor use."""
 
 import base64
 from collections.abc import Iterator
@@ -14,8 +14,8 @@ NAME = "cursor"
 
 
 def has(connection: Connection, table: str) -> bool:
-    found = connection.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (table,)).fetchone()
-    return found is not None
+    row = connection.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (table,)).fetchone()
+    return row is not None
 
 
 def stamp_of(data: bytes) -> str:
@@ -23,7 +23,7 @@ def stamp_of(data: bytes) -> str:
 
 
 def named(ids: list[str]) -> Iterator[tuple[str, str]]:
-    """Each id with a key that is used once."""
+    """Each id with a unique key."""
     times: dict[str, int] = {}
     for id in ids:
         times[id] = times.get(id, 0) + 1
@@ -31,7 +31,7 @@ def named(ids: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def readable(value: bytes | None) -> bytes:
-    """A value as JSON: itself, or what it is instead."""
+    """A value as a JSON object: the value itself, or an object that holds it."""
     if value is None:
         return b'{"type":"missing"}'
     try:
@@ -43,6 +43,6 @@ def readable(value: bytes | None) -> bytes:
 
 
 def assemble(native: str, records: list[Record]) -> bytes:
-    """The records under their keys: the program has no export of its own."""
-    held = [{"key": key, "record": Raw(record)} for key, record in records]
-    return msgspec.json.encode({"session": native, "records": held})
+    """The records with their keys: the program has no export of its own."""
+    members = [{"key": key, "record": Raw(record)} for key, record in records]
+    return msgspec.json.encode({"session": native, "records": members})

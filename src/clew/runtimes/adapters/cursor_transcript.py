@@ -1,4 +1,4 @@
-"""Cursor's transcripts, and the messages of its CLI: one shape."""
+"""Cursor's transcripts, and the messages of its CLI, which have the same format."""
 
 import base64
 import re
@@ -25,7 +25,7 @@ from clew.runtimes.contract import Reading, micros, opaque, raw
 
 _QUERY = re.compile(r"<user_query>\n?(.*?)\n?</user_query>", re.DOTALL)
 _TIMESTAMP = re.compile(r"<timestamp>.*?</timestamp>\s*", re.DOTALL)
-# What the program puts before a prompt. A message of nothing else was not typed by anybody.
+# Context that the program adds before a prompt. A message with nothing else was not typed by a person.
 _CONTEXT = re.compile(
     r"\s*<(user_info|rules|project_layout|git_status|open_and_recently_viewed_files|attached_files|system_reminder|"
     r"system-reminder|additional_data|agent_transcripts|agent_skills|environment_context)[\s>]"
@@ -40,15 +40,15 @@ class State(msgspec.Struct, omit_defaults=True):
 
 
 def typed(text: str) -> str:
-    """What the person typed of a user's message; nothing if all of it is context."""
+    """The text that the person typed in a user's message; empty if all of it is context."""
     if queries := _QUERY.findall(text):
         return "\n".join(queries)
     return "" if _CONTEXT.match(text) else _TIMESTAMP.sub("", text)
 
 
 def message_of(role: str, parts: list[Part], *, model: str = "", usage: Usage | None = None) -> MessageAdded:
-    if len(parts) == 1 and isinstance(one := parts[0], TextPart):
-        return MessageAdded(role=role, text=one.text, model=model, usage=usage)
+    if len(parts) == 1 and isinstance(part := parts[0], TextPart):
+        return MessageAdded(role=role, text=part.text, model=model, usage=usage)
     return MessageAdded(role=role, parts=tuple(parts), model=model, usage=usage)
 
 
@@ -57,7 +57,7 @@ def drafts_of(bodies: list[Any], source: str, at: int | None) -> list[Draft]:
 
 
 def title_of(bodies: list[Any], source: str, at: int | None, state: State) -> list[Draft]:
-    """A title from the first prompt, when the program has none."""
+    """A title from the first prompt, if the program has none."""
     first = bodies[0]
     if state.titled or not isinstance(first, MessageAdded) or first.role != "user":
         return []
@@ -69,7 +69,7 @@ def title_of(bodies: list[Any], source: str, at: int | None, state: State) -> li
 
 
 class Block(msgspec.Struct):
-    """A block in either spelling: Anthropic's in transcripts, the AI SDK's in the CLI's store. An empty Raw is none."""
+    """A block in either format: Anthropic's in transcripts, the AI SDK's in the CLI's store. An empty Raw is none."""
 
     type: str
     text: str | None = None
@@ -104,32 +104,32 @@ _block = msgspec.json.Decoder(Block).decode
 
 
 def read_transcript(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
-    """One line of a transcript. A call has no id there, so its place is its name."""
+    """One line of a transcript. A call has no id there, so its position is its id."""
     line, state = _decode(record), reading.state
     before = []
     if not state.attached:
         state.attached = True
         attached = RuntimeAttached(runtime=NAME, native=reading.native)
         before = [Draft(body=attached, source=f"{key}/runtime")]
-    bodies = _said(line.role, line.message.content, key, reading)
+    bodies = _message_bodies(line.role, line.message.content, key, reading)
     if not bodies:
         return [*before, opaque(f"{NAME}.{line.role or line.type or 'record'}", record, key)]
     return [*before, *drafts_of(bodies, key, None), *title_of(bodies, key, None, state)]
 
 
 def read_cli(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
-    """One message of the CLI's store, or what it says about the session."""
+    """One message of the CLI's store, or the record about the session."""
     if key == "about":
         return about_of(msgspec.json.decode(record, type=About), key, reading)
     line = _decode(record)
-    bodies = _said(line.role, line.content, key, reading)
+    bodies = _message_bodies(line.role, line.content, key, reading)
     if not bodies:
         return [opaque(f"{NAME}.{line.role or line.type or 'record'}", record, key)]
     return [*drafts_of(bodies, key, None), *title_of(bodies, key, None, reading.state)]
 
 
-def _said(role: str, contents: str | list[Raw], key: str, reading: Reading[State]) -> list[Any]:
-    """A message's blocks in order; texts and thoughts that follow each other are one message."""
+def _message_bodies(role: str, contents: str | list[Raw], key: str, reading: Reading[State]) -> list[Any]:
+    """The bodies of a message's blocks in order; consecutive texts and thoughts are one message."""
     if role not in ("user", "assistant", "tool"):
         return []
     if isinstance(contents, str):
@@ -155,7 +155,7 @@ def _said(role: str, contents: str | list[Raw], key: str, reading: Reading[State
             parts.append(ImagePart(blob=reading.blob(data), media_type=block.mimeType or block.mediaType or ""))
         elif block.type in ("tool_use", "tool-call") and (tool := block.toolName or block.name):
             flush()
-            input = next((one for one in (block.args, block.input) if bytes(one)), Raw(b"{}"))
+            input = next((value for value in (block.args, block.input) if bytes(value)), Raw(b"{}"))
             bodies.append(CallMade(call=call or f"{key}/{len(bodies)}", tool=tool, input=input))
         elif block.type == "tool-result" and call:
             flush()
@@ -168,7 +168,7 @@ def _said(role: str, contents: str | list[Raw], key: str, reading: Reading[State
 
 
 def _result(block: Block, call: str) -> CallReturned:
-    """A result is plain, or since the AI SDK's fifth version `{type, value}`."""
+    """The result of a call: a plain value, or since version 5 of the AI SDK `{type, value}`."""
     output, failed = block.result, bool(block.isError)
     if not bytes(output):
         output = block.output if bytes(block.output) else Raw(b"null")
@@ -179,7 +179,7 @@ def _result(block: Block, call: str) -> CallReturned:
 
 
 class About(msgspec.Struct):
-    """What a database says about a session, in our words: of the program's own only what is safe to keep."""
+    """The facts about a session in a database: only the fields that are safe to store."""
 
     id: str
     name: str = ""

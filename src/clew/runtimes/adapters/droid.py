@@ -1,7 +1,7 @@
-"""Droid (Factory): JSON lines below `sessions/<folder of the directory>/`, and what `droid exec` prints as stream-json.
+"""Droid (Factory): JSON lines below `sessions/<folder of the directory>/`, and the stream-json output of `droid exec`.
 
 A session file holds whole messages with Anthropic blocks, chained by `parentId`. The stream holds the same as flat
-records. A file counts no tokens: they are in a settings file beside it, as one running total.
+records. A session file has no token counts: a settings file beside it has one running total.
 """
 
 import base64
@@ -30,7 +30,7 @@ from clew.model.events import (
 from clew.runtimes.contract import Format, Identity, Reading, Runtime, Tool, micros, opaque, project_of, raw
 
 NAME = "droid"
-# How many of the last messages are remembered, to find the first one that a compaction kept.
+# How many of the last messages the state holds, to find the first one that a compaction kept.
 RECENT = 64
 _REMINDER = re.compile(r"\s*<system-reminder>.*?</system-reminder>\s*", re.DOTALL)
 
@@ -114,7 +114,7 @@ def read_session(record: bytes, key: str, reading: Reading[State]) -> list[Draft
     if line.parentId and state.recent and line.parentId != state.recent[-1]:
         before = [Draft(body=Rewound(to=line.parentId), source=f"{source}/rewound", said_at=at)]
     state.recent = [*state.recent, source][-RECENT:]
-    bodies = _said(line.message, source, reading)
+    bodies = _message_bodies(line.message, source, reading)
     if not bodies:
         return [*before, opaque(f"{NAME}.{line.message.role}", record, source, at)]
     return [*before, *_drafts(bodies, source, at), *_title(bodies, source, at, state)]
@@ -124,7 +124,7 @@ def read_stream(record: bytes, key: str, reading: Reading[State]) -> list[Draft]
     """One line of stream-json."""
     line, state = _decode(record), reading.state
     at = micros(line.timestamp)
-    # A call and its result carry the same id, so only messages are named by theirs.
+    # A call and its result have the same id, so only messages use their id as the source.
     source = line.id if line.type == "message" and line.id else key
     call = line.toolCallId or line.id or ""
     bodies: list[Any] = []
@@ -164,16 +164,16 @@ def _started(line: Line, record: bytes, source: str, at: int | None, reading: Re
     return [*drafts, opaque(f"{NAME}.session_start", record, f"{source}/{len(drafts)}", at)]
 
 
-def _said(message: Message, source: str, reading: Reading[State]) -> list[Any]:
-    """A message's blocks in order; texts, thoughts and images that follow each other are one message."""
+def _message_bodies(message: Message, source: str, reading: Reading[State]) -> list[Any]:
+    """The bodies of a message's blocks in order; consecutive texts, thoughts and images are one message."""
     contents = [raw({"type": "text", "text": message.content})] if isinstance(message.content, str) else message.content
     user, model = message.role == "user", message.modelId or message.model or ""
     bodies: list[Any] = []
     parts: list[Part] = []
 
     def flush() -> None:
-        if len(parts) == 1 and isinstance(one := parts[0], TextPart):
-            bodies.append(_message(user, source, model, text=one.text))
+        if len(parts) == 1 and isinstance(part := parts[0], TextPart):
+            bodies.append(_message(user, source, model, text=part.text))
         elif parts:
             bodies.append(_message(user, source, model, parts=tuple(parts)))
         parts.clear()
@@ -208,9 +208,9 @@ def _message(user: bool, source: str, model: str, *, text: str = "", parts: tupl
 
 
 def _typed(text: str) -> str:
-    """What the person typed: a message may open with reminders that the program put there."""
-    while found := _REMINDER.match(text):
-        text = text[found.end() :]
+    """The text that the person typed, without the reminders that the program adds before it."""
+    while match := _REMINDER.match(text):
+        text = text[match.end() :]
     return text
 
 
@@ -226,7 +226,7 @@ def _drafts(bodies: list[Any], source: str, at: int | None) -> list[Draft]:
 
 
 def _title(bodies: list[Any], source: str, at: int | None, state: State) -> list[Draft]:
-    """A title from the first prompt, when the program has none."""
+    """A title from the first prompt, if the program has none."""
     first = bodies[0]
     if state.titled or not isinstance(first, MessageAdded) or first.role != "user":
         return []
@@ -246,14 +246,14 @@ def recognises_session(path: PurePath, head: bytes) -> bool:
 
 
 def recognises_stream(path: PurePath, head: bytes) -> bool:
-    """The first line opens as Claude Code's stream does, but says less about the installation."""
+    """The first line begins like Claude Code's stream, but has fewer fields about the installation."""
     first = head.split(b"\n", 1)[0]
     opens = re.match(rb'\s*\{"type":\s*"system",\s*"subtype":\s*"init"', first)
     return opens is not None and not re.search(rb'"(uuid|apiKeySource|mcp_servers|permissionMode)"', first)
 
 
 def identify(path: PurePath, first: bytes) -> Identity:
-    """The first record names the session; the file is named after it, too."""
+    """The first record has the session's id, and so has the file's name."""
     try:
         head = msgspec.json.decode(first)
     except (ValueError, RecursionError):

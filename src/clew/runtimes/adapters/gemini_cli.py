@@ -1,10 +1,10 @@
-"""Gemini CLI: a log of JSON lines below `tmp/<project>/chats/`, and the single JSON documents it wrote before.
+"""Gemini CLI: a log of JSON lines below `tmp/<project>/chats/`, and the single JSON documents of older versions.
 
-A message is written again under its id when calls are added to it; `$set.messages` replaces the whole list (at a
-resume, after a compression, when an answer was cancelled), and `$rewindTo` takes back a message and all after it. A
-replaced list is held against the conversation as it was: it goes on from the last message both have in common. The
-list repeats messages without their model, tokens and thoughts, so that one whose words are the same is not told again.
-What a call gave back is there twice, in the call and as a message of its own; both have the source of the call.
+The program writes a message again under its id when it adds calls to it; `$set.messages` replaces the whole list (at a
+resume, after a compression, when an answer was cancelled), and `$rewindTo` removes a message and all after it. The
+reader compares a replaced list with the conversation before it: the list continues from the last message that both have
+in common. The list repeats messages without their llm, tokens and thoughts, so a message with the same text gives no
+new drafts. The result of a call is stored twice, in the call and as a message; both get the source of the call.
 """
 
 import hashlib
@@ -35,7 +35,7 @@ from clew.runtimes.adapters.gemini_parts import UNKNOWN, Content, bodies, object
 from clew.runtimes.contract import Format, Identity, Reading, Record, Runtime, Tool, Writer, micros, opaque
 
 NAME = "gemini-cli"
-# What the program puts in front of a conversation, and leaves out again when it resumes one.
+# Context that the program adds before a conversation, and omits again when it resumes one.
 _INJECTED = re.compile(r"\s*<(session_context|hook_context)>.*</\1>\s*", re.DOTALL)
 _WORKSPACE = re.compile(r"Workspace Directories:\*\*\n\s*- (.+)")
 
@@ -85,24 +85,24 @@ class Line(msgspec.Struct):
     rewind: str | None = msgspec.field(name="$rewindTo", default=None)
 
 
-class Known(msgspec.Struct, array_like=True):
-    """A message that was told: what it said, its last piece (None if it said nothing), its source if not its id.
+class Memory(msgspec.Struct, array_like=True):
+    """A message that gave drafts: a digest of its content, its last piece (None without any), its source if not its id.
 
-    `here` says that it is in the list as it is now.
+    `listed`: the message is in the current list.
     """
 
     mark: str = ""
     last: str | None = None
     source: str = ""
-    here: bool = True
+    listed: bool = True
 
 
 class State(msgspec.Struct, omit_defaults=True):
-    """`path` is the list of messages as it is now, `lost` as it was before it was last replaced."""
+    """`path` is the current list of messages, `lost` the list before the last replacement."""
 
     path: list[str] = []
     lost: list[str] = []
-    known: dict[str, Known] = {}
+    memories: dict[str, Memory] = msgspec.field(name="known", default_factory=dict)
     returns: dict[str, str] = {}
     answer: str = ""
     spent: tuple[int, int, int, int] = (0, 0, 0, 0)
@@ -129,73 +129,73 @@ def read(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
 
 
 def _header(line: Line, record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
-    """What a session begins with; an older one is a document in itself, with all its messages."""
+    """The header of a session; in older versions it is a whole document with all messages."""
     if line.messages is not None:
         record = msgspec.json.encode({**msgspec.json.decode(record, type=dict[str, Raw]), "messages": None})
     drafts = [opaque(f"{NAME}.header", record, key)]
     drafts += _title(line.summary, f"{key}/title", reading.state)
     drafts += _attach((line.directories or [""])[0], key, reading)
-    for n, one in enumerate(line.messages or []):
-        drafts += _message(_decode(one), bytes(one), f"{key}/{n}", reading)
+    for n, message in enumerate(line.messages or []):
+        drafts += _message(_decode(message), bytes(message), f"{key}/{n}", reading)
     return drafts
 
 
 def _message(line: Line, record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
-    """A message that was added at the end, or written again."""
+    """A message that is added at the end, or written again."""
     state, id = reading.state, line.id or key
     pieces = _pieces(line, reading)
-    known = state.known.get(id)
-    if known is None or not known.here:
-        known = _elsewhere(id, key, state) if known else Known()
+    memory = state.memories.get(id)
+    if memory is None or not memory.listed:
+        memory = _replaced(id, key, state) if memory else Memory()
         state.path.append(id)
-    return _tell(line, record, key, reading, pieces, known)
+    return _message_drafts(line, record, key, reading, pieces, memory)
 
 
-def _elsewhere(id: str, key: str, state: State) -> Known:
-    """A message that was taken back and is there again stands in another place: it needs another source."""
-    # The list that was replaced cannot be put back as it was any more.
+def _replaced(id: str, key: str, state: State) -> Memory:
+    """The memory of a message that was removed and is listed again: at its new position it needs a new source."""
+    # The replaced list can no longer be restored.
     state.lost = []
-    return Known(source=f"{id}{key}")
+    return Memory(source=f"{id}{key}")
 
 
-def _tell(
-    line: Line, record: bytes, key: str, reading: Reading[State], pieces: list[Piece], known: Known
+def _message_drafts(
+    line: Line, record: bytes, key: str, reading: Reading[State], pieces: list[Piece], memory: Memory
 ) -> list[Draft]:
-    """The drafts of a message, and what is remembered of it."""
+    """The drafts of a message; the state remembers the message."""
     state, id, at = reading.state, line.id or key, micros(line.timestamp)
-    source = known.source or id
-    state.known[id] = Known(mark=_mark(line, pieces), last=_last(pieces), source=known.source)
+    source = memory.source or id
+    state.memories[id] = Memory(mark=_mark(line, pieces), last=_last(pieces), source=memory.source)
     drafts = _attach(_workspace(line), key, reading, at)
-    _expect(pieces, source, state)
+    _remember_returns(pieces, source, state)
     for name, body in pieces:
-        place = state.returns.get(body.call) if isinstance(body, CallReturned) else None
+        return_source = state.returns.get(body.call) if isinstance(body, CallReturned) else None
         if isinstance(body, MessageAdded | CallMade) and body.message:
-            # The pieces of an answer belong together, and not to those of the one that was taken back.
+            # The pieces of an answer are one message, separate from those of the answer that was removed.
             body = msgspec.structs.replace(body, message=source)
-        drafts.append(Draft(body=body, source=place or f"{source}{name}", said_at=at))
+        drafts.append(Draft(body=body, source=return_source or f"{source}{name}", said_at=at))
     if line.type == "user" and not state.titled and any(isinstance(body, MessageAdded) for _, body in pieces):
         words = words_of(line.displayContent) or words_of(line.content)
         drafts += _title(words, f"{source}/title", state) if not words.startswith("System:") else []
     usage = _usage(line, source, at, state)
     if not (pieces or usage) or any(part == UNKNOWN for part in parts_of(line.content)):
-        # Not under its id: the program's first message has the same id in every session.
-        drafts.append(opaque(f"{NAME}.{_kind(line)}", record, key, at))
+        # The source is not its id: the program's first message has the same id in every session.
+        drafts.append(opaque(f"{NAME}.{_record_kind(line)}", record, key, at))
     return drafts + usage
 
 
-def _expect(pieces: list[Piece], source: str, state: State) -> None:
-    """Remember where the returns of a message's calls belong."""
+def _remember_returns(pieces: list[Piece], source: str, state: State) -> None:
+    """Remember the sources for the returns of a message's calls."""
     if calls := [(name, body) for name, body in pieces if isinstance(body, CallMade)]:
         state.returns = {body.call: f"{source}{name.replace('call', 'return')}" for name, body in calls}
 
 
-def _kind(line: Line) -> str:
+def _record_kind(line: Line) -> str:
     injected = _INJECTED.match(words_of(line.content))
     return injected.group(1) if injected else line.type or "message"
 
 
 def _pieces(line: Line, reading: Reading[Any]) -> list[Piece]:
-    """The bodies of a message, each with a name that stays its own when the message is written again."""
+    """The bodies of a message, each with a name that stays the same when the message is written again."""
     parts = parts_of(line.content)
     if line.type == "user":
         if _INJECTED.fullmatch(words_of(line.content)) and parts[0].thought is None:
@@ -204,32 +204,32 @@ def _pieces(line: Line, reading: Reading[Any]) -> list[Piece]:
     if line.type != "gemini":
         return []
     message, model = line.id or "", line.model or ""
-    found = bodies(parts, "assistant", reading, message=message, model=model)
+    piece_bodies = bodies(parts, "assistant", reading, message=message, model=model)
     if line.thoughts and not any(part.thought for part in parts):
-        thoughts = tuple(ThinkingPart(text=_thought(one)) for one in line.thoughts)
-        found.insert(0, MessageAdded(role="assistant", parts=thoughts, message=message, model=model))
-    there = {body.call for body in found if isinstance(body, CallMade)}
+        thoughts = tuple(ThinkingPart(text=_thought(thought)) for thought in line.thoughts)
+        piece_bodies.insert(0, MessageAdded(role="assistant", parts=thoughts, message=message, model=model))
+    calls = {body.call for body in piece_bodies if isinstance(body, CallMade)}
     for tool in line.toolCalls or []:
-        if tool.id not in there:
+        if tool.id not in calls:
             input = object_of(tool.args)
-            found.append(CallMade(call=tool.id, tool=tool.name, input=input, message=message, model=model))
+            piece_bodies.append(CallMade(call=tool.id, tool=tool.name, input=input, message=message, model=model))
     for tool in line.toolCalls or []:
-        found += _result(tool, reading)
-    return _named(found)
+        piece_bodies += _result(tool, reading)
+    return _named(piece_bodies)
 
 
 def _result(tool: ToolCall, reading: Reading[Any]) -> list[Body]:
-    """What the program wrote down with the call itself; nothing while it is running."""
+    """The result that the program stores with the call; nothing while the call is running."""
     if isinstance(tool.result, str):
         return [CallReturned(call=tool.id, output=Raw(msgspec.json.encode(tool.result)))]
-    found = bodies(parts_of(tool.result), "user", reading)
-    return [body for body in found if isinstance(body, CallReturned) and body.call == tool.id]
+    result_bodies = bodies(parts_of(tool.result), "user", reading)
+    return [body for body in result_bodies if isinstance(body, CallReturned) and body.call == tool.id]
 
 
-def _named(found: list[Body]) -> list[Piece]:
+def _named(unnamed: list[Body]) -> list[Piece]:
     counts = {"": 0, "/thought": 0, "/call": 0, "/return": 0}
     pieces = []
-    for body in found:
+    for body in unnamed:
         name = "/call" if isinstance(body, CallMade) else "/return" if isinstance(body, CallReturned) else ""
         if isinstance(body, MessageAdded) and body.parts and isinstance(body.parts[0], ThinkingPart):
             name = "/thought"
@@ -243,27 +243,27 @@ def _thought(thought: Thought) -> str:
 
 
 def _mark(line: Line, pieces: list[Piece]) -> str:
-    """A short name for what a message says, thoughts and model aside."""
-    said: list[Any] = []
+    """A short digest of a message's content, without thoughts and llm."""
+    contents: list[Any] = []
     for name, body in pieces:
         if isinstance(body, CallMade):
-            # The program writes arguments again in its own way.
-            said.append([body.tool, msgspec.json.decode(body.input)])
+            # The program may reformat arguments.
+            contents.append([body.tool, msgspec.json.decode(body.input)])
         elif isinstance(body, CallReturned):
-            # A call's own return is not repeated with it in a list.
-            said += [[body.output, body.failed]] if line.type == "user" else []
+            # A list does not repeat the return inside a call.
+            contents += [[body.output, body.failed]] if line.type == "user" else []
         elif isinstance(body, MessageAdded) and not name.startswith("/thought"):
-            said.append(body.content)
-    return hashlib.blake2b(msgspec.json.encode(said or words_of(line.content)), digest_size=5).hexdigest()
+            contents.append(body.content)
+    return hashlib.blake2b(msgspec.json.encode(contents or words_of(line.content)), digest_size=5).hexdigest()
 
 
 def _last(pieces: list[Piece]) -> str | None:
-    """The piece the conversation goes on from; returns need not be named, they follow their calls."""
+    """The piece that the conversation continues from; returns follow their calls and are not considered."""
     return next((name for name, body in reversed(pieces) if not isinstance(body, CallReturned)), None)
 
 
 def _usage(line: Line, source: str, at: int | None, state: State) -> list[Draft]:
-    """What an answer cost, or what it cost more than was told before."""
+    """The usage of an answer, minus what is already counted."""
     tokens = line.tokens
     if tokens is None:
         return []
@@ -292,11 +292,11 @@ def _title(words: str | None, source: str, state: State) -> list[Draft]:
 
 def _workspace(line: Line) -> str:
     injected = line.type == "user" and _WORKSPACE.search(words_of(line.content))
-    return injected.group(1).strip() if injected and _kind(line) == "session_context" else ""
+    return injected.group(1).strip() if injected and _record_kind(line) == "session_context" else ""
 
 
 def _attach(cwd: str, key: str, reading: Reading[State], at: int | None = None) -> list[Draft]:
-    """Where the program works: told with the first message, and again when it becomes known or changes."""
+    """The working directory, with the first message, and again when it becomes known or changes."""
     state = reading.state
     if state.attached and (not cwd or cwd == state.cwd):
         return []
@@ -308,26 +308,26 @@ def _attach(cwd: str, key: str, reading: Reading[State], at: int | None = None) 
 
 
 def _rewind(id: str, key: str, state: State) -> Draft:
-    known = state.known.get(id)
-    if known is None or not known.here:
-        _leave(state, 0)
+    memory = state.memories.get(id)
+    if memory is None or not memory.listed:
+        _unlist(state, 0)
     else:
-        # From the end, so that many rewinds cost no more than what they take back.
-        _leave(state, len(state.path) - 1 - next(n for n, one in enumerate(reversed(state.path)) if one == id))
-    spoken = next((one for one in reversed(state.path) if state.known[one].last is not None), "")
-    return Draft(body=Rewound(to=_end(spoken, state)), source=key)
+        # Search from the end, so that many rewinds cost only what they remove.
+        _unlist(state, len(state.path) - 1 - next(n for n, listed in enumerate(reversed(state.path)) if listed == id))
+    spoken = next((listed for listed in reversed(state.path) if state.memories[listed].last is not None), "")
+    return Draft(body=Rewound(to=_last_source(spoken, state)), source=key)
 
 
-def _leave(state: State, first: int) -> None:
-    """Take the messages from this one on off the list."""
+def _unlist(state: State, first: int) -> None:
+    """Remove the messages from this one on from the list."""
     for id in state.path[first:]:
-        state.known[id].here = False
+        state.memories[id].listed = False
     del state.path[first:]
 
 
-def _end(id: str, state: State) -> str:
-    """The source of the last thing a message said."""
-    return f"{state.known[id].source or id}{state.known[id].last}" if id else ""
+def _last_source(id: str, state: State) -> str:
+    """The source of a message's last piece."""
+    return f"{state.memories[id].source or id}{state.memories[id].last}" if id else ""
 
 
 def _patch(patch: Patch, record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
@@ -338,61 +338,63 @@ def _patch(patch: Patch, record: bytes, key: str, reading: Reading[State]) -> li
 
 
 def _replace(messages: list[Raw], key: str, reading: Reading[State]) -> list[Draft]:
-    """Tell what is new in a list, after going back to where it parts from the conversation as it was."""
+    """The drafts of a replaced list: a rewind to where it differs from the conversation, then what is new."""
     state = reading.state
-    lines = {line.id: (line, bytes(one)) for one in messages if (line := _decode(one)).id is not None}
+    lines = {
+        line.id: (line, bytes(raw_message)) for raw_message in messages if (line := _decode(raw_message)).id is not None
+    }
     pieces = {id: _pieces(line, reading) for id, (line, _) in lines.items()}
-    said = [id for id, some in pieces.items() if _last(some) is not None]
-    shared, more = _shared(said, state.path, state)
-    before, _ = _shared(said, state.lost, state)
-    fresh = bool(said) and not max(shared, before) and said[0] not in state.known
-    summary = said[0] if fresh and _sums_up(pieces[said[0]]) else None
+    spoken = [id for id, some in pieces.items() if _last(some) is not None]
+    shared, more = _common_prefix(spoken, state.path, state)
+    before, _ = _common_prefix(spoken, state.lost, state)
+    fresh = bool(spoken) and not max(shared, before) and spoken[0] not in state.memories
+    summary = spoken[0] if fresh and _is_summary(pieces[spoken[0]]) else None
     drafts: list[Draft] = []
     if not summary and (more or before > shared):
         shared = max(shared, before)
-        drafts.append(Draft(body=Rewound(to=_end(said[shared - 1] if shared else "", state)), source=key))
-    kept = set(said[:shared])
+        drafts.append(Draft(body=Rewound(to=_last_source(spoken[shared - 1] if shared else "", state)), source=key))
+    kept = set(spoken[:shared])
     if more:
         state.lost = list(state.path)
-    _leave(state, 0)
+    _unlist(state, 0)
     for n, (id, (line, record)) in enumerate(lines.items()):
-        known, mark = state.known.get(id), _mark(line, pieces[id])
-        stays = known is not None and (id in kept or known.last is None)
-        if known and not stays:
-            known = _elsewhere(id, key, state)
+        memory, mark = state.memories.get(id), _mark(line, pieces[id])
+        stays = memory is not None and (id in kept or memory.last is None)
+        if memory and not stays:
+            memory = _replaced(id, key, state)
         state.path.append(id)
-        if known and stays and known.mark == mark:
-            known.here = True
-            _expect(pieces[id], known.source or id, state)
+        if memory and stays and memory.mark == mark:
+            memory.listed = True
+            _remember_returns(pieces[id], memory.source or id, state)
             continue
         if stays:
             line.tokens = None
         some: list[Piece] = [("", Compacted(summary=words_of(line.content)))] if id == summary else pieces[id]
-        drafts += _tell(line, record, f"{key}/{n}", reading, some, known or Known())
-        state.known[id].mark = mark
-    return drafts or [Draft(body=Rewound(to=_end(said[-1] if said else "", state)), source=key)]
+        drafts += _message_drafts(line, record, f"{key}/{n}", reading, some, memory or Memory())
+        state.memories[id].mark = mark
+    return drafts or [Draft(body=Rewound(to=_last_source(spoken[-1] if spoken else "", state)), source=key)]
 
 
-def _shared(said: list[str], path: list[str], state: State) -> tuple[int, bool]:
-    """With how many of these messages a path begins, and whether there is more on it."""
+def _common_prefix(spoken: list[str], path: list[str], state: State) -> tuple[int, bool]:
+    """How many of these messages a path begins with, and whether the path has more."""
     n = 0
     for id in path:
-        if state.known[id].last is None:
+        if state.memories[id].last is None:
             continue
-        if n == len(said) or id != said[n]:
+        if n == len(spoken) or id != spoken[n]:
             return n, True
         n += 1
     return n, False
 
 
-def _sums_up(pieces: list[Piece]) -> bool:
-    """Whether this is what a compression left of the messages before."""
+def _is_summary(pieces: list[Piece]) -> bool:
+    """Whether the message is the summary of a compression."""
     body = pieces[0][1]
     return isinstance(body, MessageAdded) and body.role == "user" and "<state_snapshot>" in body.text
 
 
 def is_lines(path: PurePath, head: bytes) -> bool:
-    """Whether the first line is a whole header; the name proves nothing, documents are called .jsonl, too."""
+    """Whether the first line is a complete header; the name proves nothing: documents can be named .jsonl."""
     try:
         line = _decode(head.lstrip().split(b"\n", 1)[0])
     except (ValueError, RecursionError):
@@ -406,14 +408,14 @@ def is_document(path: PurePath, head: bytes) -> bool:
 
 
 def identify(path: PurePath, first: bytes) -> Identity:
-    """The header names the session; a subagent's file lies in a folder named like the session that started it."""
+    """The header has the session's id; a subagent's file is in a folder with the id of its parent session."""
     named = re.search(rb'"sessionId"\s*:\s*"([^"\\]+)"', first[:4096])
     folders = path.parts
     at = len(folders) - 1 - folders[::-1].index("chats") if "chats" in folders else 0
     project = folders[at - 1] if at else ""
     return Identity(
         native=named.group(1).decode(errors="replace") if named else path.stem,
-        # The folder was a hash of the directory once.
+        # In older versions the folder was a hash of the directory.
         project="" if re.fullmatch("[0-9a-f]{64}", project) else project,
         parent=folders[at + 1] if at and at + 2 < len(folders) else "",
     )
@@ -425,8 +427,8 @@ def split(data: bytes) -> Iterator[Record]:
     messages = msgspec.json.decode(document.pop("messages"), type=list[Raw])
     yield "@header", msgspec.json.encode(document)
     for n, message in enumerate(messages):
-        said = msgspec.json.decode(message)
-        yield f"@{said.get('id', n) if isinstance(said, dict) else n}", bytes(message)
+        fields = msgspec.json.decode(message)
+        yield f"@{fields.get('id', n) if isinstance(fields, dict) else n}", bytes(message)
 
 
 RUNTIME = Runtime(

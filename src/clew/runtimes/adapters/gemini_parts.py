@@ -1,4 +1,4 @@
-"""Messages as the Gemini API has them: lists of parts. Gemini CLI and Qwen Code keep them in different envelopes."""
+"""Messages in the format of the Gemini API: lists of parts. Gemini CLI and Qwen Code wrap them differently."""
 
 import base64
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ from clew.model.events import (
     TextPart,
     ThinkingPart,
 )
-from clew.model.events import Part as Said
+from clew.model.events import Part as EventPart
 from clew.runtimes.contract import Reading, Target
 from clew.runtimes.rounds import output_text
 
@@ -54,28 +54,28 @@ UNKNOWN = Part()
 
 
 def parts_of(content: Content) -> list[Part]:
-    """The parts of a message, whichever way it was written down."""
+    """The parts of a message in any of the formats that the programs write."""
     many = content if isinstance(content, list) else [content] if content else []
-    return [Part(text=one) if isinstance(one, str) else one for one in many]
+    return [Part(text=part) if isinstance(part, str) else part for part in many]
 
 
 def words_of(content: Content) -> str:
-    """The text of a message, thoughts aside."""
+    """The text of a message without its thoughts."""
     return "".join(part.text for part in parts_of(content) if part.text and not part.thought)
 
 
 def bodies(parts: list[Part], role: str, reading: Reading[Any], *, message: str = "", model: str = "") -> list[Body]:
-    """What the parts of a message say, in order; media beside a function's response belongs to it."""
-    found: list[Body] = []
-    run: list[Said] = []
+    """The bodies of the parts of a message, in order; media beside a function's response is a part of the response."""
+    event_bodies: list[Body] = []
+    run: list[EventPart] = []
     answered = any(part.functionResponse for part in parts)
     media = [_media(part.inlineData, reading) for part in parts if part.inlineData and answered]
 
     def end_run() -> None:
         if len(run) == 1 and isinstance(run[0], TextPart):
-            found.append(MessageAdded(role=role, text=run[0].text, message=message, model=model))
+            event_bodies.append(MessageAdded(role=role, text=run[0].text, message=message, model=model))
         elif run:
-            found.append(MessageAdded(role=role, parts=tuple(run), message=message, model=model))
+            event_bodies.append(MessageAdded(role=role, parts=tuple(run), message=message, model=model))
         run.clear()
 
     for part in parts:
@@ -84,9 +84,9 @@ def bodies(parts: list[Part], role: str, reading: Reading[Any], *, message: str 
         if part.functionCall:
             name, input = part.functionCall.name, object_of(part.functionCall.args)
             call = part.functionCall.id or name
-            found.append(CallMade(call=call, tool=name, input=input, message=message, model=model))
+            event_bodies.append(CallMade(call=call, tool=name, input=input, message=message, model=model))
         elif part.functionResponse:
-            found.append(_returned(part.functionResponse, media, reading))
+            event_bodies.append(_returned(part.functionResponse, media, reading))
             media = []
         elif part.thought and part.text:
             run.append(ThinkingPart(text=part.text, signature=part.thoughtSignature or ""))
@@ -95,7 +95,7 @@ def bodies(parts: list[Part], role: str, reading: Reading[Any], *, message: str 
         elif part.inlineData and not answered:
             run.append(_media(part.inlineData, reading))
     end_run()
-    return found
+    return event_bodies
 
 
 def object_of(args: Raw) -> Raw:
@@ -103,7 +103,7 @@ def object_of(args: Raw) -> Raw:
     return Raw(b"{}") if bytes(args) == b"null" else args
 
 
-def _is_thought(part: Said) -> bool:
+def _is_thought(part: EventPart) -> bool:
     return isinstance(part, ThinkingPart)
 
 
@@ -128,27 +128,27 @@ def _media(data: InlineData, reading: Reading[Any]) -> ImagePart | FilePart:
 # Writing --------------------------------------------------------------------------------------------------------------
 
 
-def written(parts: Iterable[Said | CallMade], target: Target) -> list[dict[str, Any]]:
-    """The parts of a message as the API has them; texts side by side are one, because the programs glue them."""
-    found: list[dict[str, Any]] = []
+def written(parts: Iterable[EventPart | CallMade], target: Target) -> list[dict[str, Any]]:
+    """The parts of a message in the API's format; adjacent texts are joined, because the programs join them."""
+    message_parts: list[dict[str, Any]] = []
     for part in parts:
         if isinstance(part, CallMade):
-            # Decoded, so that they are written as the programs would; only an object can be a function's arguments.
+            # Decoded, so that they are formatted as the programs do it; a function's arguments must be an object.
             args = msgspec.json.decode(part.input)
             args = args if isinstance(args, dict) else {"input": args}
-            found.append({"functionCall": {"id": part.call, "name": part.tool, "args": args}})
+            message_parts.append({"functionCall": {"id": part.call, "name": part.tool, "args": args}})
         elif isinstance(part, ImagePart | FilePart):
             data = base64.b64encode(target.blob(part.blob)).decode()
-            found.append({"inlineData": {"mimeType": part.media_type or "image/png", "data": data}})
-        elif found and "text" in found[-1]:
-            found[-1]["text"] += f"\n{part.text}"
+            message_parts.append({"inlineData": {"mimeType": part.media_type or "image/png", "data": data}})
+        elif message_parts and "text" in message_parts[-1]:
+            message_parts[-1]["text"] += f"\n{part.text}"
         else:
-            found.append({"text": part.text})
-    return found
+            message_parts.append({"text": part.text})
+    return message_parts
 
 
 def returned(back: CallReturned, tool: str, target: Target) -> list[dict[str, Any]]:
-    """What a call gave back as the API has it, images beside it."""
+    """The result of a call in the API's format, with its images after it."""
     response = {"error" if back.failed else "output": output_text(back)}
     answer = {"functionResponse": {"id": back.call, "name": tool, "response": response}}
     return [answer, *written((part for part in back.parts if isinstance(part, ImagePart | FilePart)), target)]

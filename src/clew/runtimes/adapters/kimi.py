@@ -1,9 +1,10 @@
 """Kimi: the wire log of Kimi Code, the older wire log of Kimi CLI, and Kimi CLI's context file.
 
 Kimi Code (`.kimi-code/sessions/<folder>/<session>/agents/<agent>/wire.jsonl`) writes typed records; a prompt is in
-`turn.prompt` and again in `context.append_message`, usage in `step.end` and again in `usage.record`: the second of each
-is the one that is read, because only it is there in every case. Kimi CLI (`.kimi/sessions/<hash>/<session>/wire.jsonl`)
-writes `{timestamp, message: {type, payload}}`; its `context.jsonl` beside it holds the same messages again.
+`turn.prompt` and again in `context.append_message`, usage in `step.end` and again in `usage.record`: the adapter reads
+the second of each, because only the second exists in every case. Kimi CLI
+(`.kimi/sessions/<hash>/<session>/wire.jsonl`) writes `{timestamp, message: {type, payload}}`; its `context.jsonl`
+repeats the same messages.
 """
 
 import base64
@@ -34,7 +35,7 @@ from clew.model.events import (
 from clew.runtimes.contract import Format, Identity, Reading, Runtime, Tool, micros, opaque, raw
 
 NAME = "kimi"
-# Kimi Code names the folder of a directory after it, with a mark that tells it from others of that name.
+# In Kimi Code the name of a directory's folder is the directory's name, with a mark that makes it unique.
 _FOLDER = re.compile(r"wd_(.+)_[0-9a-f]+")
 _DATA_URL = re.compile(r"data:([^;,]+);base64,(.*)", re.DOTALL)
 
@@ -44,7 +45,7 @@ class ImageUrl(msgspec.Struct):
 
 
 class Content(msgspec.Struct):
-    """A content part; both programs write it alike but for the name of the image."""
+    """A content part; both programs write the same fields, except for the name of the image."""
 
     type: str
     text: str | None = None
@@ -102,7 +103,7 @@ class Line(msgspec.Struct):
 
 
 class State(msgspec.Struct, omit_defaults=True):
-    """`anchors` are what stood just before each prompt: where an undo goes back to."""
+    """`anchors` are the sources just before each prompt: an undo rewinds to one of them."""
 
     model: str = ""
     cwd: str = ""
@@ -128,7 +129,7 @@ def read_code(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
         kind = f"{NAME}.{line.type}"
         drafts = _drafts(bodies, key, at) if bodies else [opaque(kind, record, key, at)]
     last = drafts[-1]
-    # A rewind is no place in the conversation: what comes next hangs on where it went.
+    # A rewind is not a position in the conversation: the next record follows the target of the rewind.
     state.last = last.body.to if isinstance(last.body, Rewound) else last.source or ""
     return drafts
 
@@ -157,14 +158,14 @@ def _state_change(line: Line, reading: Reading[State]) -> list[Any]:
 
 
 def _message(message: Message, record: bytes, key: str, at: int | None, reading: Reading[State]) -> list[Draft]:
-    """What a person typed; anything else that is put among the messages was not said by anybody."""
+    """A prompt that a person typed; every other message of the context is stored verbatim."""
     parts = _parts(message.content, reading)
     if message.role != "user" or message.origin.kind != "user" or not parts:
         return [opaque(f"{NAME}.{message.origin.kind}", record, key, at)]
     reading.state.anchors.append(reading.state.last)
     drafts = _prompt(parts, key, at, reading.state)
     if not isinstance(message.content, str) and len(parts) < len(message.content):
-        # An image kept elsewhere, say: what has no word here stays verbatim.
+        # A content part without an event part, such as an image stored elsewhere, is stored verbatim.
         drafts.append(opaque(f"{NAME}.part", record, f"{key}/part", at))
     return drafts
 
@@ -177,9 +178,9 @@ def _loop_event(event: Event, record: bytes, key: str, at: int | None, reading: 
         parts = _parts([event.part], reading)
         source = event.uuid or key
         if parts:
-            body = _said(parts, message=event.stepUuid, model=state.model)
+            body = _answer(parts, message=event.stepUuid, model=state.model)
     elif event.type == "tool.call" and event.toolCallId and event.name:
-        # A call's own id counts from zero per tool; the step makes it one of a kind.
+        # The id of a call counts from zero per tool; with the step it is unique.
         source = f"{event.stepUuid}/{event.toolCallId}" if event.stepUuid else key
         body = CallMade(
             call=event.toolCallId, tool=event.name, input=event.args, message=event.stepUuid, model=state.model
@@ -216,7 +217,7 @@ class OldTokens(msgspec.Struct):
     input_cache_creation: int = 0
 
 
-class Said(msgspec.Struct):
+class OldPayload(msgspec.Struct):
     """The payload of any message of the older wire log."""
 
     user_input: str | list[Content] = ""
@@ -239,7 +240,7 @@ class Said(msgspec.Struct):
 
 class Envelope(msgspec.Struct):
     type: str
-    payload: Said = msgspec.field(default_factory=Said)
+    payload: OldPayload = msgspec.field(default_factory=OldPayload)
 
 
 class OldLine(msgspec.Struct):
@@ -259,34 +260,34 @@ def read_cli(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
         if line.type == "metadata":
             return [Draft(body=RuntimeAttached(runtime=NAME, native=reading.native), source=key)]
         return [opaque(f"{NAME}.{line.type or 'record'}", record, key, at)]
-    kind, said, side = line.message.type, line.message.payload, ""
-    if kind == "SubagentEvent" and said.event is not None:
-        side = said.parent_tool_call_id or said.task_tool_call_id or "subagent"
-        kind, said = said.event.type, said.event.payload
-    if kind in ("TurnBegin", "SteerInput") and not side and (parts := _parts(said.user_input, reading)):
+    kind, payload, side = line.message.type, line.message.payload, ""
+    if kind == "SubagentEvent" and payload.event is not None:
+        side = payload.parent_tool_call_id or payload.task_tool_call_id or "subagent"
+        kind, payload = payload.event.type, payload.event.payload
+    if kind in ("TurnBegin", "SteerInput") and not side and (parts := _parts(payload.user_input, reading)):
         return _prompt(parts, key, at, reading.state)
-    body = _old_body(kind, said, side, key, reading)
+    body = _old_body(kind, payload, side, key, reading)
     if body is None:
         return [opaque(f"{NAME}.{line.message.type}", record, key, at)]
     return [Draft(body=body, source=key, said_at=at)]
 
 
-def _old_body(kind: str, said: Said, side: str, key: str, reading: Reading[State]) -> Any:
+def _old_body(kind: str, payload: OldPayload, side: str, key: str, reading: Reading[State]) -> Any:
     state = reading.state
     if kind == "StepBegin" and not side:
         state.step = key
     elif kind == "ContentPart":
-        part = Content(said.type, said.text, said.think, said.encrypted, said.image_url)
+        part = Content(payload.type, payload.text, payload.think, payload.encrypted, payload.image_url)
         if parts := _parts([part], reading):
-            return _said(parts, message="" if side else state.step, side=side)
-    elif kind == "ToolCall" and said.id and said.function is not None:
-        return _call(Call(said.id, said.function), "" if side else state.step, side)
-    elif kind == "ToolResult" and said.tool_call_id:
-        back = said.return_value
-        return CallReturned(call=said.tool_call_id, output=back.output, failed=back.is_error, side=side)
-    elif kind == "StatusUpdate" and said.token_usage is not None:
-        # Which model it was is nowhere in this log.
-        return UsageCounted(usage=_usage(said.token_usage), message=said.message_id or "")
+            return _answer(parts, message="" if side else state.step, side=side)
+    elif kind == "ToolCall" and payload.id and payload.function is not None:
+        return _call(Call(payload.id, payload.function), "" if side else state.step, side)
+    elif kind == "ToolResult" and payload.tool_call_id:
+        back = payload.return_value
+        return CallReturned(call=payload.tool_call_id, output=back.output, failed=back.is_error, side=side)
+    elif kind == "StatusUpdate" and payload.token_usage is not None:
+        # This log does not name the llm.
+        return UsageCounted(usage=_usage(payload.token_usage), message=payload.message_id or "")
     elif kind == "TurnEnd" and not side:
         return TurnEnded()
     return None
@@ -303,17 +304,17 @@ _decode_turn = msgspec.json.Decoder(Turn).decode
 
 
 def read_context(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
-    """One message of Kimi CLI's context file; it knows no times."""
+    """One message of Kimi CLI's context file, which has no times."""
     turn, state = _decode_turn(record), reading.state
     parts = _parts(turn.content or "", reading)
     if turn.role == "user" and parts and not (isinstance(parts[0], TextPart) and parts[0].text.startswith("<system>")):
         attached = [] if state.titled else [RuntimeAttached(runtime=NAME, native=reading.native)]
-        return [*(Draft(body=one, source=f"{key}/runtime") for one in attached), *_prompt(parts, key, None, state)]
+        return [*(Draft(body=body, source=f"{key}/runtime") for body in attached), *_prompt(parts, key, None, state)]
     if turn.role == "tool" and turn.tool_call_id:
         text = "\n".join(part.text for part in parts if isinstance(part, TextPart))
         return [Draft(body=CallReturned(call=turn.tool_call_id, output=raw(text)), source=key)]
     if turn.role == "assistant":
-        bodies: list[Any] = [_said(parts, message=key)] if parts else []
+        bodies: list[Any] = [_answer(parts, message=key)] if parts else []
         bodies += [_call(call, key, "") for call in turn.tool_calls or []]
         if bodies:
             return _drafts(bodies, key, None)
@@ -327,19 +328,19 @@ def _parts(contents: str | list[Content], reading: Reading[State]) -> list[Part]
     if isinstance(contents, str):
         return [TextPart(text=contents)] if contents else []
     parts: list[Part] = []
-    for one in contents:
-        image = one.image_url or one.imageUrl
-        if one.type == "text" and one.text:
-            parts.append(TextPart(text=one.text))
-        elif one.type == "think" and (one.think or one.encrypted):
-            parts.append(ThinkingPart(text=one.think or "", signature=one.encrypted or ""))
-        elif image is not None and (found := _DATA_URL.fullmatch(image.url)):
-            data = base64.b64decode(found[2], validate=True)
-            parts.append(ImagePart(blob=reading.blob(data), media_type=found[1]))
+    for content in contents:
+        image = content.image_url or content.imageUrl
+        if content.type == "text" and content.text:
+            parts.append(TextPart(text=content.text))
+        elif content.type == "think" and (content.think or content.encrypted):
+            parts.append(ThinkingPart(text=content.think or "", signature=content.encrypted or ""))
+        elif image is not None and (match := _DATA_URL.fullmatch(image.url)):
+            data = base64.b64decode(match[2], validate=True)
+            parts.append(ImagePart(blob=reading.blob(data), media_type=match[1]))
     return parts
 
 
-def _said(parts: list[Part], *, message: str, model: str = "", side: str = "") -> MessageAdded:
+def _answer(parts: list[Part], *, message: str, model: str = "", side: str = "") -> MessageAdded:
     if len(parts) == 1 and isinstance(parts[0], TextPart):
         return MessageAdded(role="assistant", text=parts[0].text, message=message, model=model, side=side)
     return MessageAdded(role="assistant", parts=tuple(parts), message=message, model=model, side=side)
@@ -362,7 +363,7 @@ def _call(call: Call, message: str, side: str) -> CallMade:
     try:
         msgspec.json.decode(arguments)
     except (msgspec.DecodeError, RecursionError):
-        # What the model wrote was no JSON: the words themselves.
+        # The llm's arguments are not valid JSON: store them as a JSON string.
         arguments = msgspec.json.encode(call.function.arguments)
     return CallMade(call=call.id, tool=call.function.name, input=Raw(arguments), message=message, side=side)
 
@@ -385,10 +386,10 @@ def _drafts(bodies: list[Any], source: str, at: int | None) -> list[Draft]:
 
 def _first(head: bytes) -> dict[str, Any]:
     try:
-        found = msgspec.json.decode(head.lstrip().split(b"\n", 1)[0])
+        record = msgspec.json.decode(head.lstrip().split(b"\n", 1)[0])
     except (ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return record if isinstance(record, dict) else {}
 
 
 def recognises_code(path: PurePath, head: bytes) -> bool:
@@ -413,7 +414,7 @@ def recognises_context(path: PurePath, head: bytes) -> bool:
 
 
 def identify(path: PurePath, first: bytes) -> Identity:
-    """The folder is named after the session; a subagent's folder lies below its session's."""
+    """The folder has the session's id; a subagent's folder is below its session's folder."""
     folder = path.parent
     if folder.parent.name in ("agents", "subagents"):
         above = folder.parent.parent
@@ -426,7 +427,7 @@ def identify(path: PurePath, first: bytes) -> Identity:
 
 
 def identify_context(path: PurePath, first: bytes) -> Identity:
-    """The folder is named after the session; the oldest versions had a file of that name instead."""
+    """The folder has the session's id; in the oldest versions the file has it."""
     return Identity(native=path.parent.name if path.stem == "context" and path.parent.name else path.stem)
 
 

@@ -1,9 +1,9 @@
-"""OpenCode: rows of a SQLite database, one for a session, for each of its messages and for each part of a message.
+"""OpenCode: rows of a SQLite database, one for a session, one for each message, one for each part of a message.
 
-Rows are edited in place while an answer arrives, so what an answer says is told once that answer has ended or something
-came after it; until then a placeholder keeps its place. A call and its result are one row, told as two pieces. The
-program's own export holds the same rows in another shape and reads the same (opencode_rows.py). The first OpenCode kept
-other tables (opencode_go.py).
+The program edits rows in place while an answer arrives, so the adapter reads an answer after it has ended or another
+message follows; until then a placeholder holds its position. A call and its result are one row and give two drafts. The
+program's own export has the same rows in another format and gives the same drafts (opencode_rows.py). The first
+OpenCode had other tables (opencode_go.py).
 """
 
 import base64
@@ -50,10 +50,10 @@ from clew.runtimes.contract import (
 )
 
 T = TypeVar("T")
-# Until this version reasoning was a part of the output.
+# Up to this version the output includes the reasoning.
 _REASONING_INSIDE = (1, 3, 15)
 _NUMBERS = re.compile(r"(\d{1,6})\.(\d{1,6})\.(\d{1,6})")
-# What the program calls a session until its first answer.
+# The title of a session before its first answer.
 _UNTITLED = re.compile(r"(New|Child) session - \d{4}-\d\d-\d\dT")
 
 
@@ -115,7 +115,7 @@ class Part(msgspec.Struct):
 
 
 class Row(msgspec.Struct):
-    """A record. What nobody said is kept as its `data`: the times of a row change where nothing else does."""
+    """A record. A row without a message is stored as its `data`: the times of a row change where nothing else does."""
 
     table: str
     id: str
@@ -131,7 +131,7 @@ class Row(msgspec.Struct):
 
 
 class State(msgspec.Struct, omit_defaults=True):
-    """The message whose parts are being read, the first that a compaction keeps, and where a revert leads back to."""
+    """The message whose parts are being read, the first message that a compaction keeps, and the target of a revert."""
 
     message: str = ""
     role: str = ""
@@ -168,8 +168,8 @@ def read(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
     return [opaque(f"{NAME}.{row.table}", record, key)]
 
 
-def _told(row: Row, type: type[T]) -> T:
-    """The JSON of a row, even where it could only be kept as a string."""
+def _decode_data(row: Row, type: type[T]) -> T:
+    """The decoded JSON of a row, also where the record holds it as a string."""
     data = bytes(row.data)
     try:
         return msgspec.json.decode(
@@ -178,13 +178,13 @@ def _told(row: Row, type: type[T]) -> T:
     except msgspec.ValidationError:
         raise
     except (ValueError, RecursionError) as error:
-        # The row is a whole record all the same: this is a shape, and no damage.
-        raise Unreadable(f"the data of {row.id} is no JSON") from error
+        # The row is still a complete record: its shape is unexpected, but it is not damaged.
+        raise Unreadable(f"the data of {row.id} is not valid JSON") from error
 
 
 def _session(row: Row, state: State) -> list[Draft]:
     if isinstance(row.revert, dict):
-        # What is taken back begins with this part, or with this message.
+        # The revert begins with this part, or with this message.
         state.until = str(row.revert.get("partID") or row.revert.get("messageID") or "")
     at, state.version = micros(row.time_created), row.version or ""
     attached = RuntimeAttached(runtime=NAME, native=row.id, runtime_version=state.version, cwd=row.directory or "")
@@ -197,18 +197,18 @@ def _session(row: Row, state: State) -> list[Draft]:
 
 
 def _message(row: Row, state: State) -> list[Draft]:
-    message = _told(row, Message)
+    message = _decode_data(row, Message)
     ended = message.time.completed is not None
     state.message, state.role = row.id, message.role
     state.model = "" if message.modelID == IMPORTED_MODEL["modelID"] else message.modelID or ""
     state.at = micros(message.time.created or row.time_created)
     state.settled = ended or row.followed or message.role != "assistant"
-    # An answer that failed, or was never ended, is a summary only by name.
+    # An answer that failed or never ended is not a summary, although it is marked as one.
     summarises = message.role == "assistant" and bool(message.summary) and not message.error
     state.summary = summarises and (message.finish is not None or not state.settled)
     if not state.settled:
         return [_unfinished(row.id, row.id, state)]
-    # Counted once the answer has ended: until then it may still grow, and each revision would count again.
+    # Count an answer after it has ended: before that it can grow, and each revision would count again.
     usage = _usage(message, state.version) if ended and message.role == "assistant" else None
     if usage is None:
         return [opaque(f"{NAME}.{message.role}", bytes(row.data), row.id, state.at)]
@@ -223,7 +223,7 @@ def _usage(message: Message, version: str) -> Usage | None:
     tokens = message.tokens or Tokens()
     usage = Usage(
         input=int(tokens.input),
-        # Where the program counts reasoning apart; here it is a part of the output.
+        # Some versions count reasoning separately; in clew the output includes it.
         output=int(tokens.output + (0 if _reasons_inside(tokens, version) else tokens.reasoning)),
         cache_read=int(tokens.cache.read),
         cache_write=int(tokens.cache.write),
@@ -234,24 +234,24 @@ def _usage(message: Message, version: str) -> Usage | None:
 
 
 def _reasons_inside(tokens: Tokens, version: str) -> bool:
-    """Whether the output includes the reasoning: the sum of all tells it, else the version that began the session."""
+    """Whether the output includes the reasoning: the total shows it, else the version that began the session."""
     if tokens.reasoning > tokens.output:
         return False
     counted = tokens.input + tokens.output + tokens.cache.read + tokens.cache.write
     if tokens.total in (counted, counted + tokens.reasoning):
         return tokens.total == counted
     numbers = _NUMBERS.match(version)
-    # A build of nobody's release is 0.0.0.
+    # An unreleased build is 0.0.0.
     return numbers is not None and (0, 0, 0) < tuple(map(int, numbers.groups())) <= _REASONING_INSIDE
 
 
 def _unfinished(id: str, source: str, state: State) -> Draft:
-    """Keeps the place of what is still being written; it says nothing that changes."""
+    """A placeholder for a part that is still being written; nothing in it changes."""
     return opaque(f"{NAME}.unfinished", msgspec.json.encode({"id": id}), source, state.at)
 
 
 def _part(row: Row, reading: Reading[State]) -> list[Draft]:
-    part, state = _told(row, Part), reading.state
+    part, state = _decode_data(row, Part), reading.state
     at = micros(part.time.start) or state.at
     if part.type == "tool" and part.callID and part.tool and part.state:
         return _call(row, part, part.state, reading)
@@ -259,10 +259,10 @@ def _part(row: Row, reading: Reading[State]) -> list[Draft]:
         state.tail = part.tail_start_id or ""
     if part.type in ("text", "reasoning") and not state.settled and (part.time.end is None or state.summary):
         return [_unfinished(row.id, row.id, state)]
-    body = _said(part, reading)
+    body = _part_body(part, reading)
     if body is None:
         return [opaque(f"{NAME}.{part.type}", bytes(row.data), row.id, at)]
-    drafts = [_spoken(body, row.id, at, state)]
+    drafts = [_draft_of(body, row.id, at, state)]
     if state.role == "user" and not state.titled and isinstance(body, MessageAdded) and body.text.strip():
         state.titled = True
         title = SessionTitled(title=first_line(body.text))
@@ -270,8 +270,8 @@ def _part(row: Row, reading: Reading[State]) -> list[Draft]:
     return drafts
 
 
-def _said(part: Part, reading: Reading[State]) -> Body | None:
-    """What a part adds to the conversation; None for what nobody said: texts put in by the program, steps, patches."""
+def _part_body(part: Part, reading: Reading[State]) -> Body | None:
+    """What a part adds to the conversation; None for texts that the program adds, steps and patches."""
     state = reading.state
     about: dict[str, Any] = {"message": state.message, "model": state.model} if state.role == "assistant" else {}
     if part.type == "text" and part.text and not part.synthetic and not part.ignored:
@@ -293,20 +293,20 @@ def _call(row: Row, part: Part, call: CallState, reading: Reading[State]) -> lis
         return [_unfinished(row.id, f"{row.id}/call", state)]
     id = part.callID or ""
     made = CallMade(call=id, tool=part.tool or "", input=call.input, message=state.message, model=state.model)
-    drafts = [_spoken(made, f"{row.id}/call", micros(call.time.start) or state.at, state)]
+    drafts = [_draft_of(made, f"{row.id}/call", micros(call.time.start) or state.at, state)]
     if call.status in ("completed", "error"):
         output = call.error if call.status == "error" else call.output
-        # An interrupted command keeps what it had printed so far, and that is what the model is shown.
-        kept = call.metadata.get("output") if isinstance(call.metadata, dict) else None
-        if call.status == "error" and isinstance(kept, str) and call.metadata.get("interrupted") is True:
-            output = raw(kept)
-        files = tuple(file for one in call.attachments or [] if (file := _file(one, reading)))
-        back = CallReturned(call=id, output=output, parts=files, failed=call.status == "error")
-        drafts.append(_spoken(back, f"{row.id}/return", micros(call.time.end) or state.at, state))
+        # The llm sees the output that an interrupted command had printed so far.
+        printed = call.metadata.get("output") if isinstance(call.metadata, dict) else None
+        if call.status == "error" and isinstance(printed, str) and call.metadata.get("interrupted") is True:
+            output = raw(printed)
+        files = tuple(file for attachment in call.attachments or [] if (file := _file(attachment, reading)))
+        returned = CallReturned(call=id, output=output, parts=files, failed=call.status == "error")
+        drafts.append(_draft_of(returned, f"{row.id}/return", micros(call.time.end) or state.at, state))
     return drafts
 
 
-def _spoken(body: Body, source: str, at: int | None, state: State) -> Draft:
+def _draft_of(body: Body, source: str, at: int | None, state: State) -> Draft:
     state.last = source
     return Draft(body=body, source=source, said_at=at)
 
@@ -318,7 +318,7 @@ def _signature(part: Part) -> str:
 
 
 def _file(part: Part, reading: Reading[Any]) -> ImagePart | FilePart | None:
-    """A file whose bytes are in its address; one that lies on the machine has been read by the program already."""
+    """A file whose bytes are in its URL; the program has already read files that are on the machine."""
     head, comma, body = (part.url or "").partition(",")
     if not head.startswith("data:") or not comma:
         return None
@@ -345,12 +345,12 @@ def _is_export(path: PurePath, head: bytes) -> bool:
 
 
 def _identify_database(path: PurePath, first: bytes) -> Identity:
-    """A database holds many sessions: `sessions` tells them apart."""
+    """A database holds many sessions, which `sessions` lists."""
     return Identity(native=path.stem)
 
 
 def _identify_export(path: PurePath, first: bytes) -> Identity:
-    """The beginning of an export may be all there is to see, so it is searched and not decoded."""
+    """Only the beginning of an export may be known, so it is searched and not decoded."""
     native = re.search(rb'"id"\s*:\s*"(ses_\w+)"', first)
     parent = re.search(rb'"parentID"\s*:\s*"(ses_\w+)"', first)
     directory = re.search(rb'"directory"\s*:\s*("(?:[^"\\]|\\.)*")', first)

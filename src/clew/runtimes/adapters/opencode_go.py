@@ -1,4 +1,4 @@
-"""The first OpenCode, written in Go: a database with whole messages as rows, in the folder `.opencode` of a project."""
+"""The first OpenCode, written in Go: a database with one row per message, in the folder `.opencode` of a project."""
 
 import base64
 import sqlite3
@@ -34,13 +34,13 @@ LEFT JOIN (SELECT session_id, count(*) AS rows, max(updated_at) AS latest FROM m
 ORDER BY sessions.created_at, sessions.id
 """
 _SESSION = "SELECT * FROM sessions WHERE id = ?"
-# Many rows share a second; they were put in one after the other.
+# Many rows have the same second; rowid has the order of insertion.
 _MESSAGES = "SELECT * FROM messages WHERE session_id = ? ORDER BY created_at, rowid"
 _FILES = "SELECT * FROM files WHERE session_id = ? ORDER BY created_at, rowid"
 
 
 class Data(msgspec.Struct):
-    """What a part of any type may say."""
+    """The fields of a part of any type."""
 
     text: str | None = None
     thinking: str | None = None
@@ -92,7 +92,7 @@ def records(connection: sqlite3.Connection, native: str) -> Iterator[Record]:
 
 
 def assemble(native: str, records: list[Record]) -> bytes:
-    """The rows as one document: that program had no export."""
+    """The rows as one document: the program had no export."""
     return msgspec.json.format(msgspec.json.encode([Raw(record) for _, record in records]), indent=2) + b"\n"
 
 
@@ -109,12 +109,12 @@ def read(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
         return drafts
     if row.table != "messages":
         return [opaque(f"{NAME}.{row.table}", record, key, at)]
-    bodies = [body for part in row.parts if (body := _said(part, row, reading))]
+    bodies = [body for part in row.parts if (body := _part_body(part, row, reading))]
     drafts = [Draft(body=body, source=f"{row.id}/{i}" if i else row.id, said_at=at) for i, body in enumerate(bodies)]
     return drafts or [opaque(f"{NAME}.{row.role}", record, row.id, at)]
 
 
-def _said(part: Part, row: Row, reading: Reading[State]) -> Body | None:
+def _part_body(part: Part, row: Row, reading: Reading[State]) -> Body | None:
     data = part.data
     about: dict[str, Any] = {"message": row.id, "model": row.model or ""} if row.role == "assistant" else {}
     if part.type == "text" and data.text:
@@ -142,5 +142,5 @@ def _input(text: Any) -> Raw:
 
 
 def _moment(time: float | str | None) -> int | None:
-    """Microseconds: the versions of that program wrote seconds, milliseconds and ISO 8601."""
+    """Microseconds; the versions of the program wrote seconds, milliseconds and ISO 8601."""
     return micros(time * 1000 if isinstance(time, int | float) and time < 100_000_000_000 else time)

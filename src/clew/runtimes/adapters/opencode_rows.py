@@ -1,6 +1,6 @@
-"""The shapes of an OpenCode session: rows of its database, and the export that the program makes of them.
+"""The two formats of an OpenCode session: rows of its database, and the export that the program makes of them.
 
-A record is a row as JSON, with the name of its table. Only the tables session, message and part are ever asked for: the
+A record is a row as JSON, with the name of its table. The adapter reads only the tables session, message and part: the
 others hold credentials.
 """
 
@@ -21,8 +21,8 @@ NULL = Raw(b"null")
 # The columns that hold JSON; everything else is a plain value.
 _JSON = frozenset({"data", "revert", "permission", "model", "metadata", "summary_diffs", "parts"})
 _TABLES = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name IN ('session', 'message', 'part')"
-# A part can be newer than its session's row, a deletion moves no time, and neither does a new title: hence the latest
-# times, the counts and the whole row.
+# A part can be newer than its session's row, and a deletion or a new title changes no time: so the stamp includes the
+# latest times, the counts and the whole row.
 _SESSIONS = """
 SELECT session.*, m.rows AS m_rows, m.latest AS m_latest, p.rows AS p_rows, p.latest AS p_latest FROM session
 LEFT JOIN (SELECT session_id, count(*) AS rows, max(time_updated) AS latest FROM message GROUP BY session_id) m
@@ -47,18 +47,18 @@ def select(connection: sqlite3.Connection, statement: str, *values: str) -> Iter
 
 
 def record_of(table: str, row: dict[str, Any], **more: Any) -> Record:
-    """A row as JSON, its columns of JSON text as the JSON they are."""
+    """A row as JSON; columns with JSON text are embedded as JSON."""
     columns = {name: embedded(value) if name in _JSON else value for name, value in row.items()}
     return str(row.get("id")), msgspec.json.encode({**columns, **more, "table": table})
 
 
 def stamp_of(row: dict[str, Any]) -> str:
-    """A short name for all that a row says."""
+    """A short digest of a row."""
     return f"{zlib.crc32(record_of('', row)[1]):08x}"
 
 
 def embedded(text: Any) -> Any:
-    """JSON text as it is, and as a string what is not JSON for us: half a surrogate pair, or no JSON at all."""
+    """JSON text verbatim; a string if the text is not valid JSON for msgspec, such as a lone surrogate."""
     try:
         msgspec.json.decode(text)
         return Raw(text.encode())
@@ -81,24 +81,24 @@ def sessions(connection: sqlite3.Connection) -> Iterator[tuple[Identity, str]]:
 
 
 def records(connection: sqlite3.Connection, native: str) -> Iterator[Record]:
-    """The session's row, each message's followed by those of its parts, and at the end what is taken back for now."""
-    found = list(select(connection, _SESSION, native))
-    yield from (record_of("session", row) for row in found)
+    """The session's row, each message's row followed by those of its parts, and at the end the revert."""
+    session_rows = list(select(connection, _SESSION, native))
+    yield from (record_of("session", row) for row in session_rows)
     messages = list(select(connection, _MESSAGES, native))
     for i, row in enumerate(messages):
         yield record_of("message", row, followed=i + 1 < len(messages))
         yield from (record_of("part", part) for part in select(connection, _PARTS, row["id"]))
     yield from (record_of("part", part) for part in select(connection, _ORPHANS, native))
-    for row in found:
+    for row in session_rows:
         if row.get("revert"):
             taken_back = {"id": native, "revert": row["revert"], "time_updated": row["time_updated"]}
             yield f"{native}/revert", record_of("revert", taken_back)[1]
 
 
 def split(document: bytes) -> Iterator[Record]:
-    """The rows that an export was made from."""
+    """The rows that an export was made of."""
     try:
-        # Without its indentation, so that a call's input is what it was in the row.
+        # Without indentation, so that a call's input is equal to the one in the row.
         export = msgspec.json.decode(msgspec.json.format(tolerant(document), indent=-1), type=dict[str, Raw])
     except RecursionError as error:
         raise Unreadable("an export that nests too deeply") from error
@@ -109,9 +109,9 @@ def split(document: bytes) -> Iterator[Record]:
     yield native, msgspec.json.encode({**info, **times, "parent_id": info.get("parentID"), "table": "session"})
     messages = _elements(export.get("messages", NULL))
     for i, message in enumerate(messages):
-        said, parts = _halves(message)
-        id = _id(said) or f"@{i}"
-        row = {"id": id, "session_id": native, "data": said, "followed": i + 1 < len(messages), "table": "message"}
+        info_raw, parts = _halves(message)
+        id = _id(info_raw) or f"@{i}"
+        row = {"id": id, "session_id": native, "data": info_raw, "followed": i + 1 < len(messages), "table": "message"}
         yield id, msgspec.json.encode(row)
         for j, part in enumerate(_elements(parts)):
             key = _id(part) or f"{id}/{j}"
@@ -123,7 +123,7 @@ def split(document: bytes) -> Iterator[Record]:
 
 
 def _elements(value: Raw) -> list[Raw]:
-    """The elements of a list; what is none is its only element, and nothing is dropped."""
+    """The elements of a list; any other value is the only element, so that nothing is dropped."""
     data = bytes(value).lstrip()
     return msgspec.json.decode(data, type=list[Raw]) if data.startswith(b"[") else [] if data == b"null" else [value]
 
@@ -136,13 +136,13 @@ def _halves(message: Raw) -> tuple[Raw, Raw]:
 
 
 def _id(value: Raw) -> str:
-    found = msgspec.json.decode(value)
-    id = found.get("id") if isinstance(found, dict) else None
+    decoded = msgspec.json.decode(value)
+    id = decoded.get("id") if isinstance(decoded, dict) else None
     return id if isinstance(id, str) else ""
 
 
 def tolerant(text: str | bytes) -> bytes:
-    """JSON as it is, but for halves of surrogate pairs, which the program writes when it cuts a text."""
+    """JSON without the lone surrogates that the program writes when it cuts a text."""
     data = text.encode() if isinstance(text, str) else text
     if re.search(rb"\\u[dD][89a-fA-F]", data) is None:
         return data
@@ -156,7 +156,7 @@ def tolerant(text: str | bytes) -> bytes:
 
 
 def assemble(native: str, records: list[Record]) -> bytes:
-    """What `opencode export` prints, byte for byte."""
+    """The output of `opencode export`, byte for byte."""
     info: dict[str, Any] = {}
     messages: dict[str, dict[str, Any]] = {}
     for _, record in records:
@@ -165,8 +165,8 @@ def assemble(native: str, records: list[Record]) -> bytes:
         if table == "session":
             info = _info(row)
         elif table == "message":
-            said = {**_members(row["data"]), "id": row["id"], "sessionID": row["session_id"]}
-            messages[bytes(row["id"]).decode()] = {"info": said, "parts": []}
+            message_info = {**_members(row["data"]), "id": row["id"], "sessionID": row["session_id"]}
+            messages[bytes(row["id"]).decode()] = {"info": message_info, "parts": []}
         elif table == "part" and (message := messages.get(bytes(row["message_id"]).decode())):
             ids = {"id": row["id"], "sessionID": row["session_id"], "messageID": row["message_id"]}
             message["parts"].append({**_members(row["data"]), **ids})
@@ -174,12 +174,12 @@ def assemble(native: str, records: list[Record]) -> bytes:
 
 
 def _members(value: Raw) -> dict[str, Raw]:
-    """The members of a JSON object; of one that is kept as a string, too."""
+    """The members of a JSON object, also of one that is stored as a string."""
     data = bytes(value)
     if data.startswith(b'"'):
         try:
             parsed = json.loads(msgspec.json.decode(value, type=str))
-            return {name: Raw(json.dumps(one).encode()) for name, one in parsed.items()}
+            return {name: Raw(json.dumps(member).encode()) for name, member in parsed.items()}
         except (ValueError, AttributeError, RecursionError):
             return {"data": value}
     return msgspec.json.decode(value, type=dict[str, Raw]) if data.startswith(b"{") else {"data": value}
@@ -195,7 +195,7 @@ def _printed(text: bytes) -> bytes:
 
 
 def _info(row: dict[str, Raw]) -> dict[str, Any]:
-    """A session's row as the program shows it; what is null there is missing here."""
+    """A session's row as the program exports it, without members that are null."""
 
     def some(**members: Any) -> dict[str, Any]:
         return {name: value for name, value in members.items() if value is not None}

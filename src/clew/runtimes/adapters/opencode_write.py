@@ -1,4 +1,4 @@
-"""Writing a session as one of OpenCode's own."""
+"""Write a session in OpenCode's own format."""
 
 import base64
 import uuid
@@ -13,7 +13,7 @@ from clew.runtimes.rounds import Answer, Prompt, Results, Round, output_text, te
 
 NAME = "opencode"
 VERSION = "1.18.33"
-# The program demands a model of every message; this stands for one that is not known.
+# The program requires an llm for every message; this name stands for an unknown one.
 IMPORTED_MODEL = {"providerID": "clew", "modelID": "imported"}
 
 
@@ -22,20 +22,20 @@ def first_line(text: str) -> str:
 
 
 class _Ids:
-    """Ids in the program's form: they sort by time, and follow from the target."""
+    """Ids in the program's format: they sort by time and depend only on the target."""
 
     def __init__(self, target: Target) -> None:
         self._space = uuid.UUID(target.id)
-        self.session = f"ses_{~self._place(target.at // 1000, 0) & (1 << 48) - 1:012x}{self._tail('session')}"
+        self.session = f"ses_{~self._stamp(target.at // 1000, 0) & (1 << 48) - 1:012x}{self._tail('session')}"
 
     def message(self, at: int) -> str:
-        return f"msg_{self._place(at, 1):012x}{self._tail(f'{at}')}"
+        return f"msg_{self._stamp(at, 1):012x}{self._tail(f'{at}')}"
 
     def part(self, at: int, number: int) -> str:
-        return f"prt_{self._place(at, 2 + number):012x}{self._tail(f'{at}/{number}')}"
+        return f"prt_{self._stamp(at, 2 + number):012x}{self._tail(f'{at}/{number}')}"
 
     @staticmethod
-    def _place(at: int, number: int) -> int:
+    def _stamp(at: int, number: int) -> int:
         return (at * 4096 + number) & (1 << 48) - 1
 
     def _tail(self, key: str) -> str:
@@ -44,8 +44,8 @@ class _Ids:
 
 def write(rounds: list[Round], target: Target) -> Native:
     ids = _Ids(target)
-    returns = {back.call: back for one in rounds if isinstance(one, Results) for back in one.returns}
-    spoken = [one for one in rounds if not isinstance(one, Results) and one.parts]
+    returns = {back.call: back for round in rounds if isinstance(round, Results) for back in round.returns}
+    spoken = [round for round in rounds if not isinstance(round, Results) and round.parts]
     messages: list[dict[str, Any]] = []
     asked = ""
     for one, at in zip(spoken, _times(spoken, target.at // 1000), strict=True):
@@ -64,7 +64,7 @@ def write(rounds: list[Round], target: Target) -> Native:
         for i, file in enumerate(attached, len(parts)):
             file |= {"id": ids.part(at, i), "sessionID": ids.session, "messageID": id}
         messages.append({"info": info, "parts": parts})
-    first = next((text_of(one.parts) for one in spoken if isinstance(one, Prompt)), "")
+    first = next((text_of(round.parts) for round in spoken if isinstance(round, Prompt)), "")
     session = {
         "id": ids.session, "slug": f"clew-{target.id[:8]}", "projectID": "global", "directory": target.cwd,
         "title": target.title or first_line(first) or "Resumed session", "version": VERSION,
@@ -81,7 +81,7 @@ def write(rounds: list[Round], target: Target) -> Native:
 
 
 def _times(spoken: list[Prompt | Answer], latest: int) -> Iterator[int]:
-    """When each was said, in milliseconds: rising, because the program sorts by it, and none in the future."""
+    """The times of the messages in milliseconds: rising, because the program sorts by them, and never in the future."""
     time = 0
     for i, one in enumerate(spoken):
         time = max(time + 1, min(one.at // 1000, latest - len(spoken) + i))
@@ -124,7 +124,7 @@ def _written_call(call: CallMade, back: CallReturned, at: int, target: Target) -
 
 
 def _written_text(part: ImagePart | FilePart, target: Target) -> dict[str, Any]:
-    """A text file as its text: the program never sends text files, as it has put their text beside them."""
+    """A text file as its text: the program never sends text files, because it adds their text to the message."""
     return {"type": "text", "text": target.blob(part.blob).decode("utf-8", "replace")}
 
 

@@ -1,8 +1,8 @@
 """pi: JSON lines below `sessions/--<directory>--/`, a tree in one file by `id` and `parentId`.
 
-An entry whose parent is not the entry before it takes the conversation back to that parent. Files of version 1 have
-neither ids nor a tree. A session that begins without an answer is written again below itself, header and all, when the
-first answer comes: the header starts the chain anew, and the repeated entries have sources that are known already.
+An entry whose parent is not the entry before it rewinds the conversation to that parent. Files of version 1 have
+neither ids nor a tree. If a session begins without an answer, the program appends the whole session again, with the
+header, when the first answer comes: the header restarts the chain, and the repeated entries have known sources.
 """
 
 import base64
@@ -50,7 +50,7 @@ from clew.runtimes.contract import (
 from clew.runtimes.rounds import Answer, Prompt, Round, output_text
 
 NAME = "pi"
-# How many entries are remembered for rewinds and compactions, which look at recent ones.
+# How many entries the state holds for rewinds and compactions, which refer to recent ones.
 REMEMBERED = 500
 NO_USAGE = {
     "input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "totalTokens": 0,
@@ -124,7 +124,7 @@ class Entry(msgspec.Struct):
 
 
 class State(msgspec.Struct, omit_defaults=True):
-    """`last` is how many further drafts an entry has; `next` what was said first after an entry that says nothing."""
+    """`last` counts the further drafts of an entry; `next` has the first message after an entry without one."""
 
     leaf: str = ""
     titled: bool = False
@@ -139,7 +139,7 @@ _decode = msgspec.json.Decoder(Entry).decode
 def read(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
     entry = _decode(record)
     source, at = entry.id or key, micros(entry.timestamp)
-    bodies = _told(entry, source, reading)
+    bodies = _entry_bodies(entry, source, reading)
     drafts = [Draft(body=body, source=f"{source}/{i}" if i else source, said_at=at) for i, body in enumerate(bodies)]
     if not drafts:
         drafts.append(opaque(f"{NAME}.{entry.message.role if entry.message else entry.type}", record, source, at))
@@ -153,7 +153,7 @@ def read(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
 
 
 def _follow(entry: Entry, drafts: list[Draft], state: State) -> list[Draft]:
-    """Keep to the tree: a rewind if the entry's parent is not the entry before it."""
+    """Follow the tree: a rewind if the entry's parent is not the entry before it."""
     source, parent, rewound = entry.id or "", entry.parentId or "", []
     if parent != state.leaf:
         to = f"{parent}/{state.last[parent]}" if parent in state.last else parent
@@ -179,7 +179,7 @@ def _remember(memory: dict[str, Any], name: str, value: Any) -> None:
 
 
 def _title(entry: Entry, first: Draft, state: State) -> list[Draft]:
-    """The session's title from its first prompt, unless it has one already."""
+    """The session's title from its first prompt, unless it has one."""
     if (
         state.titled
         or entry.message is None
@@ -195,12 +195,12 @@ def _title(entry: Entry, first: Draft, state: State) -> list[Draft]:
     return [Draft(body=title, source=f"{first.source}/title", said_at=first.said_at)]
 
 
-def _told(entry: Entry, source: str, reading: Reading[State]) -> list[Any]:
-    """What the entry says by itself; nothing if we have no word for it."""
+def _entry_bodies(entry: Entry, source: str, reading: Reading[State]) -> list[Any]:
+    """The bodies of an entry by itself; empty if there is no event kind for it."""
     if entry.type == "session":
         return [RuntimeAttached(runtime=NAME, native=reading.native, cwd=entry.cwd or "")]
     if entry.type == "message" and entry.message is not None:
-        return _said(entry.message, source, reading)
+        return _message_bodies(entry.message, source, reading)
     if entry.type == "compaction" and entry.summary is not None:
         kept = entry.firstKeptEntryId or ""
         return [Compacted(summary=entry.summary, keep=reading.state.next.get(kept, kept))]
@@ -215,7 +215,7 @@ def _told(entry: Entry, source: str, reading: Reading[State]) -> list[Any]:
     return []
 
 
-def _said(message: Message, source: str, reading: Reading[State]) -> list[Any]:
+def _message_bodies(message: Message, source: str, reading: Reading[State]) -> list[Any]:
     match message.role:
         case "user":
             return _message("user", _parts(message.content, reading))
@@ -231,7 +231,7 @@ def _said(message: Message, source: str, reading: Reading[State]) -> list[Any]:
 
 
 def _custom(content: Content, display: bool | None, reading: Reading[State]) -> list[Any]:
-    """What an extension told the model; what it also hid from the person is context, and not part of the talk."""
+    """A message of an extension to the llm; if it is hidden from the person, it is context and not conversation."""
     return _message("system", _parts(content, reading)) if display else []
 
 
@@ -257,24 +257,24 @@ def _parts(content: Content, reading: Reading[State]) -> list[Part]:
 
 
 def _answer(message: Message, source: str, reading: Reading[State]) -> list[Any]:
-    """The texts and calls in order; what the answer cost is on the first of them."""
-    # An entry's own name is one within its session only.
+    """The texts and calls in order; the first of them has the usage of the answer."""
+    # An entry's id is unique only in its session.
     answer = message.responseId or f"{reading.native}/{source}"
     about: dict[str, Any] = {"message": answer, "model": message.model or ""}
     usage = _usage(message.usage)
     if isinstance(message.content, str):
         message.content = [Block(type="text", text=message.content)]
     bodies: list[Any] = []
-    said: list[Block] = []
+    pending: list[Block] = []
     for block in message.content or []:
         if block.type == "toolCall" and block.id and block.name:
-            bodies += _message("assistant", _parts(said, reading), usage=None if bodies else usage, **about)
+            bodies += _message("assistant", _parts(pending, reading), usage=None if bodies else usage, **about)
             spent = None if bodies else usage
             bodies.append(CallMade(call=block.id, tool=block.name, input=block.arguments, usage=spent, **about))
-            said = []
+            pending = []
         else:
-            said.append(block)
-    bodies += _message("assistant", _parts(said, reading), usage=None if bodies else usage, **about)
+            pending.append(block)
+    bodies += _message("assistant", _parts(pending, reading), usage=None if bodies else usage, **about)
     if message.stopReason in ("error", "aborted") or not bodies:
         reason = ": ".join(filter(None, (message.stopReason, message.errorMessage)))
         bodies.append(TurnEnded(stop_reason=reason, usage=None if bodies else usage, model=message.model or ""))
@@ -299,13 +299,15 @@ def _usage(tokens: Tokens | None) -> Usage | None:
 def _returned(message: Message, call: str, reading: Reading[State]) -> CallReturned:
     parts = _parts(message.content, reading)
     texts = [part.text for part in parts if isinstance(part, TextPart)]
-    output = raw(texts[0] if texts else "") if len(texts) < 2 else raw([{"type": "text", "text": one} for one in texts])
+    output = (
+        raw(texts[0] if texts else "") if len(texts) < 2 else raw([{"type": "text", "text": text} for text in texts])
+    )
     images = tuple(part for part in parts if isinstance(part, ImagePart))
     return CallReturned(call=call, output=output, parts=images, failed=bool(message.isError))
 
 
 def _ran(message: Message) -> str:
-    """A command that the person ran, in the words in which the program tells the model."""
+    """A command that the person ran, in the text that the program sends to the llm."""
     text = f"Ran `{message.command}`\n" + (f"```\n{message.output}\n```" if message.output else "(no output)")
     if message.cancelled:
         text += "\n\n(command cancelled)"
@@ -347,9 +349,9 @@ def write(rounds: list[Round], target: Target) -> Native:
     if target.title:
         add(target.at, {"type": "session_info", "name": target.title})
     names: dict[str, str] = {}
-    for one in rounds:
-        for message in _messages(one, names, target):
-            add(one.at, {"type": "message", "message": {**message, "timestamp": one.at // 1000}})
+    for round in rounds:
+        for message in _messages(round, names, target):
+            add(round.at, {"type": "message", "message": {**message, "timestamp": round.at // 1000}})
     data = b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
     stamp = re.sub("[:.]", "-", iso(target.at))
     return Native(
@@ -358,25 +360,25 @@ def write(rounds: list[Round], target: Target) -> Native:
 
 
 def folder(cwd: str) -> str:
-    """The folder of a directory's sessions."""
+    """The name of the folder that holds a directory's sessions."""
     name = re.sub(r"[/\\:]", "-", re.sub(r"^[/\\]", "", cwd))
     return f"--{name}--"
 
 
-def _messages(one: Round, names: dict[str, str], target: Target) -> list[dict[str, Any]]:
-    """A round as the program's messages; `names` remembers the tools of calls, which results repeat."""
-    if isinstance(one, Prompt):
-        return [{"role": "user", "content": [_block(part, target) for part in one.parts]}]
-    if isinstance(one, Answer):
-        names.update((call.call, call.tool) for call in one.calls)
+def _messages(round: Round, names: dict[str, str], target: Target) -> list[dict[str, Any]]:
+    """A round as the program's messages; `names` maps calls to their tools, which results repeat."""
+    if isinstance(round, Prompt):
+        return [{"role": "user", "content": [_block(part, target) for part in round.parts]}]
+    if isinstance(round, Answer):
+        names.update((call.call, call.tool) for call in round.calls)
         blocks = [
             {"type": "toolCall", "id": part.call, "name": part.tool, "arguments": part.input}
             if isinstance(part, CallMade)
             else _block(part, target)
-            for part in one.parts
+            for part in round.parts
         ]
-        about = {"api": "openai-completions", "provider": "clew", "model": one.model or "unknown", "usage": NO_USAGE}
-        stop = "toolUse" if one.calls else "stop"
+        about = {"api": "openai-completions", "provider": "clew", "model": round.model or "unknown", "usage": NO_USAGE}
+        stop = "toolUse" if round.calls else "stop"
         return [{"role": "assistant", "content": blocks, **about, "stopReason": stop}] if blocks else []
     return [
         {
@@ -387,7 +389,7 @@ def _messages(one: Round, names: dict[str, str], target: Target) -> list[dict[st
             + [_block(part, target) for part in back.parts if isinstance(part, ImagePart)],
             "isError": back.failed,
         }
-        for back in one.returns
+        for back in round.returns
     ]
 
 
@@ -398,7 +400,7 @@ def _block(part: Part, target: Target) -> dict[str, Any]:
     if isinstance(part, ImagePart) or part.media_type.startswith("image/"):
         media_type = part.media_type or "image/png"
         return {"type": "image", "data": base64.b64encode(data).decode(), "mimeType": media_type}
-    # The program knows no files: a text is shown, of another only its name.
+    # The program has no files: a text file becomes its text, any other file its name.
     shown = data.decode(errors="replace") if part.media_type.startswith("text/") else ""
     return {"type": "text", "text": "\n".join(filter(None, (f"[file {part.name}]", shown)))}
 

@@ -1,7 +1,7 @@
 """Qwen Code: JSON lines below `projects/<folder of the directory>/chats/`, Claude's envelope around Gemini's messages.
 
-Records are chained by `parentUuid`; one whose parent is not the record before it takes the conversation back to that
-parent, as the program's own `rewind` does. A compression is a record that holds all that is left, copied.
+Records are chained by `parentUuid`; a record whose parent is not the record before it rewinds the conversation to that
+parent, as the program's own `rewind` does. A compression is a record with a copy of all that is left.
 """
 
 import re
@@ -95,20 +95,22 @@ _decode = msgspec.json.Decoder(Line).decode
 def read(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
     line = _decode(record)
     state, at = reading.state, micros(line.timestamp)
-    # A record that goes on with the one before has its uuid, too.
+    # A record that continues the one before has the same uuid.
     source = line.uuid if line.uuid and line.uuid != state.leaf else f"{line.uuid or ''}{key}"
     side = (line.agentId or "side") if line.isSidechain and not reading.native.startswith("agent-") else ""
-    found = _told(line, reading, source)
+    record_bodies = _record_bodies(line, reading, source)
     if side:
-        found = [msgspec.structs.replace(body, side=side) if hasattr(body, "side") else body for body in found]
+        record_bodies = [
+            msgspec.structs.replace(body, side=side) if hasattr(body, "side") else body for body in record_bodies
+        ]
     drafts = [] if side else [*_attach(line, source, at, reading), *_rewind(line, source, at, state)]
-    # The last one has the bare name: who goes back to this record goes back to all of it.
+    # The last draft has the record's own source: a rewind to this record includes all of it.
     drafts += [
-        Draft(body=body, source=f"{source}/{n}" if n < len(found) else source, said_at=at)
-        for n, body in enumerate(found, 1)
+        Draft(body=body, source=f"{source}/{n}" if n < len(record_bodies) else source, said_at=at)
+        for n, body in enumerate(record_bodies, 1)
     ]
-    if not found or any(part == UNKNOWN for part in parts_of(line.message.parts if line.message else None)):
-        name = f"{source}/record" if found else source
+    if not record_bodies or any(part == UNKNOWN for part in parts_of(line.message.parts if line.message else None)):
+        name = f"{source}/record" if record_bodies else source
         drafts.append(opaque(f"{NAME}.{line.subtype or line.type or 'record'}", record, name, at))
     if not (state.title or side or line.subtype) and line.type == "user" and line.message:
         title = next((row.strip() for row in words_of(line.message.parts).splitlines() if row.strip()), "")[:80]
@@ -118,8 +120,8 @@ def read(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
     return drafts
 
 
-def _told(line: Line, reading: Reading[State], source: str) -> list[Body]:
-    """What the record says by itself."""
+def _record_bodies(line: Line, reading: Reading[State], source: str) -> list[Body]:
+    """The bodies of a record by itself, without the chain."""
     payload = line.systemPayload
     if line.type == "system" and payload and payload.compressedHistory:
         return _compacted(payload.compressedHistory, reading, source)
@@ -131,28 +133,28 @@ def _told(line: Line, reading: Reading[State], source: str) -> list[Body]:
     if line.type != "assistant":
         return bodies(parts_of(line.message.parts), "user", reading)
     model = line.model or ""
-    found = bodies(parts_of(line.message.parts), "assistant", reading, message=source, model=model)
+    answer = bodies(parts_of(line.message.parts), "assistant", reading, message=source, model=model)
     usage = _usage(line.usageMetadata) if line.usageMetadata else None
-    if usage and found and isinstance(found[0], MessageAdded | CallMade):
-        found[0] = msgspec.structs.replace(found[0], usage=usage)
+    if usage and answer and isinstance(answer[0], MessageAdded | CallMade):
+        answer[0] = msgspec.structs.replace(answer[0], usage=usage)
     elif usage:
-        found.append(UsageCounted(usage=usage, model=model, message=source))
-    return found
+        answer.append(UsageCounted(usage=usage, model=model, message=source))
+    return answer
 
 
 def _compacted(history: list[Message], reading: Reading[State], source: str) -> list[Body]:
-    """The summary a compression begins with, and the messages it kept."""
-    found: list[Body] = [Compacted(summary=words_of(history[0].parts))]
-    for n, one in enumerate(history[1:], 1):
-        answer = one.role == "model"
+    """The summary that a compression begins with, and the messages that it kept."""
+    summary_and_kept: list[Body] = [Compacted(summary=words_of(history[0].parts))]
+    for n, kept in enumerate(history[1:], 1):
+        answer = kept.role == "model"
         message = f"{source}/{n}" if answer else ""
-        found += bodies(parts_of(one.parts), "assistant" if answer else "user", reading, message=message)
-    return found
+        summary_and_kept += bodies(parts_of(kept.parts), "assistant" if answer else "user", reading, message=message)
+    return summary_and_kept
 
 
 def _usage(tokens: Tokens) -> Usage | None:
     prompt, cached = tokens.promptTokenCount or 0, tokens.cachedContentTokenCount or 0
-    # Whether the candidates hold the thoughts differs by provider; the total says.
+    # Whether the candidates include the thoughts differs by provider; the total shows it.
     output = max((tokens.totalTokenCount or 0) - prompt, tokens.candidatesTokenCount or 0, 0)
     usage = Usage(
         input=max(prompt - cached, 0), output=output, cache_read=cached, reasoning=tokens.thoughtsTokenCount or 0
@@ -161,7 +163,7 @@ def _usage(tokens: Tokens) -> Usage | None:
 
 
 def _attach(line: Line, source: str, at: int | None, reading: Reading[State]) -> list[Draft]:
-    # Only prompts name the branch.
+    # Only prompts have the branch.
     where = (line.cwd or "", line.version or "", line.gitBranch or reading.state.where[2])
     if line.type == "system" or not line.cwd or where == reading.state.where:
         return []
@@ -189,7 +191,7 @@ def recognises(path: PurePath, head: bytes) -> bool:
 
 
 def identify(path: PurePath, first: bytes) -> Identity:
-    """The file's name is the session's; a subagent's file lies in a folder named like its session."""
+    """The file's name is the session's id; a subagent's file is in a folder with the id of its parent session."""
     try:
         line = _decode(first)
     except (ValueError, RecursionError):
@@ -212,16 +214,16 @@ def write(rounds: list[Round], target: Target) -> Native:
             "sessionId": target.id, "timestamp": iso(at), "type": type, "cwd": target.cwd, "version": VERSION, **more,
         })  # fmt: skip
 
-    for one in rounds:
-        if isinstance(one, Prompt):
-            add("user", one.key, one.at, message={"role": "user", "parts": written(one.parts, target)})
-        elif isinstance(one, Answer):
-            tools |= {call.call: call.tool for call in one.calls}
-            message = {"role": "model", "parts": written(one.parts, target)}
-            add("assistant", one.key, one.at, model=one.model, message=message)
+    for round in rounds:
+        if isinstance(round, Prompt):
+            add("user", round.key, round.at, message={"role": "user", "parts": written(round.parts, target)})
+        elif isinstance(round, Answer):
+            tools |= {call.call: call.tool for call in round.calls}
+            message = {"role": "model", "parts": written(round.parts, target)}
+            add("assistant", round.key, round.at, model=round.model, message=message)
         else:
-            for n, back in enumerate(one.returns):
-                _add_result(back, tools.get(back.call, ""), f"{one.key}/{n}", one.at, target, add)
+            for n, back in enumerate(round.returns):
+                _add_result(back, tools.get(back.call, ""), f"{round.key}/{n}", round.at, target, add)
     if target.title:
         title = {"customTitle": target.title, "titleSource": "manual"}
         add("system", "title", target.at, subtype="custom_title", systemPayload=title)

@@ -1,8 +1,8 @@
-"""SWE-agent: one `.traj` document per run, with what was said (`history`) and what was done (`trajectory`).
+"""SWE-agent: one `.traj` document per run, with the messages (`history`) and the steps (`trajectory`).
 
-The two tell the same story, so only the history is read as the conversation; of a step only what the history lacks is
-kept. A document without a history is read from its steps. A command of the model's is a call of `bash`, whether it was
-a native call or a fenced block, and what comes next is its result.
+Both hold the same conversation, so the adapter reads the history and stores only what a step has beyond it. A document
+without a history is read from its steps. A command of the llm is a call of `bash`, whether it was a native call or a
+fenced block, and the next item is its result.
 """
 
 from collections.abc import Iterator
@@ -106,13 +106,13 @@ class Agent(msgspec.Struct):
 
 
 class Config(msgspec.Struct):
-    """With what the program was run."""
+    """The configuration of the run."""
 
     agent: Agent = msgspec.field(default_factory=Agent)
 
 
 class State(msgspec.Struct, omit_defaults=True):
-    """`call` is the command that waits for what comes next."""
+    """`call` is the command whose result is the next item."""
 
     call: str = ""
     titled: bool = False
@@ -120,8 +120,8 @@ class State(msgspec.Struct, omit_defaults=True):
 
 
 def split(data: bytes) -> Iterator[Record]:
-    """First who ran, then what was said or done, last how it ended."""
-    # Raw elements are not checked for their characters.
+    """First the program and its llm, then the history and the steps, last the end of the run."""
+    # msgspec does not check the encoding of raw elements.
     document = msgspec.json.decode(data.decode("utf-8", "replace"), type=Document)
     info = document.info or {}
     version = info.get("swe_agent_version", Raw(b"null"))
@@ -132,18 +132,20 @@ def split(data: bytes) -> Iterator[Record]:
     steps = document.trajectory or []
     for i, step in enumerate(steps):
         # `query` and `messages` repeat the whole history at every step.
-        told = {"query", "messages"} | ({"action", "observation", "response", "thought"} if document.history else set())
+        omitted = {"query", "messages"} | (
+            {"action", "observation", "response", "thought"} if document.history else set()
+        )
         if i == len(steps) - 1:
-            # What the last command gave back was said to nobody, so no history has it.
-            told -= {"observation"}
-        held: dict[str, Raw] = msgspec.json.decode(step, type=dict[str, Raw])
-        yield f"step/{i}", msgspec.json.encode({name: value for name, value in held.items() if name not in told})
+            # No message has the result of the last command, so the history lacks it.
+            omitted -= {"observation"}
+        members: dict[str, Raw] = msgspec.json.decode(step, type=dict[str, Raw])
+        yield f"step/{i}", msgspec.json.encode({name: value for name, value in members.items() if name not in omitted})
     if info:
         yield "info", msgspec.json.encode(info)
 
 
 def _model(config: Any) -> str:
-    """The model of a run; its configuration is an object, or JSON in a string."""
+    """The llm of a run; its configuration is an object, or JSON in a string."""
     with suppress(msgspec.DecodeError, RecursionError):
         if isinstance(config, str):
             return msgspec.json.decode(config, type=Config).agent.model.name
@@ -152,7 +154,7 @@ def _model(config: Any) -> str:
 
 
 def read(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
-    """One record of the document; its key tells which kind it is."""
+    """One record of the document; its key has its kind."""
     if key == "about":
         about = msgspec.json.decode(record, type=About)
         version, reading.state.model = about.version or "", about.model
@@ -162,7 +164,7 @@ def read(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
     bodies: list[Any]
     if key.startswith("history/"):
         item = msgspec.json.decode(record, type=Item)
-        bodies, kind = _said(item, key, reading.state), "demo" if item.is_demo else item.role
+        bodies, kind = _item_bodies(item, key, reading.state), "demo" if item.is_demo else item.role
     else:
         bodies, kind = _done(msgspec.json.decode(record, type=Step), key, reading.state), "step"
     if not bodies:
@@ -176,22 +178,23 @@ def read(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
     return drafts
 
 
-def _said(item: Item, key: str, state: State) -> list[Any]:
+def _item_bodies(item: Item, key: str, state: State) -> list[Any]:
     text, side = _text(item.content), "" if (item.agent or "") in MAIN else item.agent or ""
-    # The instructions and the worked example were written by nobody in this session.
+    # The instructions and the worked example are not messages of this session.
     if item.is_demo or item.role == "system":
         return []
     if item.role == "assistant":
         thoughts: list[Part] = [
-            ThinkingPart(text=one.thinking or "", signature=one.signature or "") for one in item.thinking_blocks or []
+            ThinkingPart(text=thought.thinking or "", signature=thought.signature or "")
+            for thought in item.thinking_blocks or []
         ]
         calls = [_call(call, key, side) for call in item.tool_calls or []]
         if not calls and item.action and item.action.strip():
             calls = [_command(item.action, f"{key}/call", key, side)]
             text = item.thought or text
         state.call = calls[0].call if calls else ""
-        said = _message(text, thoughts, key, side)
-        return [*said, *calls]
+        messages = _message(text, thoughts, key, side)
+        return [*messages, *calls]
     if item.tool_call_ids:
         state.call = ""
         return [CallReturned(call=item.tool_call_ids[0], output=raw(text), side=side)]
@@ -202,15 +205,19 @@ def _said(item: Item, key: str, state: State) -> list[Any]:
 
 
 def _done(step: Step, key: str, state: State) -> list[Any]:
-    """A step of a document that has no history, or the end of one that has."""
+    """A step of a document without a history, or the last step of one with a history."""
     if state.call and not step.action and step.observation is not None:
         call, state.call = state.call, ""
         return [CallReturned(call=call, output=raw(step.observation))]
-    said = _message(step.thought or step.response or "", [], key, "")
+    messages = _message(step.thought or step.response or "", [], key, "")
     if not step.action or not step.action.strip():
-        return said
+        return messages
     call = f"{key}/call"
-    return [*said, _command(step.action, call, key, ""), CallReturned(call=call, output=raw(step.observation or ""))]
+    return [
+        *messages,
+        _command(step.action, call, key, ""),
+        CallReturned(call=call, output=raw(step.observation or "")),
+    ]
 
 
 def _message(text: str, thoughts: list[Part], key: str, side: str) -> list[Any]:
@@ -227,7 +234,7 @@ def _command(action: str, call: str, key: str, side: str) -> CallMade:
 def _call(call: Call, key: str, side: str) -> CallMade:
     arguments = call.function.arguments
     if isinstance(arguments, str):
-        # What the model wrote may be no JSON: then it is the words themselves.
+        # The llm's arguments may not be valid JSON: then they stay a string.
         with suppress(msgspec.DecodeError, RecursionError):
             arguments = msgspec.json.decode(arguments)
     return CallMade(call=call.id, tool=call.function.name, input=raw(arguments or {}), message=key, side=side)
@@ -240,7 +247,7 @@ def _text(content: str | list[Block] | None) -> str:
 
 
 def _ended(record: bytes, key: str, model: str) -> list[Draft]:
-    """The end of the run. Until then the totals still grow, and must not be counted."""
+    """The end of the run. Before it the totals still grow and must not be counted."""
     info = msgspec.json.decode(record, type=Info)
     if not info.exit_status:
         return []
@@ -259,7 +266,7 @@ def recognises(path: PurePath, head: bytes) -> bool:
 
 
 def identify(path: PurePath, first: bytes) -> Identity:
-    """The run and the instance: the same instance is run again and again."""
+    """The run and the instance: an instance can have many runs."""
     folder = path.parent.parent if path.parent.name == path.stem else path.parent
     return Identity(native=f"{folder.name}/{path.stem}" if folder.name else path.stem)
 

@@ -1,4 +1,4 @@
-"""Files of JSON lines that no adapter recognises: every record is kept verbatim, none is understood."""
+"""Files of JSON lines that no adapter recognises: every record is stored verbatim."""
 
 from pathlib import PurePath
 
