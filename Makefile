@@ -19,7 +19,7 @@ UV_EXPORT := $(BIN)/uv export --quiet --frozen --no-emit-project --no-annotate -
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help up test test-clients check format bench bench-compare bench-capture bench-search bench-team fuzz nightly kill-campaign powerloss-campaign api-campaign tamper-campaign lock clean
+.PHONY: help up test test-clients check format bench bench-compare bench-capture bench-search bench-team bench-memory fuzz nightly kill-campaign powerloss-campaign api-campaign tamper-campaign lock clean
 
 help:  ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -64,6 +64,7 @@ bench: $(VENV)/.dev  ## Measure everything; ARGS go to bench/run.py.
 	@$(MAKE) --no-print-directory bench-capture ARGS=
 	@$(MAKE) --no-print-directory bench-search ARGS=
 	@$(MAKE) --no-print-directory bench-team ARGS=
+	@$(MAKE) --no-print-directory bench-memory ARGS=
 
 bench-compare: $(VENV)/.dev  ## Measure this tree beside an older one, e.g. make bench-compare BASE=../old ARGS=--quick.
 	@sh tools/system_packages.sh
@@ -84,6 +85,9 @@ bench-team: $(VENV)/.dev  ## Measure the server, lists with many grants, checkpo
 	$(BIN)/python bench/access.py
 	$(BIN)/python bench/audit.py
 	$(BIN)/python bench/masking.py
+
+bench-memory: $(VENV)/.dev  ## Measure the peak memory of reading a session of 500 MB; ARGS go to bench/memory.py.
+	$(BIN)/python bench/memory.py $(ARGS)
 
 fuzz: $(VENV)/.dev  ## Fuzz every reader for SECONDS each, e.g. make fuzz SECONDS=300 ARGS='--jobs 2'.
 	$(BIN)/python fuzz/run.py --seconds $(SECONDS) $(ARGS)

@@ -20,7 +20,7 @@ from clew.model.events import (
     ThinkingPart,
     Usage,
 )
-from clew.runtimes.adapters.atif import export, identify, recognises
+from clew.runtimes.adapters.atif import document, identify, recognises, steps
 from clew.runtimes.contract import micros, raw
 from clew.runtimes.rounds import Answer, Prompt, Results, Round, output_text, rounds, text_of
 from support.transcripts import events, read
@@ -193,7 +193,8 @@ def gist(grouped: list[Round]) -> list[Any]:
 
 
 def exported(grouped: list[Round], **about: str) -> bytes:
-    return export(grouped, **({"session": "s-1", "agent": "clew", "model": "m-1", "title": "Files"} | about))
+    named = {"session": "s-1", "agent": "clew", "model": "m-1", "title": "Files"} | about
+    return b"".join(document(steps(grouped), **named))
 
 
 def test_an_export_reads_back_as_the_same_conversation() -> None:

@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections.abc import Iterable
 from pathlib import PurePath
 
 import msgspec
@@ -26,7 +27,7 @@ from clew.model.events import (
     Rewound,
     SessionOpened,
 )
-from clew.runtimes.adapters.clew_lines import ENVELOPE, RUNTIME, embed, export, recognises
+from clew.runtimes.adapters.clew_lines import ENVELOPE, RUNTIME, embed, lines, recognises
 from support.transcripts import events as as_events
 from support.transcripts import read, read_in_pieces
 
@@ -35,6 +36,10 @@ OWN, PARENT = "0abcdefghjkmnpqrstvw", "1abcdefghjkmnpqrstvw"
 FILE = f"{OWN}.jsonl"
 # A value for every field a body may require, by its type.
 VALUES = {str: "é <b>", int: 7, bool: True, Raw: Raw(b'{"big": 123456789012345678901234567890, "f": 2.50}')}
+
+
+def export(events: Iterable[Event]) -> bytes:
+    return b"".join(lines(events))
 
 
 def event(
@@ -203,5 +208,5 @@ def test_an_empty_source_is_none() -> None:
 def test_a_page_is_called_like_the_session_it_carries() -> None:
     page = RUNTIME.formats[1]
     opened = event(1, SessionOpened(agent="coder", project="app"))
-    identity = page.identify(PurePath(f"{OWN}.html"), embed(b"<p>", [opened]))
+    identity = page.identify(PurePath(f"{OWN}.html"), b"".join(embed([b"<p>"], [opened])))
     assert (identity.native, identity.project, identity.agent) == (OWN, "app", "coder")

@@ -14,6 +14,7 @@ from clew.model.events import (
     TextPart,
     ThinkingPart,
 )
+from clew.model.outline import Outline
 from clew.runtimes import names, runtime
 from clew.runtimes.adapters import atif
 from clew.runtimes.contract import Target, iso, micros, raw
@@ -28,6 +29,10 @@ def log(*bodies: AnyBody, said_at: int | None = None) -> list[Event]:
     return [Event("s", seq, seq, seq, said_at, "me", f"e{seq}", b"", body) for seq, body in enumerate(bodies, 1)]
 
 
+def outline(*bodies: AnyBody) -> Outline:
+    return Outline.of(log(*bodies))
+
+
 def asks(text: str) -> MessageAdded:
     return MessageAdded(role="user", text=text)
 
@@ -37,7 +42,7 @@ def answers(text: str) -> MessageAdded:
 
 
 def fidelity(*bodies: AnyBody, flatten: bool = False) -> Fidelity:
-    return fit(log(*bodies), runtime("codex"), tools={}, flatten=flatten).fidelity
+    return fit(outline(*bodies), runtime("codex"), tools={}, flatten=flatten).fidelity
 
 
 def dropped(found: Fidelity) -> dict[str, int]:
@@ -50,7 +55,7 @@ def dropped(found: Fidelity) -> dict[str, int]:
 @pytest.mark.parametrize("flatten", [False, True])
 def test_turns_that_do_not_fit_are_dropped_and_the_brief_is_what_was_adapted(flatten: bool) -> None:
     turn = [asks("x" * 200_000), answers("yes"), CallMade(call="a", tool="t"), CallReturned(call="a", output=raw("ok"))]
-    fitted = fit(log(*turn * 6), runtime("codex"), tools={}, flatten=flatten, brief="remember")
+    fitted = fit(outline(*turn * 6), runtime("codex"), tools={}, flatten=flatten, brief="remember")
     [lost] = fitted.fidelity.dropped
     kept = fitted.fidelity.carried["prompts"]
     assert (lost.what, lost.count, kept > 0) == ("turns", 6 - kept, True)
@@ -67,12 +72,12 @@ def test_turns_that_do_not_fit_are_dropped_and_the_brief_is_what_was_adapted(fla
 
 
 def test_what_came_before_the_first_prompt_is_a_turn_like_the_others() -> None:
-    found = fit(log(answers("x" * 700_000), asks("go on")), runtime("codex"), tools={})
+    found = fit(outline(answers("x" * 700_000), asks("go on")), runtime("codex"), tools={})
     assert dropped(found.fidelity) == {"turns": 1}
 
 
 def test_one_turn_that_is_too_long_alone_is_carried_whole() -> None:
-    found = fit(log(asks("x" * 900_000)), runtime("codex"), tools={}, brief="remember")
+    found = fit(outline(asks("x" * 900_000)), runtime("codex"), tools={}, brief="remember")
     assert [len(text_of(one.parts)) for one in found.rounds if isinstance(one, Prompt)] == [900_000]
     assert (found.fidelity.dropped, found.fidelity.adapted) == ([], [])
 
@@ -81,7 +86,7 @@ def test_pictures_beside_a_result_stay_when_it_is_told_as_text() -> None:
     seen = (TextPart(text="shown:"), ImagePart(blob="b", media_type="image/png", name="shot.png"))
     backs = [CallReturned(call="a", output=raw("ok"), parts=seen), CallReturned(call="b", parts=seen)]
     calls = [CallMade(call="a", tool="t"), CallMade(call="b", tool="t")]
-    found = fit(log(asks("go"), *calls, *backs), runtime("codex"), tools={}, flatten=True)
+    found = fit(outline(asks("go"), *calls, *backs), runtime("codex"), tools={}, flatten=True)
     told = found.rounds[-1]
     assert isinstance(told, Prompt)
     texts = [one.text if isinstance(one, TextPart) else "picture" for one in told.parts]
@@ -148,10 +153,11 @@ def test_a_clock_that_went_mad_does_not_keep_a_session_in(name: str, at: int) ->
     bodies = [asks("go"), answers("yes"), CallMade(call="a", tool="t"), CallReturned(call="a", output=raw("ok"))]
     events = log(*bodies, said_at=at)
     if name == "atif":
-        assert b"yes" in atif.export(rounds(events), session="s", agent="", model="", title="")
+        steps = atif.steps(rounds(events))
+        assert b"yes" in b"".join(atif.document(steps, session="s", agent="", model="", title=""))
         return
     writer = runtime(name).writer
     assert writer is not None
     target = Target(id="0c3e0a52-7a3b-4e0e-9d55-3f1f2a6f8b10", cwd="/home/me/app", at=1, blob=lambda digest: b"")
-    native = writer.write(fit(events, runtime(name), tools={}).rounds, target)
+    native = writer.write(fit(Outline.of(events), runtime(name), tools={}).rounds, target)
     assert any(b"yes" in file.data for file in native.files)

@@ -22,7 +22,7 @@ from clew.model.events import (
     ThinkingPart,
 )
 from clew.runtimes.adapters import pi
-from clew.runtimes.adapters.interchange import RUNTIME, About, export, moment, plain, recognises
+from clew.runtimes.adapters.interchange import RUNTIME, About, moment, pieces, plain, recognises
 from clew.runtimes.rounds import Answer, Prompt, Results, Round, output_text, rounds, text_of
 from support.transcripts import events, read, read_in_pieces
 
@@ -30,6 +30,10 @@ NAME = "copilot-interchange"
 AT = 1_794_800_000_123_456
 BLOBS = {"pic": b"\x89PNG....", "txt": b"from the file"}
 ABOUT = About(session="s1", title="A title", cwd="/home/me/app", opened_at=AT, blob=BLOBS.__getitem__)
+
+
+def export(talk: list[Round], about: About) -> bytes:
+    return b"".join(pieces(talk, about))
 
 
 def text(said: str) -> TextPart:

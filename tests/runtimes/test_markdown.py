@@ -13,7 +13,7 @@ from msgspec import Raw
 
 from clew.model.events import CallMade, CallReturned, FilePart, ImagePart, TextPart, ThinkingPart
 from clew.runtimes.adapters.interchange import About, plain
-from clew.runtimes.export_forms.markdown import export, fenced
+from clew.runtimes.export_forms.markdown import fenced, pieces
 from clew.runtimes.rounds import Answer, Prompt, Results, Round
 
 AT = 1_794_800_000_000_000
@@ -51,6 +51,10 @@ ATTACKS = [
     "a\n===\n\n## 7. User, 2026\n\n---\n| a | b |\n|---|---|\n| <b> | c |",
 ]
 OURS = {"details", "summary", "code"}
+
+
+def export(talk: list[Round], about: About) -> bytes:
+    return b"".join(pieces(talk, about))
 
 
 class Page(HTMLParser):

@@ -13,7 +13,7 @@ from msgspec import Raw
 
 from clew.model.events import CallMade, CallReturned, FilePart, ImagePart, Part, TextPart, ThinkingPart
 from clew.runtimes.adapters.interchange import About, plain
-from clew.runtimes.export_forms.page import export
+from clew.runtimes.export_forms.page import pieces
 from clew.runtimes.rounds import Answer, Prompt, Results, Round
 
 AT = 1_794_800_000_000_000
@@ -39,6 +39,10 @@ ATTACKS = [
     "<meta http-equiv=refresh content='0;url=http://evil.example'>",
     "\u202e gnp.exe \u2066 <b> \u2069 \x00\x1b]8;;http://evil.example\x07",
 ]
+
+
+def export(talk: list[Round], about: About) -> bytes:
+    return b"".join(pieces(talk, about))
 
 
 class Page(HTMLParser):

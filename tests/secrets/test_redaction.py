@@ -4,6 +4,7 @@ import base64
 import json
 import random
 import stat
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,8 +27,8 @@ from clew.model.events import (
 )
 from clew.runtimes.adapters import clew_lines
 from clew.service import Context, call
-from clew.service.handover import export
-from clew.service.handover.export import Form
+from clew.service.handover.native_export import masked_pieces
+from clew.service.handover.own_forms import Form
 from clew.service.privacy import masking
 from clew.store import Store
 from clew.store.objects import objects
@@ -113,11 +114,11 @@ def test_exact_bytes_need_the_right_to_export(context: Context, session: str) ->
 @on_one_database
 def test_a_database_that_holds_secrets_is_refused_and_one_that_holds_none_is_not(context: Context) -> None:
     mask = masking.masker_of(context)
-    clean = export.File(name="state.db", data=b"SQLite format 3\0" + b"\0" * 100 + b"hello")
-    assert export.masked_file(clean, mask) == clean
-    holding = msgspec.structs.replace(clean, data=clean.data + SET["GITHUB_TOKEN"].encode())
+    clean = b"SQLite format 3\0" + b"\0" * 100 + b"hello"
+    assert b"".join(masked_pieces(mask, iter([clean]), "state.db", Counter())) == clean
+    holding = clean + SET["GITHUB_TOKEN"].encode()
     with pytest.raises(Conflict, match="--with-secrets"):
-        export.masked_file(holding, mask)
+        b"".join(masked_pieces(mask, iter([holding]), "state.db", Counter()))
 
 
 # Scanning -------------------------------------------------------------------------------------------------------------

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from clew.model.events import CallMade, CallReturned, Compacted, Event, MessageAdded, Opaque, Rewound
-from clew.runtimes.adapters.clew_lines import embed, export
+from clew.runtimes.adapters.clew_lines import embed
+from clew.runtimes.adapters.clew_lines import lines as event_lines
 from clew.runtimes.contract import raw
 from support import claude
 from support.opencode import database
@@ -341,8 +342,8 @@ def clew() -> dict[str, bytes]:
         Event(session, i, i, MS * 1000 + i, None, "person:me", str(i) if i % 2 else None, b"", body)
         for i, body in enumerate(bodies, 1)
     ]
-    page = embed(b"<!doctype html><!-- clew:session --><p>a page</p>", events)
-    return {f"{session}.jsonl": export(events), f"{session}.html": page}
+    page = b"".join(embed([b"<!doctype html><!-- clew:session --><p>a page</p>"], events))
+    return {f"{session}.jsonl": b"".join(event_lines(events)), f"{session}.html": page}
 
 
 SAMPLES = {

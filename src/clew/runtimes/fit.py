@@ -4,7 +4,7 @@ Everything a target cannot take as it is goes one of two ways: it is adapted, an
 and the report says why. What was never part of the conversation stays in the log and is only counted.
 """
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import Any
@@ -26,9 +26,10 @@ from clew.model.events import (
     TextPart,
     ThinkingPart,
 )
+from clew.model.outline import Outline, OutlinedCall, whole_call, whole_part
 from clew.runtimes.contract import Runtime, Tool, raw
 from clew.runtimes.rehome import Rehoming
-from clew.runtimes.rounds import Answer, Prompt, Results, Round, output_text, rounds
+from clew.runtimes.rounds import Answer, Prompt, Results, Round, output_text, rounds, whole
 
 # A token is about four characters of English or code; the estimate only decides whether to cut.
 CHARACTERS_PER_TOKEN = 4
@@ -71,6 +72,11 @@ class Tally:
     def drop(self, what: str, count: int, why: str) -> None:
         if count:
             self._dropped[what, why] += count
+
+    def add(self, *others: "Tally") -> None:
+        for other in others:
+            self._adapted += other._adapted
+            self._dropped += other._dropped
 
     def drop_removed(self, events: list[Event], view: Callable[[list[Event]], list[Event]]) -> None:
         """What would be in this view of the events if its body were still there."""
@@ -124,7 +130,7 @@ class Fitted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def fit(
-    events: list[Event],
+    outline: Outline,
     target: Runtime,
     *,
     tools: dict[str, dict[str, Tool]],
@@ -133,12 +139,15 @@ def fit(
     brief: str = "",
 ) -> Fitted:
     """The rounds of a session for a target. `tools` are the common tools of each runtime the session ran in."""
-    return _Fit(target, tools, rehoming, flatten=flatten, brief=brief).run(events)
+    return _Fit(outline, target, tools, rehoming, flatten=flatten, brief=brief).run()
 
 
 class _Fit:
+    """Decides on the outline, then reads the texts round by round and keeps those of the last turns that fit."""
+
     def __init__(
         self,
+        outline: Outline,
         target: Runtime,
         tools: dict[str, dict[str, Tool]],
         rehoming: Rehoming | None,
@@ -146,6 +155,7 @@ class _Fit:
         flatten: bool,
         brief: str,
     ) -> None:
+        self._outline = outline
         self._target = target
         self._rehoming = rehoming
         self._flatten = flatten
@@ -158,9 +168,13 @@ class _Fit:
             for name, of in tools.items()
         }
         self._tally = Tally()
+        # Each step counts apart, so that the report is in the order of the steps.
+        self._of_tools, self._of_parts, self._of_pairs = Tally(), Tally(), Tally()
         self._closed: set[str] = set()
+        self._driven_by = _runtimes(outline.events)
 
-    def run(self, events: list[Event]) -> Fitted:
+    def run(self) -> Fitted:
+        events = self._outline.events
         spoken = conversation(events)
         sides = sides_of(events, spoken)
         self._tally.drop("messages of subagents", sides, "they were said beside the conversation, not in it")
@@ -168,17 +182,18 @@ class _Fit:
         seen = model_view(events)
         covered = len(spoken) - len(seen)
         self._tally.adapt("messages before a compaction", covered, "the summary the session made stands for them")
-        found = rounds(self._translated(events, seen))
-        found = [one for one in map(self._round, found) if one is not None]
-        found = self._paired(found)
+        del spoken
+        last = self._last_that_fit(map(self._rehomed, self._written(self._paired(rounds(seen)))))
+        self._tally.add(self._of_tools, self._of_parts, self._of_pairs)
         if self._rehoming is not None:
-            found = self._rehoming.rounds(found)
             self._tally.adapt("paths", self._rehoming.count, "the project lives elsewhere now")
-        kept = self._last_that_fit(found)
+        why = f"the session is longer than the context of {self._target.title}"
+        self._tally.drop("turns", last.turns_before, why)
+        kept = last.rounds
         carried = self._carried(kept)
         if self._flatten:
             kept = self._as_text(kept)
-        kept = [*self._beginning(found, kept), *kept]
+        kept = [*self._beginning(kept, is_cut=last.turns_before > 0), *kept]
         return Fitted(rounds=kept, fidelity=self._tally.fidelity(carried, opaque_of(events)))
 
     def _carried(self, kept: list[Round]) -> dict[str, int]:
@@ -187,50 +202,60 @@ class _Fit:
         carried["results"] -= sum(
             back.call in self._closed for one in kept if isinstance(one, Results) for back in one.returns
         )
-        told = ("calls", "results") if self._flatten else ()
-        return {name: count for name, count in carried.items() if name not in told}
+        as_text = ("calls", "results") if self._flatten else ()
+        return {name: count for name, count in carried.items() if name not in as_text}
+
+    def _rehomed(self, one: Round) -> Round:
+        return one if self._rehoming is None else self._rehoming.round(one)
+
+    def _written(self, found: Iterable[Round]) -> Iterator[Round]:
+        """The rounds with their texts, each as the target can take it."""
+        for one in found:
+            fitted = self._round(self._with_texts(one))
+            if fitted is not None:
+                yield fitted
+
+    def _with_texts(self, one: Round) -> Round:
+        read = self._outline.read
+        if not isinstance(one, Answer):
+            return whole(one, read)
+        parts = (
+            self._translated(part, whole_call(part, read)) if isinstance(part, CallMade) else whole_part(part, read)
+            for part in one.parts
+        )
+        return msgspec.structs.replace(one, parts=tuple(parts))
 
     # Calls in the target's words --------------------------------------------------------------------------------------
 
-    def _translated(self, events: list[Event], seen: Iterable[Event]) -> Iterator[Event]:
-        """The conversation with every call named as the target names it."""
-        runtime, driven = "", {}
-        for event in events:
-            if isinstance(event.body, RuntimeAttached):
-                runtime = event.body.runtime
-            driven[event.seq] = runtime
-        for event in seen:
-            body = event.body
-            if isinstance(body, CallMade) and driven.get(event.seq) != self._target.name:
-                event = msgspec.structs.replace(event, body=self._renamed(body, driven.get(event.seq, "")))
-            yield event
+    def _translated(self, outlined: CallMade, call: CallMade) -> CallMade:
+        """A call named as the target names it."""
+        runtime = self._driven_by.get(outlined.seq, "") if isinstance(outlined, OutlinedCall) else ""
+        return call if runtime == self._target.name else self._renamed(call, runtime)
 
     def _renamed(self, call: CallMade, runtime: str) -> CallMade:
         common, words = self._common.get(runtime, {}).get(call.tool, ("", {}))
         own = self._target.tools.get(common)
         if own is None:
-            self._tally.adapt("calls of foreign tools", 1, f"{self._target.title} has no such tool; the name was kept")
+            self._of_tools.adapt(
+                "calls of foreign tools", 1, f"{self._target.title} has no such tool; the name was kept"
+            )
             return call
         values = msgspec.json.decode(call.input)
         if not isinstance(values, dict):
             return call
         named = {own.arguments.get(words.get(name, ""), name): value for name, value in values.items()}
         if (call.tool, list(values)) != (own.name, list(named)):
-            self._tally.adapt("tool names", 1, f"written as {self._target.title} names them")
+            self._of_tools.adapt("tool names", 1, f"written as {self._target.title} names them")
         return msgspec.structs.replace(call, tool=own.name, input=raw(named))
 
     # Parts a target cannot take ---------------------------------------------------------------------------------------
 
     def _round(self, one: Round) -> Round | None:
         if isinstance(one, Results):
-            if self._target.writer is not None and not self._target.writer.failures:
-                failed = sum(back.failed for back in one.returns)
-                self._tally.adapt("marks of failed calls", failed, f"{self._target.title} has none; the output tells")
-            backs = tuple(msgspec.structs.replace(back, parts=self._parts(back.parts)) for back in one.returns)
-            return msgspec.structs.replace(one, returns=backs)
+            return msgspec.structs.replace(one, returns=tuple(map(self._returned, one.returns)))
         if isinstance(one, Prompt):
             if one.role != "user":
-                self._tally.adapt(f"{one.role} messages", 1, "carried as the user's words")
+                self._of_parts.adapt(f"{one.role} messages", 1, "carried as the user's words")
             prompt = self._parts(one.parts)
             return msgspec.structs.replace(one, parts=prompt, role="user") if prompt else None
         answer = tuple(
@@ -240,16 +265,22 @@ class _Fit:
         )
         return msgspec.structs.replace(one, parts=answer) if answer else None
 
+    def _returned(self, back: CallReturned) -> CallReturned:
+        if self._target.writer is not None and not self._target.writer.failures:
+            failed = back.failed and back.call not in self._closed
+            self._of_parts.adapt("marks of failed calls", failed, f"{self._target.title} has none; the output tells")
+        return msgspec.structs.replace(back, parts=self._parts(back.parts))
+
     def _parts(self, parts: tuple[Part, ...]) -> tuple[Any, ...]:
         return tuple(kept for part in parts if (kept := self._part(part)) is not None)
 
     def _part(self, part: Part) -> Part | None:
         if isinstance(part, ThinkingPart):
-            self._tally.drop("thinking", 1, "its signature only holds for the provider that made it")
+            self._of_parts.drop("thinking", 1, "its signature only holds for the provider that made it")
             return None
         writer = self._target.writer
         if isinstance(part, ImagePart | FilePart) and not (isinstance(part, ImagePart) and writer and writer.images):
-            self._tally.adapt("images and files", 1, f"{self._target.title} gets a note in their place")
+            self._of_parts.adapt("images and files", 1, f"{self._target.title} gets a note in their place")
             return TextPart(text=f"[{part.media_type or 'file'} {part.name or part.blob[:12]}, kept in clew]")
         return None if isinstance(part, TextPart) and not part.text else part
 
@@ -258,7 +289,7 @@ class _Fit:
         value = msgspec.json.decode(call.input)
         if isinstance(value, dict):
             return call
-        self._tally.adapt("arguments", 1, "arguments that were no object were put into one")
+        self._of_parts.adapt("arguments", 1, "arguments that were no object were put into one")
         return msgspec.structs.replace(call, input=raw({"input": value}))
 
     # Calls and results in pairs ---------------------------------------------------------------------------------------
@@ -281,8 +312,10 @@ class _Fit:
                 paired.append(one)
                 continue
             paired += self._with_results(one, results, at, used)
-        orphans = sum(len(backs) - min(used[call], len(backs)) for call, backs in results.items())
-        self._tally.drop("results without a call", orphans, "the call they answer is not in the conversation")
+        orphans = [back for call, backs in results.items() for back in backs[used[call] :]]
+        for back in orphans:
+            self._returned(back)
+        self._of_pairs.drop("results without a call", len(orphans), "the call they answer is not in the conversation")
         return paired
 
     def _with_results(
@@ -300,13 +333,13 @@ class _Fit:
             name = part.call if part.call and not number else f"{part.call or 'call'}_{number + 1}"
             own = results.get(part.call, [])[number : number + 1]
             if not own:
-                self._tally.adapt("calls without a result", 1, "closed with a note that none was recorded")
+                self._of_pairs.adapt("calls without a result", 1, "closed with a note that none was recorded")
                 self._closed.add(name)
                 own = [CallReturned(call=part.call, output=raw(NO_RESULT), failed=True)]
             else:
                 when = max(when, at[part.call].at)
             if name != part.call:
-                self._tally.adapt("call ids", 1, "two calls had the same id")
+                self._of_pairs.adapt("call ids", 1, "two calls had the same id")
             parts.append(msgspec.structs.replace(part, call=name))
             backs.append(msgspec.structs.replace(own[0], call=name))
         return [
@@ -333,27 +366,19 @@ class _Fit:
 
     # Too long for the target ------------------------------------------------------------------------------------------
 
-    def _last_that_fit(self, found: list[Round]) -> list[Round]:
+    def _last_that_fit(self, found: Iterable[Round]) -> "_Last":
         """The last turns the target has room for, and one in any case."""
         writer = self._target.writer
         room = (writer.context_tokens if writer else 100_000) * CHARACTERS_PER_TOKEN
-        if sum(map(_length, found)) <= room:
-            return found
-        room -= len(self._brief) + 2000
-        starts = [i for i, one in enumerate(found) if not i or isinstance(one, Prompt)]
-        used, first = 0, len(found)
-        for start, end in reversed(list(zip(starts, [*starts[1:], len(found)], strict=True))):
-            used += sum(map(_length, found[start:end]))
-            if used > room and first < len(found):
-                break
-            first = start
-        lost = sum(start < first for start in starts)
-        self._tally.drop("turns", lost, f"the session is longer than the context of {self._target.title}")
-        return found[first:]
+        last = _Last(room)
+        for one in found:
+            last.add(one)
+        last.end(room - len(self._brief) - 2000)
+        return last
 
-    def _beginning(self, found: list[Round], kept: list[Round]) -> list[Round]:
+    def _beginning(self, kept: list[Round], *, is_cut: bool) -> list[Round]:
         """What has to stand in front: for turns that were cut off what must not be forgotten of them."""
-        if len(kept) < len(found):
+        if is_cut:
             self._tally.adapt("brief", 1, "put in front, in place of the turns that were dropped")
             words = f"{NOT_SHOWN}\n\n{self._brief}".strip()
             return [Prompt(key="brief", at=kept[0].at, parts=(TextPart(text=words),))]
@@ -361,6 +386,61 @@ class _Fit:
             self._tally.adapt("beginning", 1, "a conversation has to begin with a prompt")
             return [Prompt(key="0", at=kept[0].at, parts=(TextPart(text=NO_BEGINNING),))]
         return []
+
+
+class _Last:
+    """The last turns of a conversation. No more of it is held than there is room for, but for one turn."""
+
+    def __init__(self, room: int) -> None:
+        self._room = room
+        self._turns: deque[_Turn] = deque()
+        self._size = 0
+        self.turns_before = 0
+
+    @property
+    def rounds(self) -> list[Round]:
+        return [one for turn in self._turns for one in turn.rounds]
+
+    def add(self, one: Round) -> None:
+        """Add a round; a turn begins with a prompt, and the first with whatever comes first."""
+        if not self._turns or isinstance(one, Prompt):
+            self._turns.append(_Turn())
+        size = _length(one)
+        self._turns[-1].rounds.append(one)
+        self._turns[-1].size += size
+        self._size += size
+        self._drop_to(self._room)
+
+    def end(self, room: int) -> None:
+        """Nothing follows. If not everything fits, there is less room: for a brief in front."""
+        if self.turns_before or self._size > self._room:
+            while len(self._turns) > 1 and self._size > room:
+                self._drop_first()
+
+    def _drop_to(self, room: int) -> None:
+        while len(self._turns) > 1 and self._size - self._turns[0].size > room:
+            self._drop_first()
+
+    def _drop_first(self) -> None:
+        self._size -= self._turns.popleft().size
+        self.turns_before += 1
+
+
+class _Turn(msgspec.Struct):
+    rounds: list[Round] = []
+    size: int = 0
+
+
+def _runtimes(events: Iterable[Event]) -> dict[int, str]:
+    """Which program drove the session, by the seq of each call."""
+    runtime = ""
+    driven_by = {}
+    for event in events:
+        if isinstance(event.body, RuntimeAttached):
+            runtime = event.body.runtime
+        elif isinstance(event.body, CallMade):
+            driven_by[event.seq] = runtime
+    return driven_by
 
 
 def _changes(counted: Counter[tuple[str, str]]) -> list[Change]:

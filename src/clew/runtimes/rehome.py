@@ -28,10 +28,10 @@ class Rehoming:
         self.count += count
         return rewritten
 
-    def rounds(self, rounds: list[Round]) -> list[Round]:
-        return [self._round(round) for round in rounds] if self.needed else rounds
-
-    def _round(self, round: Round) -> Round:
+    def round(self, round: Round) -> Round:
+        """A round with the new path in all its texts."""
+        if not self.needed:
+            return round
         if isinstance(round, Prompt):
             return msgspec.structs.replace(round, parts=tuple(self._part(part) for part in round.parts))
         if isinstance(round, Answer):

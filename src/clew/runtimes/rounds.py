@@ -1,6 +1,7 @@
 """A conversation in the shape every model API has: prompts, answers with their calls, and the calls' results."""
 
 from collections.abc import Iterable
+from typing import TypeVar
 
 import msgspec
 
@@ -15,6 +16,7 @@ from clew.model.events import (
     Part,
     TextPart,
 )
+from clew.model.outline import Read, whole_call, whole_part, whole_return
 
 
 class Prompt(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,6 +80,17 @@ def rounds(events: Iterable[Event]) -> list[Round]:
         elif isinstance(body, Compacted):
             found.append(Prompt(key=key, at=at, parts=(TextPart(text=body.summary),)))
     return found
+
+
+R = TypeVar("R", bound=Round)
+
+
+def whole(one: R, read: Read) -> R:
+    """A round of an outline with all its texts, inputs and outputs."""
+    if isinstance(one, Results):
+        return msgspec.structs.replace(one, returns=tuple(whole_return(back, read) for back in one.returns))
+    parts = (whole_call(part, read) if isinstance(part, CallMade) else whole_part(part, read) for part in one.parts)
+    return msgspec.structs.replace(one, parts=tuple(parts))
 
 
 def text_of(parts: Iterable[Part | CallMade]) -> str:

@@ -7,8 +7,8 @@ mark says nothing about it. A mark has no character that JSON, HTML or a shell w
 import hmac
 import re
 from collections import Counter
-from collections.abc import Iterator
-from typing import TypeVar
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -34,6 +34,25 @@ class Mark(msgspec.Struct, frozen=True):
         return f"[REDACTED:{self.rule}:{self.tag}]"
 
 
+class Change(NamedTuple):
+    """A stretch of a text that a mark replaces; `is_bare` where JSON wants quotes around it."""
+
+    start: int
+    end: int
+    mark: Mark
+    is_bare: bool
+
+
+def replaced(text: bytes, changes: Iterable[Change]) -> bytes:
+    """A text after these changes, which are in order and apart from each other."""
+    pieces: list[bytes] = []
+    at = 0
+    for start, end, mark, is_bare in changes:
+        pieces += [text[at:start], (f'"{mark}"' if is_bare else str(mark)).encode()]
+        at = end
+    return b"".join((*pieces, text[at:]))
+
+
 class Masker:
     """Masks what a scanner finds, with the key of a store."""
 
@@ -56,20 +75,15 @@ class Masker:
     def _marked(self, text: bytes) -> tuple[bytes, list[Mark]]:
         marks: list[Mark] = []
         # Two secrets can share what a rule needs to see around them: the second is found when the first is gone.
-        while changes := list(self._changes(text)):
-            pieces: list[bytes] = []
-            at = 0
-            for start, end, mark, is_bare in changes:
-                pieces += [text[at:start], (f'"{mark}"' if is_bare else str(mark)).encode()]
-                at = end
-            text = b"".join((*pieces, text[at:]))
-            marks += [change[2] for change in changes]
+        while changes := list(self.changes(text, self.scanner.find(text))):
+            text = replaced(text, changes)
+            marks += [change.mark for change in changes]
         return text, marks
 
     def blanked(self, data: bytes) -> bytes:
         """The bytes with their secrets crossed out, none moved: for a file that is read by its offsets."""
         for _ in range(MOST_PASSES):
-            changes = list(self._changes(data))
+            changes = list(self.changes(data, self.scanner.find(data)))
             if not changes:
                 break
             crossed = bytearray(data)
@@ -79,8 +93,8 @@ class Masker:
             data = bytes(crossed)
         return data
 
-    def _changes(self, text: bytes) -> Iterator[tuple[int, int, Mark, bool]]:
-        secrets = self.scanner.find(text)
+    def changes(self, text: bytes, secrets: list[Finding]) -> Iterator[Change]:
+        """What has to be replaced to mask these secrets, in order and apart from each other."""
         if not secrets:
             return
         layout = Layout(text)
@@ -91,7 +105,7 @@ class Masker:
             for start, end, is_bare in layout.replaceable_in(one.start, one.end):
                 # A number goes as a whole, with the next secret that may be in it.
                 for low, high in _without(there, max(start, done), end):
-                    yield low, high, mark, is_bare
+                    yield Change(low, high, mark, is_bare)
                     done = high
 
     def _mark(self, text: bytes, one: Finding) -> Mark:

@@ -1,9 +1,12 @@
 """`clew export`: a session as files."""
 
+import os
+import shutil
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,6 +14,9 @@ from clew.cli.fidelity import counted, print_fidelity
 from clew.cli.options import json_option, session_argument
 from clew.cli.output import print_json
 from clew.model.errors import Conflict, InvalidInput
+
+if TYPE_CHECKING:
+    from clew.service.handover.export import ExportedFile
 
 FORMS = ["native", "jsonl", "markdown", "html", "atif", "copilot"]
 
@@ -28,25 +34,104 @@ def command(
     plane: Any, session: str, form: str, out: str, upto: int | None, secrets: bool, strict: bool, as_json: bool
 ) -> None:  # fmt: skip
     """Export a session: its native files, or its conversation in a form others read. Secrets are masked."""
-    files = plane.call("export", session=session, form=form, upto=upto, secrets=secrets, strict=strict)
-    if not out and len(files) > 1:
-        raise InvalidInput(f"the session has {len(files)} native files; name a folder with --out")
-    written = [_save(out, file.name, file.data, several=len(files) > 1) if out else None for file in files]
-    if as_json:
-        print_json([_exported(path, file) for path, file in zip(written, files, strict=True)])
-        return
-    for path, file in zip(written, files, strict=True):
-        if path:
-            click.echo(path)
-        else:
-            sys.stdout.buffer.write(file.data)
-            sys.stdout.buffer.flush()
-        if form != "native":
-            print_fidelity(file.fidelity)
+    wanted = {"session": session, "form": form, "upto": upto, "secrets": secrets, "strict": strict}
+    with _temporary_folder(out) as folder:
+        files = _files(plane, wanted, folder)
+        if not out and len(files) > 1:
+            raise InvalidInput(f"the session has {len(files)} native files; name a folder with --out")
+        several = len(files) > 1
+        paths = [_save(Path(file.file), out, file.name, several=several) if out else None for file in files]
+        if as_json:
+            print_json([_as_json(path, file) for path, file in zip(paths, files, strict=True)])
+            return
+        for path, file in zip(paths, files, strict=True):
+            if path:
+                click.echo(path)
+            else:
+                _print_file(file.file)
+            if form != "native":
+                print_fidelity(file.fidelity)
     _print_masked(files)
 
 
-def _print_masked(files: list[Any]) -> None:
+def _print_file(path: str) -> None:
+    with open(path, "rb") as file:
+        shutil.copyfileobj(file, sys.stdout.buffer)
+    sys.stdout.buffer.flush()
+
+
+def _files(plane: Any, wanted: dict[str, Any], folder: str) -> "list[ExportedFile]":
+    """The exported files in a folder; a server sends them as values."""
+    from clew.app import is_remote
+    from clew.service.handover.export import ExportedFile
+
+    if not is_remote(plane.settings.store):
+        written: list[ExportedFile] = plane.call("export_files", folder=folder, **wanted)
+        return written
+    files = []
+    for number, file in enumerate(plane.call("export", **wanted)):
+        path = Path(folder, str(number))
+        path.write_bytes(file.data)
+        files.append(
+            ExportedFile(
+                name=file.name, file=str(path), bytes=len(file.data), path=file.path, masked=file.masked,
+                fidelity=file.fidelity,
+            )
+        )  # fmt: skip
+    return files
+
+
+def _temporary_folder(out: str) -> "TemporaryDirectory[str]":
+    """A folder on the file system of the destination; where temporary files go without one."""
+    if not out:
+        return TemporaryDirectory(prefix="clew-export-")
+    path = Path(out).absolute()
+    wanted = path if path.is_dir() or out.endswith("/") else path.parent
+    parent = next(folder for folder in (wanted, *wanted.parents) if folder.is_dir())
+    try:
+        return TemporaryDirectory(prefix=".clew-export-", dir=parent)
+    except OSError as error:
+        raise InvalidInput(f"cannot write {out}: {error.strerror}") from error
+
+
+def _save(written: Path, out: str, name: str, *, several: bool) -> str:
+    """Put an exported file in its place, never over another."""
+    path = Path(out)
+    try:
+        if several or path.is_dir() or out.endswith("/"):
+            path.mkdir(parents=True, exist_ok=True)
+            path = path / Path(name).name
+        _move(written, path)
+    except FileExistsError:
+        raise Conflict(f"{path} is there already and was left alone; name another with --out") from None
+    except OSError as error:
+        raise InvalidInput(f"cannot write {path}: {error.strerror}") from error
+    return str(path)
+
+
+def _move(written: Path, path: Path) -> None:
+    """Give a file its name, unless the name is taken."""
+    with open(path, "xb") as file:
+        try:
+            os.chmod(written, os.fstat(file.fileno()).st_mode & 0o777)
+            os.replace(written, path)
+        except BaseException:
+            path.unlink()
+            raise
+
+
+def _as_json(path: str | None, file: "ExportedFile") -> dict[str, Any]:
+    """An exported file as one object, with its text where it went to no file."""
+    about = {"file": path, "bytes": file.bytes, "masked": file.masked, "fidelity": file.fidelity}
+    if path:
+        return about
+    try:
+        return {**about, "text": Path(file.file).read_bytes().decode()}
+    except UnicodeDecodeError:
+        raise InvalidInput(f"{file.name} is not text, so it cannot be shown as JSON; name a file with --out") from None
+
+
+def _print_masked(files: "list[ExportedFile]") -> None:
     """How many secrets were masked, to a person."""
     rules = Counter[str]()
     for file in files:
@@ -54,30 +139,3 @@ def _print_masked(files: list[Any]) -> None:
     if rules:
         kinds = ", ".join(f"{times:,} {rule}" for rule, times in rules.most_common())
         click.echo(f"masked: {counted(rules.total(), 'secrets')} ({kinds}); --with-secrets keeps them", err=True)
-
-
-def _exported(path: str | None, file: Any) -> dict[str, Any]:
-    """An exported file as one object, with its text where it went to no file."""
-    told = {"file": path, "bytes": len(file.data), "masked": file.masked, "fidelity": file.fidelity}
-    if path:
-        return told
-    try:
-        return {**told, "text": file.data.decode()}
-    except UnicodeDecodeError:
-        raise InvalidInput(f"{file.name} is no text, so it cannot be told as JSON; name a file with --out") from None
-
-
-def _save(out: str, name: str, data: bytes, *, several: bool) -> str:
-    """Write an exported file, never over another."""
-    place = Path(out)
-    if several or place.is_dir() or out.endswith("/"):
-        place.mkdir(parents=True, exist_ok=True)
-        place = place / Path(name).name
-    try:
-        with open(place, "xb") as file:
-            file.write(data)
-    except FileExistsError:
-        raise Conflict(f"{place} is there already and was left alone; name another with --out") from None
-    except OSError as error:
-        raise InvalidInput(f"cannot write {place}: {error.strerror}") from error
-    return str(place)

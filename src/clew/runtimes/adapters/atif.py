@@ -26,8 +26,9 @@ from clew.model.events import (
     ThinkingPart,
     Usage,
 )
+from clew.model.outline import Read, nothing_is_outlined
 from clew.runtimes.contract import Format, Identity, Reading, Record, Runtime, iso, micros, opaque, raw
-from clew.runtimes.rounds import Answer, Prompt, Round, output_text
+from clew.runtimes.rounds import Answer, Prompt, Results, Round, output_text, whole
 
 NAME = "atif"
 VERSION = "ATIF-v1.7"
@@ -240,30 +241,49 @@ def identify(path: PurePath, first: bytes) -> Identity:
 # Writing --------------------------------------------------------------------------------------------------------------
 
 
-def export(rounds: Iterable[Round], *, session: str, agent: str, model: str, title: str) -> bytes:
-    """Write a conversation as an ATIF document. Images are named by their digest; their bytes are not in it."""
-    steps: list[dict[str, Any]] = []
+def steps(rounds: Iterable[Round], read: Read = nothing_is_outlined) -> Iterator[bytes]:
+    """The steps of a conversation, which may be an outline, each as JSON. Images are named by their digest."""
+    number = 0
+    step: dict[str, Any] = {}
     for one in rounds:
+        one = whole(one, read)
+        if isinstance(one, Results):
+            for back in one.returns:
+                if not _is_of(back, step):
+                    if step:
+                        yield _numbered(step, number := number + 1)
+                    step = {"timestamp": iso(one.at), "source": "system", "message": ""}
+                _observe(back, step)
+            continue
+        if step:
+            yield _numbered(step, number := number + 1)
         if isinstance(one, Prompt):
             source = "system" if one.role == "system" else "user"
-            steps.append({"timestamp": iso(one.at), "source": source, "message": _message(one.parts)})
-        elif isinstance(one, Answer):
-            steps.append(_answer(one))
+            step = {"timestamp": iso(one.at), "source": source, "message": _message(one.parts)}
         else:
-            for back in one.returns:
-                _place(back, iso(one.at), steps)
-    if not steps:
+            step = _answer(one)
+    if step:
+        yield _numbered(step, number + 1)
+
+
+def _numbered(step: dict[str, Any], number: int) -> bytes:
+    return msgspec.json.encode({"step_id": number, **step})
+
+
+def document(steps: Iterable[bytes], *, session: str, agent: str, model: str, title: str) -> Iterator[bytes]:
+    """An ATIF document around its steps, a piece at a time; one without any step is refused before the first piece."""
+    head = {
+        "schema_version": VERSION,
+        "session_id": session,
+        "agent": {"name": agent, "version": "unknown"} | ({"model_name": model} if model else {}),
+    }
+    total = 0
+    for total, step in enumerate(steps, 1):
+        yield (b"," if total > 1 else msgspec.json.encode(head)[:-1] + b',"steps":[') + step
+    if not total:
         raise InvalidInput("a trajectory has at least one step, and this conversation has none; export another session")
-    return msgspec.json.encode(
-        {
-            "schema_version": VERSION,
-            "session_id": session,
-            "agent": {"name": agent, "version": "unknown"} | ({"model_name": model} if model else {}),
-            "steps": [{"step_id": i, **step} for i, step in enumerate(steps, 1)],
-            "final_metrics": {"total_steps": len(steps)},
-        }
-        | ({"extra": {"title": title}} if title else {})
-    )
+    tail = {"final_metrics": {"total_steps": total}} | ({"extra": {"title": title}} if title else {})
+    yield b"]," + msgspec.json.encode(tail)[1:]
 
 
 def _answer(answer: Answer) -> dict[str, Any]:
@@ -299,20 +319,23 @@ def _message(parts: tuple[Part | CallMade, ...]) -> str | list[dict[str, Any]]:
     return contents
 
 
-def _place(back: CallReturned, at: str, steps: list[dict[str, Any]]) -> None:
-    """Put a result into the step that called. A result of no call known there stands in a step of the system's."""
+def _is_of(back: CallReturned, step: dict[str, Any]) -> bool:
+    """Whether a step made the call that gave this back."""
+    return any(call["tool_call_id"] == back.call for call in step.get("tool_calls", []))
+
+
+def _observe(back: CallReturned, step: dict[str, Any]) -> None:
+    """Put a result into a step: that which called, or one of the system's."""
     result: dict[str, Any] = {"source_call_id": back.call, "content": output_text(back)}
     extra: dict[str, Any] = {"is_error": True} if back.failed else {}
     if not isinstance(msgspec.json.decode(back.output), str | None):
         # Not `output_text`: what is marked as JSON is JSON.
         result["content"], extra["json"] = bytes(back.output).decode(), True
-    calls = [call["tool_call_id"] for call in steps[-1].get("tool_calls", [])] if steps else []
-    if back.call not in calls:
-        steps.append({"timestamp": at, "source": "system", "message": ""})
+    if not _is_of(back, step):
         result["source_call_id"], extra["call"] = None, back.call
     if extra:
         result["extra"] = extra
-    steps[-1].setdefault("observation", {"results": []})["results"].append(result)
+    step.setdefault("observation", {"results": []})["results"].append(result)
 
 
 RUNTIME = Runtime(

@@ -9,7 +9,7 @@ A page for people (Markdown, HTML) carries the same lines, packed, in a comment 
 
 import base64
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import PurePath
 
 import msgspec
@@ -54,15 +54,40 @@ _envelope = msgspec.json.Decoder(Envelope).decode
 _fields = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
-def export(events: Iterable[Event]) -> bytes:
+def lines(events: Iterable[Event]) -> Iterator[bytes]:
     """The events, one per line."""
-    return b"".join(codec.on_one_line(msgspec.json.encode(codec.event_fields(event))) + b"\n" for event in events)
+    for event in events:
+        yield codec.on_one_line(msgspec.json.encode(codec.event_fields(event))) + b"\n"
 
 
-def embed(page: bytes, events: Iterable[Event]) -> bytes:
-    """A page with the events in it, for programs; nobody who looks at the page sees them."""
-    packed = base64.b64encode(zstandard.compress(export(events), 9))
-    return b"%s\n<!-- %s %s -->\n" % (page.rstrip(b"\n"), _MARK, packed)
+def embed(page: Iterable[bytes], events: Iterable[Event]) -> Iterator[bytes]:
+    """The pieces of a page with the events in it, for programs; nobody who looks at the page sees them."""
+    ending = b""
+    for piece in page:
+        piece = ending + piece
+        text = piece.rstrip(b"\n")
+        ending = piece[len(text) :]
+        yield text
+    yield b"\n<!-- %s " % _MARK
+    yield from _base64(_packed(lines(events)))
+    yield b" -->\n"
+
+
+def _packed(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    packer = zstandard.ZstdCompressor(level=9).compressobj()
+    for piece in pieces:
+        yield packer.compress(piece)
+    yield packer.flush()
+
+
+def _base64(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    rest = b""
+    for piece in pieces:
+        rest += piece
+        whole = len(rest) - len(rest) % 3  # Only the last piece may be padded.
+        yield base64.b64encode(rest[:whole])
+        rest = rest[whole:]
+    yield base64.b64encode(rest)
 
 
 def embedded(page: bytes) -> list[Record]:

@@ -28,6 +28,7 @@ from clew.model.events import (
     SessionTitled,
     TextPart,
 )
+from clew.model.outline import Read, nothing_is_outlined, whole_call, whole_part, whole_return
 from clew.model.plain import plain as shown
 from clew.runtimes.contract import Format, Identity, Reading, Runtime, Unreadable, iso, micros, opaque, project_of, raw
 from clew.runtimes.rounds import Answer, Prompt, Results, Round, images_of, output_text, text_of
@@ -41,7 +42,10 @@ LAST = 253_402_300_799_000_000
 
 
 class About(msgspec.Struct, frozen=True, kw_only=True):
-    """What an export says of its session beside the conversation. Times are in microseconds."""
+    """What an export says of its session beside the conversation. Times are in microseconds.
+
+    `blob` gives the bytes that a part names, `read` the events of rounds that are only an outline.
+    """
 
     session: str
     title: str = ""
@@ -53,6 +57,7 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
     exported_at: int = 0
     head: int = 0
     blob: Callable[[str], bytes]
+    read: Read = nothing_is_outlined
 
 
 def plain(text: str) -> str:
@@ -139,48 +144,63 @@ def exchanges(rounds: list[Round]) -> list[Exchange]:
     return found
 
 
+def whole_exchanges(rounds: list[Round], read: Read) -> Iterator[Exchange]:
+    """The exchanges of rounds that may be an outline, with all their texts, one at a time."""
+    for exchange in exchanges(rounds):
+        round = exchange.round
+        if not isinstance(round, Results):
+            parts = (part if isinstance(part, CallMade) else whole_part(part, read) for part in round.parts)
+            round = msgspec.structs.replace(round, parts=tuple(parts))
+        yield Exchange(
+            round=round,
+            calls=[
+                Called(made=whole_call(call.made, read), back=call.back and whole_return(call.back, read))
+                for call in exchange.calls
+            ],
+            lost=[whole_return(back, read) for back in exchange.lost],
+        )
+
+
 # Writing --------------------------------------------------------------------------------------------------------------
 
 
-class _Lines:
-    """Records in order, their ids unique."""
+class _Ids:
+    """Ids, each given out once."""
 
     def __init__(self) -> None:
-        self.data: list[bytes] = []
-        self._ids: dict[str, int] = {}
+        self._given: dict[str, int] = {}
 
-    def add(self, record: dict[str, Any]) -> None:
-        # A line feed in verbatim JSON can only lie between its tokens.
-        self.data.append(msgspec.json.encode(record).replace(b"\n", b" ").replace(b"\r", b" "))
-
-    def id(self, wanted: str) -> str:
+    def new(self, wanted: str) -> str:
         wanted = "call" if _is_blank(wanted) else wanted
         id = wanted
-        while id in self._ids:
-            self._ids[wanted] += 1
-            id = f"{wanted}-{self._ids[wanted]}"
-        self._ids[id] = 1
+        while id in self._given:
+            self._given[wanted] += 1
+            id = f"{wanted}-{self._given[wanted]}"
+        self._given[id] = 1
         return id
 
 
-def export(rounds: list[Round], about: About) -> bytes:
-    """The session as a file that `copilot sessions import` takes."""
-    lines = _Lines()
-    lines.add(_header(rounds, about))
+def pieces(rounds: list[Round], about: About) -> Iterator[bytes]:
+    """The session as a file that `copilot sessions import` takes, a line at a time."""
+    for record in _records(rounds, about):
+        # A line feed in verbatim JSON can only lie between its tokens.
+        yield msgspec.json.encode(record).replace(b"\n", b" ").replace(b"\r", b" ") + b"\n"
+
+
+def _records(rounds: list[Round], about: About) -> Iterator[dict[str, Any]]:
+    yield _header(rounds, about)
+    ids = _Ids()
     turn = 0
-    for exchange in exchanges(rounds):
+    for exchange in whole_exchanges(rounds, about.read):
         one = exchange.round
         turn += isinstance(one, Prompt)
         record = {"timestamp": moment(one.at), "turnId": f"turn-{turn}"}
         if isinstance(one, Answer):
-            _answer(one, exchange.calls, record, lines, about)
+            yield from _answer(one, exchange.calls, record, ids, about)
             continue
         parts = one.parts if isinstance(one, Prompt) else tuple(chain.from_iterable(map(_lost, exchange.lost)))
         content = _content(parts, about) or [{"type": "text", "text": ""}]
-        lines.add(
-            {"type": "message", "id": lines.id(f"message-{one.key}"), **record, "role": "user", "content": content}
-        )
-    return b"\n".join(lines.data) + b"\n"
+        yield {"type": "message", "id": ids.new(f"message-{one.key}"), **record, "role": "user", "content": content}
 
 
 def _is_blank(text: str) -> bool:
@@ -210,26 +230,28 @@ def _title(title: str) -> str:
     return one_line(title).encode("utf-16-le")[:200].decode("utf-16-le", "ignore").strip()
 
 
-def _answer(answer: Answer, calls: list[Called], record: dict[str, Any], lines: _Lines, about: About) -> None:
+def _answer(
+    answer: Answer, calls: list[Called], record: dict[str, Any], ids: _Ids, about: About
+) -> Iterator[dict[str, Any]]:
     content = _content(tuple(part for part in answer.parts if not isinstance(part, CallMade)), about)
     if not content and not calls:
         return
-    message = {"type": "message", "id": lines.id(f"message-{answer.key}"), **record, "role": "assistant"}
+    message = {"type": "message", "id": ids.new(f"message-{answer.key}"), **record, "role": "assistant"}
     if not _is_blank(answer.model):
         message["model"] = answer.model
-    lines.add({**message, "content": content or [{"type": "text", "text": ""}]})
-    ids = [lines.id(call.made.call) for call in calls]
-    for id, call in zip(ids, calls, strict=True):
+    yield {**message, "content": content or [{"type": "text", "text": ""}]}
+    call_ids = [ids.new(call.made.call) for call in calls]
+    for id, call in zip(call_ids, calls, strict=True):
         name = "unnamed" if _is_blank(call.made.tool) else call.made.tool
-        lines.add({"type": "tool-call", "id": id, **record, "name": name, "arguments": call.made.input})
-    for id, call in zip(ids, calls, strict=True):
+        yield {"type": "tool-call", "id": id, **record, "name": name, "arguments": call.made.input}
+    for id, call in zip(call_ids, calls, strict=True):
         if call.back is not None:
-            lines.add(_result(call.back, id, record, lines, about))
+            yield _result(call.back, id, record, ids, about)
 
 
-def _result(back: CallReturned, call: str, record: dict[str, Any], lines: _Lines, about: About) -> dict[str, Any]:
+def _result(back: CallReturned, call: str, record: dict[str, Any], ids: _Ids, about: About) -> dict[str, Any]:
     text = "\n".join(filter(None, (returned_text(back), *_named(back.parts, about))))
-    result = {"type": "tool-result", "id": lines.id(f"{call}-result"), **record, "toolCallId": call}
+    result = {"type": "tool-result", "id": ids.new(f"{call}-result"), **record, "toolCallId": call}
     if back.failed:
         return {**result, "success": False, "error": {"message": "failed" if _is_blank(text) else text}}
     return {**result, "success": True, "content": text}

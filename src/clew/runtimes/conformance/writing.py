@@ -8,6 +8,7 @@ import msgspec
 
 from clew.model.conversation import conversation, model_view
 from clew.model.events import CallMade, Draft, Event, ImagePart, TextPart
+from clew.model.outline import Outline
 from clew.runtimes.conformance.claims import claim, guarded, shown
 from clew.runtimes.conformance.declaration import format_of, is_below, matches
 from clew.runtimes.conformance.reading import check_bytes, cuts
@@ -33,7 +34,7 @@ def check_rewriting(
     if writer is None:
         return
     with guarded(f"{where}: fitting"):
-        talk = fit(events_of(drafts), runtime, tools={runtime.name: runtime.tools}).rounds
+        talk = fit(Outline.of(events_of(drafts)), runtime, tools={runtime.name: runtime.tools}).rounds
     for target in TARGETS if talk else ():
         with guarded(f"{where}: writing"):
             native, again = writer.write(talk, target), writer.write(talk, target)

@@ -14,14 +14,15 @@ from clew.model.events import CallMade, CallReturned, FilePart, ImagePart, Part,
 from clew.runtimes.adapters.interchange import (
     About,
     Called,
+    Exchange,
     content_of,
-    exchanges,
     file_text,
     moment,
     named,
     one_line,
     plain,
     returned_text,
+    whole_exchanges,
 )
 from clew.runtimes.rounds import Answer, Prompt, Results, Round
 
@@ -38,17 +39,22 @@ LANGUAGES = frozenset(
 )
 
 
-def export(rounds: list[Round], about: About) -> bytes:
-    """The conversation, readable as it is and when rendered."""
-    blocks = [f"# {inline(about.title) or 'Untitled session'}", _facts(about)]
-    for number, exchange in enumerate(exchanges(rounds), 1):
-        blocks.append(f"## {number}. {_heading(exchange.round)}")
-        calls = iter(exchange.calls)
-        for part in getattr(exchange.round, "parts", ()):
-            blocks += _call(next(calls), about) if isinstance(part, CallMade) else _part(part, about)
-        for back in exchange.lost:
-            blocks += [f"**Result** of a call that is not here, {_code(back.call)}", *_returned(back, about)]
-    return ("\n\n".join(blocks) + "\n").encode()
+def pieces(rounds: list[Round], about: About) -> Iterator[bytes]:
+    """The conversation, readable as it is and when rendered, a round at a time."""
+    yield f"# {inline(about.title) or 'Untitled session'}\n\n{_facts(about)}".encode()
+    for number, exchange in enumerate(whole_exchanges(rounds, about.read), 1):
+        yield "".join(f"\n\n{block}" for block in _blocks(number, exchange, about)).encode()
+    yield b"\n"
+
+
+def _blocks(number: int, exchange: Exchange, about: About) -> Iterator[str]:
+    yield f"## {number}. {_heading(exchange.round)}"
+    calls = iter(exchange.calls)
+    for part in getattr(exchange.round, "parts", ()):
+        yield from _call(next(calls), about) if isinstance(part, CallMade) else _part(part, about)
+    for back in exchange.lost:
+        yield f"**Result** of a call that is not here, {_code(back.call)}"
+        yield from _returned(back, about)
 
 
 def facts(about: About) -> list[tuple[str, str]]:

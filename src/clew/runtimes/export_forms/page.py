@@ -17,13 +17,13 @@ from clew.runtimes.adapters.interchange import (
     Called,
     Exchange,
     content_of,
-    exchanges,
     file_text,
     moment,
     named,
     one_line,
     plain,
     returned_text,
+    whole_exchanges,
 )
 from clew.runtimes.export_forms.markdown import clock, extent, facts, fenced, is_long, speaker
 from clew.runtimes.rounds import Answer, Round
@@ -66,12 +66,11 @@ POLICY = f"default-src 'none'; style-src 'sha256-{_HASH}'; img-src data:; base-u
 _IMAGE = re.compile(r"image/[a-z0-9][a-z0-9.+-]*")
 
 
-def export(rounds: list[Round], about: About) -> bytes:
-    """The conversation as a page of its own."""
+def pieces(rounds: list[Round], about: About) -> Iterator[bytes]:
+    """The conversation as a page of its own, a round at a time."""
     title = _text(one_line(about.title)) or "Untitled session"
     told = "".join(f"<dt>{name}</dt><dd>{_text(one_line(value))}</dd>\n" for name, value in facts(about))
-    spoken = "".join(_article(number, one, about) for number, one in enumerate(exchanges(rounds), 1))
-    return f"""<!doctype html>
+    yield f"""<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
@@ -89,10 +88,10 @@ def export(rounds: list[Round], about: About) -> bytes:
 {told}</dl>
 </header>
 <main>
-{spoken}</main>
-</body>
-</html>
 """.encode()
+    for number, exchange in enumerate(whole_exchanges(rounds, about.read), 1):
+        yield _article(number, exchange, about).encode()
+    yield b"</main>\n</body>\n</html>\n"
 
 
 def _article(number: int, exchange: Exchange, about: About) -> str:

@@ -6,11 +6,14 @@ from clew.model import knowledge
 from clew.model.access import Right
 from clew.model.brief import brief as brief_of
 from clew.model.conversation import conversation
-from clew.model.events import CallMade, MessageAdded, RuntimeAttached, TextPart
+from clew.model.events import CallMade, Event, MessageAdded, RuntimeAttached, TextPart
+from clew.model.outline import Outline, whole_part
 from clew.model.session import Session
 from clew.model.working_set import working_set
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
+from clew.service.sessions.history import History
+from clew.store import Store
 
 
 class Brief(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,19 +27,33 @@ class Brief(msgspec.Struct, frozen=True, kw_only=True):
 @operation(right=Right.READ, route="GET /sessions/{session}/brief")
 def brief(context: Context, session: Session) -> Brief:
     """Print the brief of a session: its goal, what was decided and learned, what is done and what is next."""
-    events = list(context.store.read(session))
-    attached = [one.body for one in events if isinstance(one.body, RuntimeAttached)]
-    said = [one.body for one in conversation(events) if isinstance(one.body, MessageAdded)]
-    answers = [text for body in said if body.role == "assistant" and (text := _text(body))]
-    text = brief_of(
-        session.title,
-        knowledge.fold(events),
-        working_set(one for one in events if isinstance(one.body, CallMade)),
-        last=answers[-1] if answers else "",
+    outline = History(context.store, session).outline()
+    text = brief_until(context.store, session, last_answer=_last_answer(outline))
+    return Brief(
+        session=session.id,
+        cwd=_last_directory(outline.events),
+        text=f"{text}\nThe whole session: clew show {session.id} --events",
     )
-    cwd = next((one.cwd for one in reversed(attached) if one.cwd), "")
-    return Brief(session=session.id, cwd=cwd, text=f"{text}\nThe whole session: clew show {session.id} --events")
 
 
-def _text(body: MessageAdded) -> str:
-    return "\n".join(part.text for part in body.content if isinstance(part, TextPart))
+def brief_until(store: Store, session: Session, *, upto: int | None = None, last_answer: str = "") -> str:
+    """What the events of a session up to one of them say that the next worker needs."""
+    known = knowledge.fold(store.read(session, kinds=knowledge.KINDS, upto=upto))
+    touched = working_set(store.read(session, kinds=(CallMade.kind,), upto=upto))
+    return brief_of(session.title, known, touched, last=last_answer)
+
+
+def _last_answer(outline: Outline) -> str:
+    """The last answer in the conversation that has a text."""
+    for event in reversed(conversation(outline.events)):
+        body = event.body
+        if isinstance(body, MessageAdded) and body.role == "assistant":
+            parts = (whole_part(part, outline.read) for part in body.content if isinstance(part, TextPart))
+            if text := "\n".join(part.text for part in parts if isinstance(part, TextPart)):
+                return text
+    return ""
+
+
+def _last_directory(events: list[Event]) -> str:
+    attached = (event.body for event in reversed(events) if isinstance(event.body, RuntimeAttached))
+    return next((body.cwd for body in attached if body.cwd), "")

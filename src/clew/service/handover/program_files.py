@@ -1,6 +1,7 @@
 """Files written into other programs' folders: whole or not at all, private, and never outside the folder meant."""
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 
@@ -24,10 +25,10 @@ def read(root: Path, relative: str) -> bytes | None:
         return None
 
 
-def write_new(path: Path, data: bytes) -> None:
+def write_new(path: Path, pieces: Iterable[bytes]) -> None:
     """Write a file that is not there yet."""
     refuse_if_there(path)
-    replace(path, data)
+    _replace(path, pieces, mode=0o600)
 
 
 def refuse_if_there(path: Path) -> None:
@@ -37,11 +38,16 @@ def refuse_if_there(path: Path) -> None:
 
 def replace(path: Path, data: bytes, *, mode: int = 0o600) -> None:
     """Put bytes under a name in one step."""
+    _replace(path, [data], mode=mode)
+
+
+def _replace(path: Path, pieces: Iterable[bytes], *, mode: int) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name[:40]}.", delete=False) as file:
             try:
-                file.write(data)
+                for piece in pieces:
+                    file.write(piece)
                 file.flush()
                 os.fsync(file.fileno())
                 os.chmod(file.name, mode)

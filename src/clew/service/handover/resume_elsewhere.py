@@ -20,14 +20,12 @@ from typing import Annotated
 
 import msgspec
 
-from clew.model import knowledge
 from clew.model.access import Right
-from clew.model.brief import brief
 from clew.model.conversation import identity
 from clew.model.errors import ClewError, InvalidInput, Lossy, NotFound, Unavailable
-from clew.model.events import CallMade, Draft, Event, RuntimeAttached, SessionClosed
+from clew.model.events import Draft, RuntimeAttached, SessionClosed
+from clew.model.outline import Outline
 from clew.model.session import Session
-from clew.model.working_set import working_set
 from clew.runtimes import names, runtime
 from clew.runtimes.contract import Format, Native, Reading, Runtime, Target, Writer
 from clew.runtimes.fit import Fidelity, Fitted, fit
@@ -37,10 +35,13 @@ from clew.service.capture.discovery import home_of, look_at_file
 from clew.service.capture.packed_files import SUFFIX, files_to_export
 from clew.service.capture.reconcile import fork_at
 from clew.service.handover import program_files
+from clew.service.handover.brief import brief_until
+from clew.service.handover.native_export import exact_pieces
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
+from clew.service.sessions.history import History
 from clew.store.log.opening import Forking
-from clew.store.native_files.lookup import files_of, load_bytes
+from clew.store.native_files.lookup import files_of, is_complete
 from clew.store.native_files.native_file import FileUpdate, NativeFile, ends_digest_of, file_id_of
 from clew.store.native_files.updates import apply_updates, set_fingerprint
 from clew.store.objects import objects
@@ -75,38 +76,48 @@ def materialise(
 ) -> Materialised:
     """Write a session as a native session of an agent program, ready to be resumed there."""
     target = _target(runtime)
-    writer = _writer(target)
     head = context.store.head(session).head
     if at is not None and at > head:
         raise InvalidInput(f"session {session.id} has events 1 to {head}; it cannot go on from {at}", head=head, at=at)
-    events = list(context.store.read(session, upto=at))
-    was = _last_attached(events)
-    place = os.path.abspath(cwd or (was.cwd if was else "") or os.getcwd())
-    if at is None and not flatten and was is not None and (there := _native(context, session, target, was, place)):
-        return there
-    fitted = _fitted(session, events, target, was, place, flatten=flatten)
+    attached = _last_attached(context, session, at)
+    directory = os.path.abspath(cwd or (attached.cwd if attached else "") or os.getcwd())
+    if at is None and not flatten and attached is not None:
+        native = _own_native_session(context, session, target, attached, directory)
+        if native is not None:
+            return native
+    outline = History(context.store, session, upto=at).outline()
+    fitted = _fitted(context, session, outline, target, attached, directory, at=at, flatten=flatten)
     if strict and fitted.fidelity.dropped:
-        lost = ", ".join(f"{one.count} {one.what} ({one.why})" for one in fitted.fidelity.dropped)
+        lost = ", ".join(f"{change.count} {change.what} ({change.why})" for change in fitted.fidelity.dropped)
         raise Lossy(f"{target.title} cannot take everything: {lost}; leave out --strict to go on without", lost=lost)
     if not fitted.rounds:
         raise InvalidInput(f"session {session.id} has no conversation to go on with yet", session=session.id)
+    last = at or outline.events[-1].seq
+    return _write_elsewhere(context, session, target, fitted, directory, at=last)
+
+
+def _write_elsewhere(
+    context: Context, session: Session, target: Runtime, fitted: Fitted, directory: str, *, at: int
+) -> Materialised:
+    """Write a conversation as a new native session, and open the fork that it belongs to."""
+    writer = _writer(target)
     wanted = Target(
-        id=str(uuid.uuid4()), cwd=place, at=context.store.now(), title=session.title,
+        id=str(uuid.uuid4()), cwd=directory, at=context.store.now(), title=session.title,
         blob=partial(objects.load, context.store), file=lambda path: program_files.read(home_of(target), path),
     )  # fmt: skip
     native = writer.write(fitted.rounds, wanted)
-    paths = _places(target, native)
-    with _beside(paths[1:], native):
-        fork = fork_at(context.store, session, at or events[-1].seq, _about(context, session, target, native))
-        child = _register(context, fork, target, native, paths, place)
-        _write(context, child, target, native, paths[0])
-    notes = [*native.notes, *_import(native, target, paths[0], place)]
+    paths = _new_paths(target, native)
+    with _other_files(paths[1:], native):
+        fork = fork_at(context.store, session, at, _metadata(context, session, target, native))
+        child = _register(context, fork, target, native, paths, directory)
+        _write_first_file(context, child, target, native, paths[0])
+    notes = [*native.notes, *_import(native, target, paths[0], directory)]
     command = writer.resume(native.id, str(paths[0]))
     if not _which(command.argv[0]):
         notes.append(f"{command.argv[0]} is not on the PATH; install {target.title} to run the command")
     return Materialised(
-        session=child.id, runtime=target.name, command=command.argv, cwd=place, env=command.env, native_id=native.id,
-        files=[str(path) for path in paths], fidelity=fitted.fidelity, notes=notes,
+        session=child.id, runtime=target.name, command=command.argv, cwd=directory, env=command.env,
+        native_id=native.id, files=[str(path) for path in paths], fidelity=fitted.fidelity, notes=notes,
     )  # fmt: skip
 
 
@@ -127,74 +138,90 @@ def _writer(target: Runtime) -> Writer:
     return target.writer
 
 
-def _last_attached(events: list[Event]) -> RuntimeAttached | None:
-    return next((one.body for one in reversed(events) if isinstance(one.body, RuntimeAttached)), None)
+def _last_attached(context: Context, session: Session, upto: int | None) -> RuntimeAttached | None:
+    attached = None
+    for event in context.store.read(session, kinds=(RuntimeAttached.kind,), upto=upto):
+        if isinstance(event.body, RuntimeAttached):
+            attached = event.body
+    return attached
 
 
 def _fitted(
-    session: Session, events: list[Event], target: Runtime, was: RuntimeAttached | None, place: str, *, flatten: bool
+    context: Context,
+    session: Session,
+    outline: Outline,
+    target: Runtime,
+    attached: RuntimeAttached | None,
+    directory: str,
+    *,
+    at: int | None,
+    flatten: bool,
 ) -> Fitted:
-    ran_in = {one.body.runtime for one in events if isinstance(one.body, RuntimeAttached)}
-    known = knowledge.fold(events)
-    calls = [one for one in events if isinstance(one.body, CallMade)]
+    ran_in = {event.body.runtime for event in outline.events if isinstance(event.body, RuntimeAttached)}
     return fit(
-        events,
+        outline,
         target,
         tools={name: runtime(name).tools for name in ran_in if name in names()},
-        rehoming=Rehoming(was.cwd, place) if was and was.cwd else None,
+        rehoming=Rehoming(attached.cwd, directory) if attached and attached.cwd else None,
         flatten=flatten,
-        brief=brief(session.title, known, working_set(calls)),
+        brief=brief_until(context.store, session, upto=at),
     )
 
 
 # The same program ---------------------------------------------------------------------------------------------------
 
 
-def _native(
-    context: Context, session: Session, target: Runtime, was: RuntimeAttached, place: str
+def _own_native_session(
+    context: Context, session: Session, target: Runtime, attached: RuntimeAttached, directory: str
 ) -> Materialised | None:
     """The session's own native form, when that is what is asked for and it belongs to this home."""
-    if was.runtime != target.name or (was.cwd and os.path.abspath(was.cwd) != place):
+    if attached.runtime != target.name or (attached.cwd and os.path.abspath(attached.cwd) != directory):
         return None
     root = os.path.realpath(home_of(target))
-    for one in reversed(files_to_export(files_of(context.store, session), exact=False)):
-        file = one.path.partition("#")[0]
-        if not os.path.exists(file) and os.path.exists(f"{file}{SUFFIX}"):
-            file = f"{file}{SUFFIX}"  # The program has packed it, and knows where to look.
-        here = one.machine == context.machine and Path(os.path.realpath(file)).is_relative_to(root)
-        if one.erased or one.runtime != target.name or not here:
+    for native_file in reversed(files_to_export(files_of(context.store, session), exact=False)):
+        path = native_file.path.partition("#")[0]
+        if not os.path.exists(path) and os.path.exists(f"{path}{SUFFIX}"):
+            path = f"{path}{SUFFIX}"  # The program has packed it, and knows where to look.
+        is_here = native_file.machine == context.machine and Path(os.path.realpath(path)).is_relative_to(root)
+        if native_file.erased or native_file.runtime != target.name or not is_here:
             continue
-        if not os.path.exists(file):
-            if _format(target, one).rows is not None:
-                continue  # A database is not put back; the conversation goes through the program's own door again.
-            data = load_bytes(context.store, one)
-            if len(data) < one.stored_bytes:
-                continue  # It was removed by a retention policy; what is left of the conversation is written anew.
-            program_files.write_new(Path(file), data)
-            _restamp(context, one)
-        command = _writer(target).resume(one.native_id, file)
+        if not os.path.exists(path) and not _put_back(context, target, native_file, Path(path)):
+            continue  # The conversation is written anew, as for another program.
+        command = _writer(target).resume(native_file.native_id, path)
         return Materialised(
-            session=session.id, runtime=target.name, command=command.argv, cwd=place, env=command.env,
-            native_id=one.native_id, files=[file], notes=[],
-            fidelity=Fidelity(carried={"records": one.translated + one.opaque + one.quarantined}),
+            session=session.id, runtime=target.name, command=command.argv, cwd=directory, env=command.env,
+            native_id=native_file.native_id, files=[path], notes=[],
+            fidelity=Fidelity(carried={"records": native_file.records}),
         )  # fmt: skip
     return None
 
 
-def _format(target: Runtime, one: NativeFile) -> Format:
-    return next(format for format in target.formats if format.name == one.format)
+def _put_back(context: Context, target: Runtime, native_file: NativeFile, path: Path) -> bool:
+    """Write a native file again that the program has deleted, byte for byte; False where that cannot be done.
+
+    A database is not put back, nor is a file of which a retention policy has removed something.
+    """
+    if _format(target, native_file).rows is not None or not is_complete(context.store, native_file):
+        return False
+    program_files.write_new(path, exact_pieces(context.store, native_file))
+    _restamp(context, native_file)
+    return True
 
 
-def _restamp(context: Context, one: NativeFile) -> None:
-    seen = look_at_file(one.path, one.runtime, one.format)
+def _format(target: Runtime, native_file: NativeFile) -> Format:
+    return next(format for format in target.formats if format.name == native_file.format)
+
+
+def _restamp(context: Context, native_file: NativeFile) -> None:
+    seen = look_at_file(native_file.path, native_file.runtime, native_file.format)
     if seen is not None:
-        set_fingerprint(context.store, one, seen.fingerprint)
+        set_fingerprint(context.store, native_file, seen.fingerprint)
 
 
 # Another program ----------------------------------------------------------------------------------------------------
 
 
-def _about(context: Context, session: Session, target: Runtime, native: Native) -> str:
+def _metadata(context: Context, session: Session, target: Runtime, native: Native) -> str:
     """What the metadata of the fork says: as the session's, but for where it is, and that no call began it."""
     known = msgspec.json.decode(session.metadata or "{}", type=dict[str, msgspec.Raw])
     about: dict[str, msgspec.Raw | str] = {name: one for name, one in known.items() if name not in ("parent", "call")}
@@ -202,7 +229,7 @@ def _about(context: Context, session: Session, target: Runtime, native: Native) 
     return msgspec.json.encode(about).decode()
 
 
-def _places(target: Runtime, native: Native) -> list[Path]:
+def _new_paths(target: Runtime, native: Native) -> list[Path]:
     """Where the files go; nothing is there yet."""
     paths = [program_files.inside(home_of(target), file.path) for file in native.files]
     for path in paths:
@@ -211,7 +238,7 @@ def _places(target: Runtime, native: Native) -> list[Path]:
 
 
 @contextmanager
-def _beside(paths: list[Path], native: Native) -> Iterator[None]:
+def _other_files(paths: list[Path], native: Native) -> Iterator[None]:
     """All files of a native session but the first, which is the one that is captured; gone again if the block fails.
 
     They are put in place before anything is recorded: a fork whose first file is missing gets that one back.
@@ -219,7 +246,7 @@ def _beside(paths: list[Path], native: Native) -> Iterator[None]:
     written: list[Path] = []
     try:
         for path, file in zip(paths, native.files[1:], strict=True):
-            program_files.write_new(path, file.data)
+            program_files.write_new(path, [file.data])
             written.append(path)
         yield
     except BaseException:
@@ -228,18 +255,18 @@ def _beside(paths: list[Path], native: Native) -> Iterator[None]:
         raise
 
 
-def _write(context: Context, child: Session, target: Runtime, native: Native, path: Path) -> None:
+def _write_first_file(context: Context, child: Session, target: Runtime, native: Native, path: Path) -> None:
     """Put the first file in place; without it the fork is closed, and says why."""
     try:
-        program_files.write_new(path, native.files[0].data)
+        program_files.write_new(path, [native.files[0].data])
     except BaseException as error:
         closed = SessionClosed(outcome="failed", summary=f"it could not be written for {target.title}: {error}")
         # An open fork does no harm either; what is wrong with the store is not what went wrong here.
         with suppress(ClewError):
             context.store.append(child, [Draft(body=closed)], actor=context.principal)
         raise
-    for one in files_of(context.store, child):
-        _restamp(context, one)
+    for native_file in files_of(context.store, child):
+        _restamp(context, native_file)
 
 
 def _which(program: str) -> str | None:
@@ -248,7 +275,7 @@ def _which(program: str) -> str | None:
     return which(program)
 
 
-def _import(native: Native, target: Runtime, file: Path, place: str) -> list[str]:
+def _import(native: Native, target: Runtime, file: Path, directory: str) -> list[str]:
     """Go through the program's own import door, where it has to be."""
     if native.door is None:
         return []
@@ -256,11 +283,11 @@ def _import(native: Native, target: Runtime, file: Path, place: str) -> list[str
 
     argv = [word.replace("{file}", str(file)) for word in native.door]
     if not _which(argv[0]):
-        return [f"first run, in {place}: {' '.join(argv)}"]
-    by_hand = f"the session waits for it: run, in {place}: {' '.join(argv)}"
+        return [f"first run, in {directory}: {' '.join(argv)}"]
+    by_hand = f"the session waits for it: run, in {directory}: {' '.join(argv)}"
     try:
         done = subprocess.run(
-            argv, cwd=place, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+            argv, cwd=directory, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
             timeout=IMPORT_SECONDS,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -272,12 +299,12 @@ def _import(native: Native, target: Runtime, file: Path, place: str) -> list[str
 
 
 def _register(
-    context: Context, fork: Forking, target: Runtime, native: Native, paths: list[Path], place: str
+    context: Context, fork: Forking, target: Runtime, native: Native, paths: list[Path], directory: str
 ) -> Session:
     """Open the fork and remember what is going to be written, so that only what comes after it is captured into it."""
     lines = next((format for format in target.formats if format.split is None and format.rows is None), None)
     rows = next((format for format in target.formats if format.rows is not None), None)
-    attached = RuntimeAttached(runtime=target.name, native=native.id, cwd=place, machine=context.machine)
+    attached = RuntimeAttached(runtime=target.name, native=native.id, cwd=directory, machine=context.machine)
     drafts = [Draft(body=attached, source=f"clew:{native.id}")]
     data = native.files[0].data
     if native.door is not None and rows is not None:

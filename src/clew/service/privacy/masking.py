@@ -135,7 +135,7 @@ def masker_of(context: Context) -> "Masker":
 def mask_drafts(context: Context, drafts: Iterable[Draft]) -> list[Draft]:
     """The drafts without their secrets, for a project whose setting `secrets` is `mask`."""
     mask = masker_of(context)
-    return [msgspec.structs.replace(draft, body=_masked(mask, draft.body)[0]) for draft in drafts]
+    return [msgspec.structs.replace(draft, body=masked_body(mask, draft.body)[0]) for draft in drafts]
 
 
 def mask_events(mask: "Masker", events: Iterable[Event]) -> tuple[list[Event], Counter[str]]:
@@ -144,14 +144,15 @@ def mask_events(mask: "Masker", events: Iterable[Event]) -> tuple[list[Event], C
     masked = []
     for event in events:
         if not isinstance(event.body, Removed):
-            body, found = _masked(mask, event.body)
+            body, found = masked_body(mask, event.body)
             counts += found
             event = msgspec.structs.replace(event, body=body) if found else event
         masked.append(event)
     return masked, counts
 
 
-def _masked(mask: "Masker", body: Body | Opaque) -> tuple[Body | Opaque, Counter[str]]:
+def masked_body(mask: "Masker", body: Body | Opaque) -> tuple[Body | Opaque, Counter[str]]:
+    """A body without its secrets, and how many of which rule there were."""
     text, found = mask.mask(codec.encode(body))
     if not found:
         return body, found

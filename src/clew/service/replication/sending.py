@@ -1,5 +1,6 @@
 """Sending a session to another store: who it is, its events as every store knows them, its blobs and native files."""
 
+from collections import Counter
 from typing import Annotated
 
 import msgspec
@@ -174,8 +175,9 @@ def _names(context: Context, session: Session, at: int) -> set[str]:
 
 
 def _without_secrets(context: Context, digest: str, data: bytes) -> tuple[bytes, dict[str, int]]:
-    from clew.service.handover.export import File, masked_file
+    from clew.service.handover.native_export import masked_pieces
     from clew.service.privacy.masking import masker_of
 
-    file = masked_file(File(name=f"blob {digest}", data=data), masker_of(context))
-    return file.data, file.masked
+    counts = Counter[str]()
+    masked = b"".join(masked_pieces(masker_of(context), iter([data]), f"blob {digest}", counts))
+    return masked, dict(counts)

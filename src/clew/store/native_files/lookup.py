@@ -70,12 +70,23 @@ def iterate_lines(store: Store, file: NativeFile) -> Iterator[bytes]:
         yield rest
 
 
+def iterate_bytes(store: Store, file: NativeFile, *, first: int = 0) -> Iterator[bytes]:
+    """The bytes of a file from `first` on, checked against their digests, with one segment in memory at a time."""
+    for start, length, _ in segment_digests(store, file):
+        if start + length > first:
+            with store.database.read() as tx:
+                data = segments.read(tx, store, file, start)
+            yield data[max(0, first - start) :]
+
+
 def load_bytes(store: Store, file: NativeFile, *, first: int = 0) -> bytes:
     """The bytes of a file from `first` on, checked against their digests."""
-    with store.database.read() as tx:
-        wanted = [start for start, length, _ in segments.digests_in(tx, file) if start + length > first]
-        parts = [(start, segments.read(tx, store, file, start)) for start in wanted]
-    return b"".join(data[max(0, first - start) :] for start, data in parts)
+    return b"".join(iterate_bytes(store, file, first=first))
+
+
+def is_complete(store: Store, file: NativeFile) -> bool:
+    """Whether all bytes of a file are still stored; a retention policy removes them."""
+    return sum(length for _, length, _ in segment_digests(store, file)) >= file.stored_bytes
 
 
 def find_segment(store: Store, session: Session, digest: str) -> bytes | None:

@@ -56,6 +56,10 @@ class NativeFile(msgspec.Struct, frozen=True):
     def erased(self) -> bool:
         return not self.path
 
+    @property
+    def records(self) -> int:
+        return self.translated + self.opaque + self.quarantined
+
 
 class KnownFile(msgspec.Struct, frozen=True):
     """What tells whether a file changed since it was captured, and what was reported about it."""

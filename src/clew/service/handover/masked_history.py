@@ -1,0 +1,70 @@
+"""A session's history without its secrets. Each event is masked once; what masking changed is spooled."""
+
+import weakref
+from collections import Counter
+from os import SEEK_END
+from tempfile import SpooledTemporaryFile
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from clew.model import codec
+from clew.model.events import Event, Removed
+from clew.model.session import Session
+from clew.service.privacy.masking import masked_body
+from clew.service.sessions.history import History
+from clew.store import Store
+
+if TYPE_CHECKING:
+    from clew.secrets.masking import Masker
+
+# What was changed is held in memory up to here, and goes to a temporary file beyond.
+IN_MEMORY_BYTES = 4 * 1024 * 1024
+
+
+class MaskedHistory(History):
+    """A history whose events are masked when they are read for the first time."""
+
+    def __init__(self, store: Store, session: Session, mask: "Masker", *, upto: int | None = None) -> None:
+        super().__init__(store, session, upto=upto)
+        self.counts = Counter[str]()
+        """How many secrets of which rule were found so far."""
+        self._mask = mask
+        self._masked_upto = 0
+        self._changed: dict[int, _Change] = {}
+        self._spool = SpooledTemporaryFile(IN_MEMORY_BYTES)  # noqa: SIM115  # as long as the history lives
+        weakref.finalize(self, self._spool.close)
+
+    def seen(self, event: Event) -> Event:
+        """The event without its secrets."""
+        if isinstance(event.body, Removed):
+            return event
+        if event.seq <= self._masked_upto:
+            return self._changed_before(event)
+        self._masked_upto = event.seq
+        body, found = masked_body(self._mask, event.body)
+        if not found:
+            return event
+        self.counts += found
+        self._spool.seek(0, SEEK_END)
+        text = codec.encode(body)
+        self._changed[event.seq] = _Change(body.kind, body.version, self._spool.tell(), len(text))
+        self._spool.write(text)
+        return msgspec.structs.replace(event, body=body)
+
+    def _changed_before(self, event: Event) -> Event:
+        change = self._changed.get(event.seq)
+        if change is None:
+            return event
+        self._spool.seek(change.start)
+        text = self._spool.read(change.length).decode()
+        return msgspec.structs.replace(event, body=codec.decode(change.kind, change.version, text))
+
+
+class _Change(NamedTuple):
+    """A masked body: where in the spool its text is."""
+
+    kind: str
+    version: int
+    start: int
+    length: int

@@ -1,0 +1,23 @@
+"""A file on its way out, a piece at a time: it is never held as a whole, and what is known at its end is told there."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+import msgspec
+
+from clew.runtimes.fit import Fidelity
+
+
+class Outgoing(msgspec.Struct, kw_only=True):
+    """A file that is being exported. `masked` is complete when the last of the `pieces` was read."""
+
+    name: str
+    pieces: Iterator[bytes]
+    path: str = ""
+    masked: Counter[str]
+    fidelity: Fidelity
+
+
+def is_binary(beginning: bytes) -> bool:
+    """Whether bytes that begin so are not text: a database, an image."""
+    return b"\0" in beginning[:1024]
