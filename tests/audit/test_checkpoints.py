@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from audit.history import KEY, PUBLIC, mark, write_history
+from clew.cli.hints import hint_for
 from clew.model.access import Grant, Right, owner_of_everything
 from clew.model.checkpoint import checkpoint_from, leaf_from, note_from
 from clew.model.errors import ClewError, Conflict, Damaged, Denied, InvalidInput, NotFound
@@ -107,8 +108,9 @@ def test_a_leaf_that_nobody_signed_for_stops_the_next_checkpoint(store: Store) -
     mark(store)
     change(store, "INSERT INTO leaf SELECT 2, session, statement, hashes FROM leaf WHERE number = 0")
     store.append(session, [say()])
-    with pytest.raises(Damaged, match="audit verify"):
+    with pytest.raises(Damaged, match="beyond its last checkpoint") as refusal:
         mark(store)
+    assert hint_for(refusal.value) == "clew audit verify"
 
 
 # Proofs ---------------------------------------------------------------------------------------------------------------

@@ -106,7 +106,7 @@ def test_an_expired_lease_is_taken_over_and_the_log_says_so(store: Store, sessio
     expire_lease(store, session)
     second = take(store, session, holder="bob")
     assert second.epoch > first.epoch
-    lost, taken = [event.body for event in store.read(session)[-2:]]
+    lost, taken = [event.body for event in list(store.read(session))[-2:]]
     assert (lost.kind, lost.holder, lost.epoch) == ("lease_lost", "ada", first.epoch)  # type: ignore[union-attr]
     assert taken == LeaseTaken(holder="bob", epoch=second.epoch)
 

@@ -33,12 +33,15 @@ def _budget(details: Details) -> str:
 
 
 def _damaged(details: Details) -> str:
+    if details.get("audit_tree"):
+        return "clew audit verify"
     return f"clew verify {details['session']}" if details.get("session") else "clew verify"
 
 
 # Lists that show what there is instead, by what was not found.
 LISTS = {
     "agent": "clew agents",
+    "checkpoint": "clew audit checkpoints",
     "remote": "clew remote add URL",
     "key": "clew key list",
     "grant": "clew access list",

@@ -1,4 +1,4 @@
-"""The log, leases, cursors and blobs: one contract, one SQL text, two databases."""
+"""The log and what lies beside it: narrow contracts, one SQL text, two databases."""
 
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ __all__ = ["Store", "open_database", "open_store"]
 def open_store(url: str, *, upgrade: bool | None = None, **options: Any) -> Store:
     """Open the log at `sqlite:///path` or `postgresql://...`, made on first use.
 
-    An embedded database of an older schema is migrated at once; one that a team shares only by `clew migrate`.
+    An embedded database of an older schema is migrated at once; one that a team shares only when `upgrade` asks for it.
     """
     from clew.store.database import migrate
 

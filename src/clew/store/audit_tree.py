@@ -97,7 +97,8 @@ def make(
                 if newest_in(tx) == last:
                     raise Damaged(
                         f"the audit tree has leaves beyond its last checkpoint ({last.size if last else 0} leaves), "
-                        "which clew never writes; run `clew audit verify`"
+                        "which clew never writes",
+                        audit_tree=True,
                     ) from None
 
 
@@ -135,7 +136,7 @@ def checkpoint(store: Store, number: int) -> Signed:
     with store.database.read() as tx:
         rows = tx.run("checkpoint_read", number=number)
     if not rows:
-        raise NotFound(f"no checkpoint {number}; `clew audit checkpoints` lists what there is", checkpoint=number)
+        raise NotFound(f"no checkpoint {number} in this store", checkpoint=number, missing="checkpoint")
     return Signed(*rows[0])
 
 
@@ -206,7 +207,7 @@ def _leaf_of(tx: Transaction, checkpoint: Signed) -> CheckpointLeaf:
     except InvalidInput:
         leaf = None
     if not isinstance(leaf, CheckpointLeaf):
-        raise Damaged(f"checkpoint {checkpoint.number} has no leaf that says so; run `clew audit verify`")
+        raise Damaged(f"checkpoint {checkpoint.number} has no leaf that says so", audit_tree=True)
     return leaf
 
 
@@ -230,9 +231,9 @@ def _nodes(tx: Transaction) -> merkle.Node:
     def node(level: int, index: int) -> bytes:
         number, start = merkle.place(level, index)
         rows = tx.run("leaf_read", number=number)
-        found = bytes(rows[0][1])[start : start + merkle.HASH] if rows else b""
-        if len(found) != merkle.HASH:
-            raise Damaged(f"leaf {number} of the audit tree is missing or damaged; run `clew audit verify`")
-        return found
+        hashes = bytes(rows[0][1])[start : start + merkle.HASH] if rows else b""
+        if len(hashes) != merkle.HASH:
+            raise Damaged(f"leaf {number} of the audit tree is missing or damaged", audit_tree=True)
+        return hashes
 
     return node

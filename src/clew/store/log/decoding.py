@@ -113,8 +113,8 @@ class Decoder:
 
     def _unreadable(self, seq: int, error: BaseException) -> Damaged:
         return Damaged(
-            f"event {seq} of session {self.session} cannot be read ({error}); run `clew verify {self.session}`, and "
-            f"read around it with --after {seq}",
+            f"event {seq} of session {self.session} cannot be read ({error}): it is damaged; the events after {seq} "
+            "can be read by themselves",
             session=self.session,
             seq=seq,
         )

@@ -69,13 +69,13 @@ class GroupCommit(Generic[T]):
         meet only by chance nobody comes back, and they are waited for less and less often.
         """
         with self._mutex:
-            there = len(self._waiting)
+            waiting = len(self._waiting)
             if self._pause:
                 self._pause -= 1
-            elif there < self._expected - 1:
+            elif waiting < self._expected - 1:
                 self._expected -= 1
                 self._gathered.wait(GATHER_SECONDS)
-                if len(self._waiting) > there:
+                if len(self._waiting) > waiting:
                     self._next_pause = 1
                 else:
                     self._pause = self._next_pause

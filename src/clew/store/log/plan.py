@@ -138,8 +138,8 @@ class Plan:
         start = self.seq
         for draft in request.drafts:
             key = (self.session.key, draft.source) if draft.source else None
-            if key is not None and (there := fresh.get(key) or self._known.get(key)):
-                seqs.append(self._same(draft, there))
+            if key is not None and (stored := fresh.get(key) or self._known.get(key)):
+                seqs.append(self._seq_of(draft, stored))
                 repeated.append(seqs[-1])
                 continue
             if self.seq == start:
@@ -200,9 +200,9 @@ class Plan:
                 expect=request.expect,
             )
 
-    def _same(self, draft: Prepared, there: Row) -> int:
+    def _seq_of(self, draft: Prepared, stored: Row) -> int:
         """The seq of the event this draft already became; another body under its source is refused."""
-        seq, kind, body, digest, seal = there
+        seq, kind, body, digest, seal = stored
         if digest is not None:
             same = draft.blob == bytes(digest)
         else:

@@ -52,7 +52,9 @@ def prepare(draft: Draft, blobs: Blobs) -> Prepared:
     if isinstance(draft.body, Opaque) and "." not in draft.body.kind:
         raise InvalidInput(f"{draft.body.kind!r} is not a foreign kind: one of your own needs a dot, like 'myapp.note'")
     if draft.said_at is not None and not -LARGEST_INTEGER <= draft.said_at <= LARGEST_INTEGER:
-        raise InvalidInput(f"said_at {draft.said_at} is no time in microseconds since 1970; it has to fit 64 bits")
+        raise InvalidInput(
+            f"said_at {draft.said_at} is not a valid time in microseconds since 1970; it has to fit 64 bits"
+        )
     try:
         refuse_depth(encoded, DEEPEST_BODY)
     except RecursionError as error:

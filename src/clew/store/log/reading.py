@@ -61,10 +61,10 @@ class Reader:
             most = min(limit, PAGE)
             with self._database.read() as tx:
                 if project:
-                    found = tx.run("tail_project", after=after, limit=most, project=project, **reach)
+                    answer = tx.run("tail_project", after=after, limit=most, project=project, **reach)
                 else:
-                    found = tx.run("tail", after=after, limit=most, **reach)
-            rows = [tail_row_from(row) for row in found]
+                    answer = tx.run("tail", after=after, limit=most, **reach)
+            rows = [tail_row_from(row) for row in answer]
             for row in rows:
                 yield self._decoder(row.project, row.key, row.session).event(row.event)
             if len(rows) < most:

@@ -1,8 +1,8 @@
-"""Arrivals: sessions and events that come from another store, under the id and the sources they have there.
+"""Receiving: events that come from another store enter this one under the sources they have there.
 
-An event is told by its source. One that has none where it was written goes by the id of that store, its seq there and
-the beginning of its digest; a store that meets its own id again looks whether the event is its own, through all
-ancestors of the session. So whatever comes twice, or comes home, is there once.
+A source names an event in every store. An event without one goes by the id of the store that wrote it, its seq there
+and the beginning of its digest; a store that meets its own id checks whether the event is its own, through all
+ancestors of the session. So an event that is sent twice, or that comes back, is stored once.
 """
 
 from collections.abc import Iterable, Sequence
@@ -83,33 +83,34 @@ def receive(store: Store, session: Session, arrivals: Sequence[Arrival], *, own:
     The session may stand elsewhere than where the events were written. What is said after a pause resumes it, and a
     step that it cannot take, because somebody else took it before, becomes nothing.
     """
-    for one in arrivals:
-        check_name(one.actor, "the actor")
+    for arrival in arrivals:
+        check_name(arrival.actor, "the actor")
     drafts = [
-        prepare(Draft(body=one.body, source=one.source, said_at=one.said_at), store.blobs) for one in arrivals
+        prepare(Draft(body=arrival.body, source=arrival.source, said_at=arrival.said_at), store.blobs)
+        for arrival in arrivals
     ]  # fmt: skip
     line = store.lineage(session)
     with store.database.write() as tx:
         plan = plan_in(tx, session)
-        known = _known(tx, session, line, [one.source for one in arrivals], own)
+        known = _known(tx, session, line, [arrival.source for arrival in arrivals], own)
         start = plan.seq
-        fresh = {one.source: (one, draft) for one, draft in zip(arrivals, drafts, strict=True)}
-        for actor, run in _runs([pair for source, pair in fresh.items() if source not in known], may_administer):
+        by_source = {arrival.source: (arrival, draft) for arrival, draft in zip(arrivals, drafts, strict=True)}
+        for actor, run in _runs([pair for source, pair in by_source.items() if source not in known], may_administer):
             _take(plan, actor, run)
         write(tx, [plan], store.blobs)
     return Arrived(head=plan.seq, stored=plan.seq - start, known=len(known))
 
 
 def _runs(fresh: Iterable[tuple[Arrival, Prepared]], may_administer: bool) -> Iterable[tuple[str, list[Prepared]]]:
-    """What one actor said in a row, and every step of the lifecycle by itself."""
+    """The events of one actor in a row; every step of the lifecycle by itself."""
     actor, run = "", list[Prepared]()
-    for one, draft in fresh:
-        if isinstance(one.body, PrivacySet | BudgetSet) and not may_administer:
+    for arrival, draft in fresh:
+        if isinstance(arrival.body, PrivacySet | BudgetSet) and not may_administer:
             continue
-        if run and (one.actor != actor or _is_step(one.body) or _is_step(run[-1].body)):
+        if run and (arrival.actor != actor or _is_step(arrival.body) or _is_step(run[-1].body)):
             yield actor, run
             run = []
-        actor = one.actor
+        actor = arrival.actor
         run.append(draft)
     if run:
         yield actor, run
@@ -144,19 +145,19 @@ def _known(
     tx: Transaction, session: Session, line: Sequence[Segment], sources: Sequence[str], own: str
 ) -> dict[str, int]:
     """The seqs of those sources that are in the session or in what it reads of its ancestors."""
-    found: dict[str, int] = {}
+    seqs: dict[str, int] = {}
     wanted = msgspec.json.encode(sorted(set(sources))).decode()
     for part in line:
         rows = tx.run("events_by_source", project=session.project_key, session=part.key, sources=wanted)
-        found |= {row[0]: row[1] for row in rows if part.first <= row[1] <= part.last}
-    for source in set(sources) - found.keys():
+        seqs |= {source: seq for source, seq, *_ in rows if part.first <= seq <= part.last}
+    for source in set(sources) - seqs.keys():
         seq, tag = _own(source, own)
         for part in line:
             if part.first <= seq <= part.last:
                 rows = tx.run("event_digest", project=session.project_key, session=part.key, seq=seq)
                 if rows and bytes(rows[0][0]).hex()[:TAG] == tag:
-                    found[source] = seq
-    return found
+                    seqs[source] = seq
+    return seqs
 
 
 def _own(source: str, own: str) -> tuple[int, str]:

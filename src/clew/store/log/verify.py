@@ -35,7 +35,7 @@ from clew.store.store import Store
 
 WHAT_HELPS = (
     "keep a copy of the database as it is (of SQLite the file and the -wal beside it), restore a backup elsewhere, and "
-    "`clew export ID` what is newer than that and can still be read"
+    "export what is newer than that and can still be read"
 )
 STRAYS = 20
 # What a row that is damaged, or is not there, ends in. A database that cannot be reached is not damaged.

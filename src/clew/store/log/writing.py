@@ -150,7 +150,7 @@ def write(tx: Transaction, plans: Sequence[Plan], blobs: Blobs) -> None:
             continue
         if plan.lease is not None:
             raise lease_lost(plan.session.id, plan.lease, "expired while this was being written", plan.start.epoch)
-        raise Damaged(f"the head of session {plan.session.id} moved while it was locked; run `clew verify`")
+        raise Damaged(f"the head of session {plan.session.id} moved while it was locked", session=plan.session.id)
 
 
 def keep_blobs(tx: Transaction, drafts: list[Prepared], blobs: Blobs) -> None:
