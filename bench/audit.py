@@ -17,8 +17,8 @@ sys.path.append(str(_HERE.parent / "tests"))  # for the private PostgreSQL serve
 
 from clew.model.events import Draft, MessageAdded  # noqa: E402
 from clew.model.session import Session  # noqa: E402
-from clew.service.audit.audit import examine  # noqa: E402
 from clew.service.audit.signing import new_key  # noqa: E402
+from clew.service.audit.verify_log import examine  # noqa: E402
 from clew.store import Store, audit_tree, open_store  # noqa: E402
 from clew.store.log.opening import Opening, open_in, plan_in  # noqa: E402
 from clew.store.log.writing import write  # noqa: E402

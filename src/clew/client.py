@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from clew.service.find.search import Found
     from clew.service.find.usage import UsageReport
     from clew.service.handover.resume_elsewhere import Materialised
-    from clew.service.knowledge.remember import Decided, Recall, Remembered
+    from clew.service.knowledge.recall import Recall
+    from clew.service.knowledge.remember import Decided, Remembered
     from clew.service.replication.push import Pushed
     from clew.service.sessions.forks import Difference
     from clew.service.sessions.lifecycle import SessionDetail, SessionInfo, SessionLine

@@ -16,10 +16,11 @@ from clew.model.checkpoint import checkpoint_from, leaf_from, note_from
 from clew.model.errors import ClewError, Conflict, Damaged, Denied, InvalidInput, NotFound
 from clew.model.merkle import is_consistent, leaf_hash, root_of
 from clew.service import Context, call
-from clew.service.audit import bundle
-from clew.service.audit.audit import CheckpointInfo, examine
+from clew.service.audit import bundle, verify_bundle
+from clew.service.audit.checkpoints import CheckpointInfo
 from clew.service.audit.examination import Audited
 from clew.service.audit.signing import key_file, read_key, write_key
+from clew.service.audit.verify_log import examine
 from clew.store import Store, audit_tree, open_store
 from clew.store.audit_tree import Signed
 from clew.store.log.feed import end_position
@@ -170,8 +171,8 @@ def test_a_log_with_erased_and_pruned_sessions_verifies_as_a_store_and_as_a_bund
     notes = [one.note for one in made]
     for found in (
         examine(store, [PUBLIC], notes),
-        bundle.examine(bundled(store), [PUBLIC], notes),
-        bundle.examine(bundled(store, content=True), [PUBLIC], notes),
+        verify_bundle.examine(bundled(store), [PUBLIC], notes),
+        verify_bundle.examine(bundled(store, content=True), [PUBLIC], notes),
     ):
         assert (found.problems, found.notes) == ([], [])
         assert counts(found) == (8, 32, 5, 18, 4, 1)
@@ -194,7 +195,7 @@ def test_what_was_not_given_is_said(store: Store) -> None:
     ]
     opened(store)
     mark(store)
-    for found in (examine(store, [], []), bundle.examine(bundled(store), [], [])):
+    for found in (examine(store, [], []), verify_bundle.examine(bundled(store), [], [])):
         assert found.problems == []
         assert [note[:27] for note in found.notes] == ["the signatures were checked", "a log whose end was cut off"]
 
@@ -208,8 +209,8 @@ def test_an_older_copy_looks_whole_and_is_found_against_a_kept_checkpoint(store:
     opened(store)
     newest = mark(store)
     assert newest is not None
-    assert bundle.examine(older, [PUBLIC], []).problems == []
-    [*_, problem] = bundle.examine(older, [PUBLIC], [newest.note]).problems
+    assert verify_bundle.examine(older, [PUBLIC], []).problems == []
+    [*_, problem] = verify_bundle.examine(older, [PUBLIC], [newest.note]).problems
     assert problem.where == "kept checkpoint 1"
 
 
@@ -221,7 +222,7 @@ def test_a_bundle_from_which_something_was_left_out_is_refused(store: Store) -> 
     late = opened(store)
     lines = [line for line in bundled(store) if late.id.encode() not in line]
     with pytest.raises(Damaged, match="lines when it was made"):
-        bundle.examine(lines, [PUBLIC], [])
+        verify_bundle.examine(lines, [PUBLIC], [])
 
 
 @embedded
@@ -232,7 +233,7 @@ def test_a_body_that_is_gone_off_the_record_is_found_in_a_bundle(store: Store) -
     seal = seal_of(store, session, 2)
     for deed in ("", ", kind = 'erased', actor = '', source = NULL"):
         change(store, f"UPDATE event SET body = NULL, seal = {literal(store, seal)}{deed} WHERE {this_one(session, 2)}")
-        [problem] = bundle.examine(bundled(store), [PUBLIC], []).problems
+        [problem] = verify_bundle.examine(bundled(store), [PUBLIC], []).problems
         assert problem.where == f"session {session.id} seq 2"
         assert "no event of the session records that" in problem.what
 
@@ -261,7 +262,7 @@ def test_any_change_of_a_bundle_is_found(store: Store) -> None:
         if is_harmless(whole, lines):
             continue
         try:
-            found = bundle.examine(lines, [PUBLIC], [newest.note]).problems
+            found = verify_bundle.examine(lines, [PUBLIC], [newest.note]).problems
         except ClewError as error:
             found = [error]
         assert found, [line for line in whole if line not in lines] or "order"

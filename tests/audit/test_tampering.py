@@ -12,8 +12,8 @@ import pytest
 
 from audit.history import PUBLIC, write_history
 from audit.vandal import DEEDS, Vandal, go_back_in_time
-from clew.service.audit.audit import examine
 from clew.service.audit.examination import Audited
+from clew.service.audit.verify_log import examine
 from clew.store import open_store
 
 TIMES = int(os.environ.get("CLEW_TAMPERINGS", "1000"))

@@ -29,7 +29,7 @@ from clew.runtimes.adapters import clew_lines
 from clew.service import Context, call
 from clew.service.handover.native_export import masked_pieces
 from clew.service.handover.own_forms import Form
-from clew.service.privacy import masking
+from clew.service.privacy import masking, scan
 from clew.store import Store
 from clew.store.objects import objects
 from support.fake_secrets import KINDS, WITHIN, shown_in
@@ -143,7 +143,7 @@ def test_a_scan_says_where_and_how_often_and_shows_no_secret(
     assert all(one.mark in one.context for one in whole.found)
     assert whole.rules["github-pat"] == sum(times for _, times in keys)
     # A small portion at a time finds the same.
-    monkeypatch.setattr(masking, "SCANNED_EVENTS", 2)
+    monkeypatch.setattr(scan, "SCANNED_EVENTS", 2)
     portions = scanned(context, session=session)
     assert len(portions) > 2
     assert [one for portion in portions for one in portion.found] == whole.found

@@ -43,7 +43,7 @@ def test_asking_for_an_operation_imports_no_module_of_another(name: str, module:
 import sys
 from clew.service.kernel.registry import OPERATIONS, operation_named
 operation_named({name!r})
-print(len(OPERATIONS), "clew.service.{module}" in sys.modules, "clew.service.audit.audit" in sys.modules)
+print(len(OPERATIONS), "clew.service.{module}" in sys.modules, "clew.service.audit.checkpoints" in sys.modules)
 """
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert int(printed[0]) < 20

@@ -16,9 +16,10 @@ from clew.model.errors import Conflict, InvalidInput
 from clew.model.plain import plain
 
 if TYPE_CHECKING:
-    from clew.service.audit.audit import CheckpointInfo, SessionProof
+    from clew.service.audit.checkpoints import CheckpointInfo
     from clew.service.audit.entries import Entry
     from clew.service.audit.examination import Audited
+    from clew.service.audit.proof import SessionProof
 
 FORMS = ["bundle", "jsonl", "csv", "otel"]
 # Problems that are shown to a person; more than these are one and the same, most likely. --json has all.
@@ -209,16 +210,16 @@ def _text(path: str) -> str:
 
 def _verify_bundle(path: str, notes: list[str], keys: tuple[str, ...]) -> Any:
     from clew.model.checkpoint import public_key
-    from clew.service.audit import bundle, signing
+    from clew.service.audit import signing, verify_bundle
 
     signing.need_cryptography()
     trusted = [public_key(key) for key in keys]
     if path == "-":
-        return bundle.examine(sys.stdin.buffer, trusted, notes)
+        return verify_bundle.examine(sys.stdin.buffer, trusted, notes)
     try:
         file: BinaryIO
         with open(path, "rb") as file:
-            return bundle.examine(file, trusted, notes)
+            return verify_bundle.examine(file, trusted, notes)
     except OSError as error:
         raise InvalidInput(f"cannot read the bundle {path}: {error.strerror}") from error
 

@@ -13,10 +13,11 @@ from clew.model import events as e
 from clew.model.events import Event
 from clew.model.plain import plain
 from clew.model.retention import Policy
-from clew.service.audit.care import Collected
 from clew.service.capture.connect import KnownProgram
-from clew.service.knowledge.remember import Decided, Noted, Recall, Recalled, Remembered
-from clew.service.privacy.masking import Secret
+from clew.service.knowledge.recall import Recall, Recalled
+from clew.service.knowledge.remember import Decided, Noted, Remembered
+from clew.service.privacy.collect import Collected
+from clew.service.privacy.scan import Secret
 from clew.service.sessions.forks import Difference, Side
 from clew.service.sessions.lifecycle import Changed, SessionDetail, SessionInfo
 from clew.store.log.erase import Erased

@@ -1,22 +1,11 @@
-"""Care for the log: verify the chains, collect what nothing names any more."""
-
-import msgspec
+"""Verifying chains: recompute the digests of sessions."""
 
 from clew.model.access import Right
 from clew.model.session import Session
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
-from clew.store import maintenance
 from clew.store.log import verify as chains
 from clew.store.log.problems import Verified
-from clew.store.objects import objects
-
-
-class Collected(msgspec.Struct, frozen=True, kw_only=True):
-    """What garbage collection freed."""
-
-    blobs: int
-    bytes: int
 
 
 @operation(
@@ -27,11 +16,3 @@ def verify(context: Context, session: Session | None = None) -> list[Verified]:
     if session is not None:
         return [chains.verify(context.store, session)]
     return list(chains.verify_all(context.store))
-
-
-@operation(right=Right.ADMINISTER, route="POST /blobs/collect", audited=True)
-def collect(context: Context) -> Collected:
-    """Delete blobs that no event names any more, and overwrite what was removed."""
-    blobs, size = objects.collect(context.store)
-    maintenance.overwrite_free_space(context.store)
-    return Collected(blobs=blobs, bytes=size)

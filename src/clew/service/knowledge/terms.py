@@ -1,0 +1,28 @@
+"""What facts are made of, and where they hold."""
+
+import enum
+from typing import Annotated
+
+import msgspec
+
+from clew.model.events import DecisionMade, DecisionReversed, FactLearned, FactRetired, ProgressNoted
+from clew.service.sessions.events import Seq
+
+KINDS = tuple(body.kind for body in (FactLearned, FactRetired, DecisionMade, DecisionReversed, ProgressNoted))
+# A thing to recall is a sentence or a few; what is longer belongs into the conversation.
+LONGEST = 10_000
+
+
+class Holds(enum.StrEnum):
+    """Where a fact holds."""
+
+    SESSION = "session"
+    PROJECT = "project"
+    EVERYWHERE = "everywhere"
+
+
+Text = Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST)]
+Texts = Annotated[list[Text], msgspec.Meta(max_length=100)]
+Name = Annotated[str, msgspec.Meta(max_length=200)]
+Expect = Annotated[Seq, msgspec.Meta(description="The head you know; refused when it has moved on.")]
+Reason = Annotated[str, msgspec.Meta(max_length=LONGEST, description="Why; kept in the log.")]

@@ -1,0 +1,24 @@
+"""Collecting: delete what nothing names any more, and overwrite what was removed."""
+
+import msgspec
+
+from clew.model.access import Right
+from clew.service.kernel.context import Context
+from clew.service.kernel.registry import operation
+from clew.store import maintenance
+from clew.store.objects import objects
+
+
+class Collected(msgspec.Struct, frozen=True, kw_only=True):
+    """What garbage collection freed."""
+
+    blobs: int
+    bytes: int
+
+
+@operation(right=Right.ADMINISTER, route="POST /blobs/collect", audited=True)
+def collect(context: Context) -> Collected:
+    """Delete blobs that no event names any more, and overwrite what was removed."""
+    blobs, size = objects.collect(context.store)
+    maintenance.overwrite_free_space(context.store)
+    return Collected(blobs=blobs, bytes=size)

@@ -1,0 +1,44 @@
+"""The key of the marks: made once, kept in the store's home, readable by its owner alone."""
+
+import contextlib
+import os
+from pathlib import Path
+
+from clew.model.errors import InvalidInput, Unavailable
+
+KEY = "mask.key"
+KEY_BYTES = 32
+
+
+def mask_key(home: Path) -> bytes:
+    """The key of a home, made when there is none."""
+    path = home / KEY
+    try:
+        if not path.exists():
+            _make(path)
+        key = path.read_bytes()
+    except OSError as error:
+        raise Unavailable(
+            f"the key that secrets are masked with cannot be read from {path}: {error.strerror}"
+        ) from None
+    if len(key) != KEY_BYTES:
+        raise InvalidInput(
+            f"{path} has {len(key)} bytes, and a key has {KEY_BYTES}; restore it, or delete it: a new one is made, and "
+            "secrets masked from then on have other marks"
+        )
+    return key
+
+
+def _make(path: Path) -> None:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    made = path.with_name(f"{KEY}.{os.getpid()}.{os.urandom(4).hex()}")
+    try:
+        with os.fdopen(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(os.urandom(KEY_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+        # Of several processes that begin at once, the key of the first is everyone's.
+        with contextlib.suppress(FileExistsError):
+            os.link(made, path)
+    finally:
+        made.unlink(missing_ok=True)
