@@ -196,7 +196,7 @@ def test_nothing_is_lost_or_doubled_while_servers_die(chance: random.Random, tmp
         acknowledged = {name for writer in writers for name in writer.acknowledged}
         with open_store(url) as after:
             for writer in writers:
-                stored = [event.body.text for event in after.read(after.session(writer.session))[1:]]  # type: ignore[union-attr]
+                stored = [event.body.text for event in list(after.read(after.session(writer.session)))[1:]]  # type: ignore[union-attr]
                 assert stored == writer.acknowledged, "in order, each once, and none that was not acknowledged"
             assert not [problem for one in verify_all(after) for problem in one.problems]
             visible = [event.position for event in after.tail(project="p", limit=10_000)]
