@@ -13,7 +13,7 @@ from clew.model.lineage import Segment
 from clew.model.session import Session
 from clew.store.log.decoding import Decoder
 from clew.store.log.reading import pages
-from clew.store.log.rows import EVERYTHING, PAGE, session_from, tail_row_from
+from clew.store.log.rows import EVENTS_PAGE, EVERYTHING, session_from, tail_row_from
 from clew.store.log.sessions import session_in
 from clew.store.store import Store
 
@@ -42,7 +42,7 @@ class Record(NamedTuple):
 def entries(store: Store, *, after: int, limit: int = EVERYTHING) -> Iterator[Entry]:
     """What a tail shows after a position."""
     while limit > 0:
-        most = min(limit, PAGE)
+        most = min(limit, EVENTS_PAGE)
         with store.database.read() as tx:
             rows = [tail_row_from(row) for row in tx.run("tail", after=after, limit=most)]
             keys = msgspec.json.encode(sorted({row.key for row in rows})).decode()

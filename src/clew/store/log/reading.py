@@ -13,7 +13,7 @@ from clew.model.lineage import Segment, clip
 from clew.model.session import Session
 from clew.store.database.contract import Blobs, Database, Row
 from clew.store.log.decoding import Decoder
-from clew.store.log.rows import EVERYTHING, PAGE, tail_row_from
+from clew.store.log.rows import EVENTS_PAGE, EVERYTHING, tail_row_from
 from clew.store.log.sessions import head_in, lineage
 from clew.store.reach import ReachParameters
 
@@ -58,7 +58,7 @@ class Reader:
         """Events of all sessions in reach after a position, in the order they became visible."""
         after = min(after, EVERYTHING)
         while limit > 0:
-            most = min(limit, PAGE)
+            most = min(limit, EVENTS_PAGE)
             with self._database.read() as tx:
                 if project:
                     answer = tx.run("tail_project", after=after, limit=most, project=project, **reach)
@@ -89,7 +89,7 @@ class Reader:
     def _rows_of_kind(self, project: int, part: Segment, kind: str, limit: int) -> Iterator[Row]:
         first = part.first
         while limit > 0:
-            most = min(limit, PAGE)
+            most = min(limit, EVENTS_PAGE)
             with self._database.read() as tx:
                 rows = tx.run(
                     "events_of_kind", project=project, session=part.key, first=first, last=part.last, kind=kind,
@@ -109,7 +109,7 @@ def pages(database: Database, project: int, part: Segment, limit: int) -> Iterat
     """
     first, last = part.first, part.last
     while limit > 0:
-        most = min(limit, PAGE)
+        most = min(limit, EVENTS_PAGE)
         with database.read() as tx:
             rows = tx.run("events", project=project, session=part.key, first=first, last=last, limit=most)
             if last == EVERYTHING and len(rows) == most < limit:

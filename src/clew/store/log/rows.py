@@ -11,6 +11,8 @@ from clew.store.database.contract import Row
 EVERYTHING = 2**62
 # How many rows are read at once.
 PAGE = 1000
+# The same for events with their bodies: a reader holds at most a few megabytes of them.
+EVENTS_PAGE = 250
 
 
 class EventRow(NamedTuple):
