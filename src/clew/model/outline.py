@@ -1,7 +1,7 @@
 """A session in outline: its events without their long texts, which are read again one at a time when they are needed.
 
-An outline keeps what decides on everything but the words: which events are part of the conversation, which return
-belongs to which call, whether a part says anything at all. So a session of any size is folded in little memory.
+An outline holds everything except the texts: which events are part of the conversation, which return belongs to which
+call, whether a part is empty. So a session of any size can be folded in little memory.
 """
 
 from collections.abc import Callable, Iterable
@@ -26,39 +26,39 @@ from clew.model.events import (
 )
 
 Read = Callable[[int], Event]
-"""Reads the event with a seq, as a whole."""
+"""Reads the whole event with this seq."""
 
 NULL, TEXT, OBJECT, OTHER = Raw(b"null"), Raw(b'""'), Raw(b"{}"), Raw(b"0")
 
 
 class OutlinedText(TextPart, frozen=True, kw_only=True):
-    """The part `index` of the event `seq`; of its text the first character."""
+    """The part `index` of the event `seq`, with the first character of its text."""
 
     seq: int
     index: int
 
 
 class OutlinedThinking(ThinkingPart, frozen=True, kw_only=True):
-    """The part `index` of the event `seq`; of its text and its signature the first character."""
+    """The part `index` of the event `seq`, with the first character of its text and of its signature."""
 
     seq: int
     index: int
 
 
 class OutlinedCall(CallMade, frozen=True, kw_only=True):
-    """The call of the event `seq`; its input is an empty object if it was an object."""
+    """The call of the event `seq`; an input that is an object is an empty object here."""
 
     seq: int
 
 
 class OutlinedReturn(CallReturned, frozen=True, kw_only=True):
-    """The return of the event `seq`; its output is null if it was null."""
+    """The return of the event `seq`; an output that is null is null here."""
 
     seq: int
 
 
 class Outline:
-    """The events of a session in outline, and the way to read them."""
+    """The events of a session in outline, and the function that reads them."""
 
     def __init__(self, events: Iterable[Event], read: Read) -> None:
         self.events = [outlined(event) for event in events]
@@ -66,7 +66,7 @@ class Outline:
 
     @classmethod
     def of(cls, events: Iterable[Event]) -> "Outline":
-        """The outline of events that are in memory already."""
+        """The outline of events that are already in memory."""
         by_seq = {event.seq: event for event in events}
         return cls(by_seq.values(), by_seq.__getitem__)
 
@@ -118,7 +118,7 @@ def _is_object(text: Raw) -> bool:
 
 
 def nothing_is_outlined(seq: int) -> Event:
-    """The `Read` of those whose events are whole."""
+    """The `Read` for events that are not outlined."""
     raise AssertionError(f"event {seq} is outlined, and there is nothing to read it with")
 
 
@@ -126,7 +126,7 @@ def nothing_is_outlined(seq: int) -> Event:
 
 
 def whole_part(part: Part, read: Read) -> Part:
-    """A part of a message with its text; what is not outlined stays as it is."""
+    """A part of a message with its full text; a part that is not outlined is returned unchanged."""
     if not isinstance(part, OutlinedText | OutlinedThinking):
         return part
     body = read(part.seq).body
@@ -137,7 +137,7 @@ def whole_part(part: Part, read: Read) -> Part:
 
 
 def whole_call(call: CallMade, read: Read) -> CallMade:
-    """A call with its input, under the id that it has in the outline."""
+    """A call with its input, with the id that it has in the outline."""
     if not isinstance(call, OutlinedCall):
         return call
     body = read(call.seq).body
@@ -147,7 +147,7 @@ def whole_call(call: CallMade, read: Read) -> CallMade:
 
 
 def whole_return(back: CallReturned, read: Read) -> CallReturned:
-    """A return with its output, under the id that it has in the outline."""
+    """A return with its output, with the id that it has in the outline."""
     if not isinstance(back, OutlinedReturn):
         return back
     body = read(back.seq).body

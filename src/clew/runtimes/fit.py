@@ -1,7 +1,7 @@
-"""A conversation made to fit another program, and an honest list of what that took.
+"""Convert a conversation for another program, and report every change.
 
-Everything a target cannot take as it is goes one of two ways: it is adapted, and the report says how, or it is dropped,
-and the report says why. What was never part of the conversation stays in the log and is only counted.
+What a target cannot accept unchanged is either adapted, and the report says how, or dropped, and the report says why.
+Events that were never part of the conversation stay in the log and are only counted.
 """
 
 from collections import Counter, deque
@@ -36,13 +36,13 @@ CHARACTERS_PER_TOKEN = 4
 NO_RESULT = "[No result was recorded: the session ended before this call returned.]"
 NO_BEGINNING = "[The beginning of this session was not recorded.]"
 NOT_SHOWN = "[The earlier part of this session is not shown here.]"
-# Why a body is gone. What was erased does not even tell its kind.
+# Why a body is removed. An erased event does not even keep its kind.
 GONE = {"pruned": "removed by retention", "erased": "erased on request"}
-MAY_HAVE_SPOKEN = {*(body.kind for body in SPOKEN), "erased"}
+POSSIBLY_SPOKEN = {*(body.kind for body in SPOKEN), "erased"}
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """One kind of thing that could not be carried as it was: how many, and why."""
+    """One kind of thing that could not be carried unchanged: how many, and why."""
 
     what: str
     count: int
@@ -50,7 +50,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fidelity(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a session on its way into another program. `stayed` was not conversation and is in the log."""
+    """The report of a session converted for another program. `stayed` was not conversation and is only in the log."""
 
     carried: dict[str, int]
     adapted: list[Change] = []
@@ -59,7 +59,7 @@ class Fidelity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Tally:
-    """What is adapted and dropped, counted while it happens."""
+    """Counts what is adapted and dropped."""
 
     def __init__(self) -> None:
         self._adapted: Counter[tuple[str, str]] = Counter()
@@ -79,9 +79,9 @@ class Tally:
             self._dropped += other._dropped
 
     def drop_removed(self, events: list[Event], view: Callable[[list[Event]], list[Event]]) -> None:
-        """What would be in this view of the events if its body were still there."""
-        for how in {one.body.how: None for one in events if isinstance(one.body, Removed)}:
-            with_them = [_as_if_said(event, how) for event in events]
+        """Count the events that would be in this view if their bodies were not removed."""
+        for how in {event.body.how: None for event in events if isinstance(event.body, Removed)}:
+            with_them = [_as_if_present(event, how) for event in events]
             self.drop("events", len(view(with_them)) - len(view(events)), GONE.get(how, how))
 
     def fidelity(self, carried: dict[str, int], stayed: dict[str, int]) -> Fidelity:
@@ -93,34 +93,34 @@ class Tally:
         )
 
 
-def _as_if_said(event: Event, how: str) -> Event:
+def _as_if_present(event: Event, how: str) -> Event:
     body = event.body
-    if isinstance(body, Removed) and body.how == how and body.kind in MAY_HAVE_SPOKEN:
+    if isinstance(body, Removed) and body.how == how and body.kind in POSSIBLY_SPOKEN:
         return msgspec.structs.replace(event, body=MessageAdded(role="user"))
     return event
 
 
 def sides_of(events: list[Event], spoken: list[Event]) -> int:
-    """How much was said beside the conversation."""
+    """The number of messages beside the conversation."""
     return len(conversation(events, sides=True)) - len(spoken)
 
 
 def opaque_of(events: list[Event]) -> dict[str, int]:
-    """How many of each kind the log keeps that no other program could read."""
+    """The number of verbatim records of each kind, which no other program can read."""
     return dict(Counter(event.kind for event in events if isinstance(event.body, Opaque)))
 
 
-def counted(found: Iterable[Round]) -> Counter[str]:
-    """What a conversation is made of."""
+def counted(all_rounds: Iterable[Round]) -> Counter[str]:
+    """The number of prompts, answers, calls and results in a conversation."""
     made = Counter[str]()
-    for one in found:
-        if isinstance(one, Prompt):
+    for round in all_rounds:
+        if isinstance(round, Prompt):
             made["prompts"] += 1
-        elif isinstance(one, Results):
-            made["results"] += len(one.returns)
+        elif isinstance(round, Results):
+            made["results"] += len(round.returns)
         else:
-            made["answers"] += any(isinstance(part, TextPart) for part in one.parts)
-            made["calls"] += len(one.calls)
+            made["answers"] += any(isinstance(part, TextPart) for part in round.parts)
+            made["calls"] += len(round.calls)
     return made
 
 
@@ -138,12 +138,12 @@ def fit(
     flatten: bool = False,
     brief: str = "",
 ) -> Fitted:
-    """The rounds of a session for a target. `tools` are the common tools of each runtime the session ran in."""
+    """The rounds of a session for a target. `tools` are the common tools of each runtime that the session ran in."""
     return _Fit(outline, target, tools, rehoming, flatten=flatten, brief=brief).run()
 
 
 class _Fit:
-    """Decides on the outline, then reads the texts round by round and keeps those of the last turns that fit."""
+    """Decides on the outline, then reads the texts round by round and holds those of the last turns that fit."""
 
     def __init__(
         self,
@@ -160,7 +160,7 @@ class _Fit:
         self._rehoming = rehoming
         self._flatten = flatten
         self._brief = brief
-        # By the name a program gives it: which common tool it is, and what its arguments are called in common.
+        # For each program's own tool name: the common tool, and the common names of its arguments.
         self._common = {
             name: {
                 tool.name: (common, {own: word for word, own in tool.arguments.items()}) for common, tool in of.items()
@@ -168,8 +168,8 @@ class _Fit:
             for name, of in tools.items()
         }
         self._tally = Tally()
-        # Each step counts apart, so that the report is in the order of the steps.
-        self._of_tools, self._of_parts, self._of_pairs = Tally(), Tally(), Tally()
+        # Each step has its own tally, so that the report is in the order of the steps.
+        self._tools_tally, self._parts_tally, self._pairs_tally = Tally(), Tally(), Tally()
         self._closed: set[str] = set()
         self._driven_by = _runtimes(outline.events)
 
@@ -184,7 +184,7 @@ class _Fit:
         self._tally.adapt("messages before a compaction", covered, "the summary the session made stands for them")
         del spoken
         last = self._last_that_fit(map(self._rehomed, self._written(self._paired(rounds(seen)))))
-        self._tally.add(self._of_tools, self._of_parts, self._of_pairs)
+        self._tally.add(self._tools_tally, self._parts_tally, self._pairs_tally)
         if self._rehoming is not None:
             self._tally.adapt("paths", self._rehoming.count, "the project lives elsewhere now")
         why = f"the session is longer than the context of {self._target.title}"
@@ -197,38 +197,38 @@ class _Fit:
         return Fitted(rounds=kept, fidelity=self._tally.fidelity(carried, opaque_of(events)))
 
     def _carried(self, kept: list[Round]) -> dict[str, int]:
-        """What gets there as it is: neither the notes that close calls, nor calls and results that are told as text."""
+        """What the target gets unchanged: not the notes that close calls, nor calls and results written as text."""
         carried = counted(kept)
         carried["results"] -= sum(
-            back.call in self._closed for one in kept if isinstance(one, Results) for back in one.returns
+            back.call in self._closed for round in kept if isinstance(round, Results) for back in round.returns
         )
         as_text = ("calls", "results") if self._flatten else ()
         return {name: count for name, count in carried.items() if name not in as_text}
 
-    def _rehomed(self, one: Round) -> Round:
-        return one if self._rehoming is None else self._rehoming.round(one)
+    def _rehomed(self, round: Round) -> Round:
+        return round if self._rehoming is None else self._rehoming.round(round)
 
-    def _written(self, found: Iterable[Round]) -> Iterator[Round]:
-        """The rounds with their texts, each as the target can take it."""
-        for one in found:
-            fitted = self._round(self._with_texts(one))
+    def _written(self, paired: Iterable[Round]) -> Iterator[Round]:
+        """The rounds with their texts, each as the target accepts it."""
+        for round in paired:
+            fitted = self._round(self._with_texts(round))
             if fitted is not None:
                 yield fitted
 
-    def _with_texts(self, one: Round) -> Round:
+    def _with_texts(self, round: Round) -> Round:
         read = self._outline.read
-        if not isinstance(one, Answer):
-            return whole(one, read)
+        if not isinstance(round, Answer):
+            return whole(round, read)
         parts = (
             self._translated(part, whole_call(part, read)) if isinstance(part, CallMade) else whole_part(part, read)
-            for part in one.parts
+            for part in round.parts
         )
-        return msgspec.structs.replace(one, parts=tuple(parts))
+        return msgspec.structs.replace(round, parts=tuple(parts))
 
     # Calls in the target's words --------------------------------------------------------------------------------------
 
     def _translated(self, outlined: CallMade, call: CallMade) -> CallMade:
-        """A call named as the target names it."""
+        """A call with the target's names."""
         runtime = self._driven_by.get(outlined.seq, "") if isinstance(outlined, OutlinedCall) else ""
         return call if runtime == self._target.name else self._renamed(call, runtime)
 
@@ -236,7 +236,7 @@ class _Fit:
         common, words = self._common.get(runtime, {}).get(call.tool, ("", {}))
         own = self._target.tools.get(common)
         if own is None:
-            self._of_tools.adapt(
+            self._tools_tally.adapt(
                 "calls of foreign tools", 1, f"{self._target.title} has no such tool; the name was kept"
             )
             return call
@@ -245,30 +245,30 @@ class _Fit:
             return call
         named = {own.arguments.get(words.get(name, ""), name): value for name, value in values.items()}
         if (call.tool, list(values)) != (own.name, list(named)):
-            self._of_tools.adapt("tool names", 1, f"written as {self._target.title} names them")
+            self._tools_tally.adapt("tool names", 1, f"written as {self._target.title} names them")
         return msgspec.structs.replace(call, tool=own.name, input=raw(named))
 
     # Parts a target cannot take ---------------------------------------------------------------------------------------
 
-    def _round(self, one: Round) -> Round | None:
-        if isinstance(one, Results):
-            return msgspec.structs.replace(one, returns=tuple(map(self._returned, one.returns)))
-        if isinstance(one, Prompt):
-            if one.role != "user":
-                self._of_parts.adapt(f"{one.role} messages", 1, "carried as the user's words")
-            prompt = self._parts(one.parts)
-            return msgspec.structs.replace(one, parts=prompt, role="user") if prompt else None
+    def _round(self, round: Round) -> Round | None:
+        if isinstance(round, Results):
+            return msgspec.structs.replace(round, returns=tuple(map(self._returned, round.returns)))
+        if isinstance(round, Prompt):
+            if round.role != "user":
+                self._parts_tally.adapt(f"{round.role} messages", 1, "carried as the user's words")
+            prompt = self._parts(round.parts)
+            return msgspec.structs.replace(round, parts=prompt, role="user") if prompt else None
         answer = tuple(
             self._object(part) if isinstance(part, CallMade) else part
-            for piece in one.parts
+            for piece in round.parts
             for part in ([piece] if isinstance(piece, CallMade) else self._parts((piece,)))
         )
-        return msgspec.structs.replace(one, parts=answer) if answer else None
+        return msgspec.structs.replace(round, parts=answer) if answer else None
 
     def _returned(self, back: CallReturned) -> CallReturned:
         if self._target.writer is not None and not self._target.writer.failures:
             failed = back.failed and back.call not in self._closed
-            self._of_parts.adapt("marks of failed calls", failed, f"{self._target.title} has none; the output tells")
+            self._parts_tally.adapt("marks of failed calls", failed, f"{self._target.title} has none; the output tells")
         return msgspec.structs.replace(back, parts=self._parts(back.parts))
 
     def _parts(self, parts: tuple[Part, ...]) -> tuple[Any, ...]:
@@ -276,46 +276,48 @@ class _Fit:
 
     def _part(self, part: Part) -> Part | None:
         if isinstance(part, ThinkingPart):
-            self._of_parts.drop("thinking", 1, "its signature only holds for the provider that made it")
+            self._parts_tally.drop("thinking", 1, "its signature only holds for the provider that made it")
             return None
         writer = self._target.writer
         if isinstance(part, ImagePart | FilePart) and not (isinstance(part, ImagePart) and writer and writer.images):
-            self._of_parts.adapt("images and files", 1, f"{self._target.title} gets a note in their place")
+            self._parts_tally.adapt("images and files", 1, f"{self._target.title} gets a note in their place")
             return TextPart(text=f"[{part.media_type or 'file'} {part.name or part.blob[:12]}, kept in clew]")
         return None if isinstance(part, TextPart) and not part.text else part
 
     def _object(self, call: CallMade) -> CallMade:
-        """Every provider wants the arguments of a call as an object."""
+        """The call with an object as its arguments, which every provider requires."""
         value = msgspec.json.decode(call.input)
         if isinstance(value, dict):
             return call
-        self._of_parts.adapt("arguments", 1, "arguments that were no object were put into one")
+        self._parts_tally.adapt("arguments", 1, "arguments that were no object were put into one")
         return msgspec.structs.replace(call, input=raw({"input": value}))
 
     # Calls and results in pairs ---------------------------------------------------------------------------------------
 
-    def _paired(self, found: list[Round]) -> list[Round]:
-        """Each answer's calls followed by exactly one result each; every call with an id of its own."""
+    def _paired(self, unpaired: list[Round]) -> list[Round]:
+        """Exactly one result after each call of an answer; every call has a unique id."""
         results: dict[str, list[CallReturned]] = {}
         at: dict[str, Results] = {}
-        for one in found:
-            if isinstance(one, Results):
-                for back in one.returns:
+        for round in unpaired:
+            if isinstance(round, Results):
+                for back in round.returns:
                     results.setdefault(back.call, []).append(back)
-                    at.setdefault(back.call, one)
+                    at.setdefault(back.call, round)
         paired: list[Round] = []
         used: Counter[str] = Counter()
-        for one in found:
-            if isinstance(one, Results):
+        for round in unpaired:
+            if isinstance(round, Results):
                 continue
-            if isinstance(one, Prompt) or not one.calls:
-                paired.append(one)
+            if isinstance(round, Prompt) or not round.calls:
+                paired.append(round)
                 continue
-            paired += self._with_results(one, results, at, used)
+            paired += self._with_results(round, results, at, used)
         orphans = [back for call, backs in results.items() for back in backs[used[call] :]]
         for back in orphans:
             self._returned(back)
-        self._of_pairs.drop("results without a call", len(orphans), "the call they answer is not in the conversation")
+        self._pairs_tally.drop(
+            "results without a call", len(orphans), "the call they answer is not in the conversation"
+        )
         return paired
 
     def _with_results(
@@ -331,17 +333,17 @@ class _Fit:
             number = used[part.call]
             used[part.call] += 1
             name = part.call if part.call and not number else f"{part.call or 'call'}_{number + 1}"
-            own = results.get(part.call, [])[number : number + 1]
-            if not own:
-                self._of_pairs.adapt("calls without a result", 1, "closed with a note that none was recorded")
+            matching = results.get(part.call, [])[number : number + 1]
+            if not matching:
+                self._pairs_tally.adapt("calls without a result", 1, "closed with a note that none was recorded")
                 self._closed.add(name)
-                own = [CallReturned(call=part.call, output=raw(NO_RESULT), failed=True)]
+                matching = [CallReturned(call=part.call, output=raw(NO_RESULT), failed=True)]
             else:
                 when = max(when, at[part.call].at)
             if name != part.call:
-                self._of_pairs.adapt("call ids", 1, "two calls had the same id")
+                self._pairs_tally.adapt("call ids", 1, "two calls had the same id")
             parts.append(msgspec.structs.replace(part, call=name))
-            backs.append(msgspec.structs.replace(own[0], call=name))
+            backs.append(msgspec.structs.replace(matching[0], call=name))
         return [
             msgspec.structs.replace(answer, parts=tuple(parts)),
             Results(key=f"{answer.key}r", at=when, returns=tuple(backs)),
@@ -349,35 +351,41 @@ class _Fit:
 
     # As plain text ----------------------------------------------------------------------------------------------------
 
-    def _as_text(self, found: list[Round]) -> list[Round]:
-        """Calls and results told in words, for a provider that refuses tools it does not know."""
-        told: list[Round] = []
-        for one in found:
-            if isinstance(one, Answer):
-                parts = tuple(_told(part) if isinstance(part, CallMade) else part for part in one.parts)
-                self._tally.adapt("calls", len(one.calls), "told as text, as asked")
-                told.append(msgspec.structs.replace(one, parts=parts))
-            elif isinstance(one, Results):
-                self._tally.adapt("results", len(one.returns), "told as text, as asked")
-                told.append(Prompt(key=one.key, at=one.at, parts=tuple(chain.from_iterable(map(_retold, one.returns)))))
+    def _as_text(self, kept: list[Round]) -> list[Round]:
+        """Calls and results as text, for a provider that rejects unknown tools."""
+        as_text: list[Round] = []
+        for round in kept:
+            if isinstance(round, Answer):
+                parts = tuple(_call_as_text(part) if isinstance(part, CallMade) else part for part in round.parts)
+                self._tally.adapt("calls", len(round.calls), "told as text, as asked")
+                as_text.append(msgspec.structs.replace(round, parts=parts))
+            elif isinstance(round, Results):
+                self._tally.adapt("results", len(round.returns), "told as text, as asked")
+                as_text.append(
+                    Prompt(
+                        key=round.key,
+                        at=round.at,
+                        parts=tuple(chain.from_iterable(map(_result_as_text, round.returns))),
+                    )
+                )
             else:
-                told.append(one)
-        return told
+                as_text.append(round)
+        return as_text
 
     # Too long for the target ------------------------------------------------------------------------------------------
 
-    def _last_that_fit(self, found: Iterable[Round]) -> "_Last":
-        """The last turns the target has room for, and one in any case."""
+    def _last_that_fit(self, fitted: Iterable[Round]) -> "_Last":
+        """The last turns that fit the target's context, and at least one turn."""
         writer = self._target.writer
         room = (writer.context_tokens if writer else 100_000) * CHARACTERS_PER_TOKEN
         last = _Last(room)
-        for one in found:
-            last.add(one)
+        for round in fitted:
+            last.add(round)
         last.end(room - len(self._brief) - 2000)
         return last
 
     def _beginning(self, kept: list[Round], *, is_cut: bool) -> list[Round]:
-        """What has to stand in front: for turns that were cut off what must not be forgotten of them."""
+        """The prompt to put first: the brief if turns were cut off, or a note if the first round is not a prompt."""
         if is_cut:
             self._tally.adapt("brief", 1, "put in front, in place of the turns that were dropped")
             words = f"{NOT_SHOWN}\n\n{self._brief}".strip()
@@ -389,7 +397,7 @@ class _Fit:
 
 
 class _Last:
-    """The last turns of a conversation. No more of it is held than there is room for, but for one turn."""
+    """The last turns of a conversation. It holds only what fits the room, but at least one turn."""
 
     def __init__(self, room: int) -> None:
         self._room = room
@@ -399,20 +407,20 @@ class _Last:
 
     @property
     def rounds(self) -> list[Round]:
-        return [one for turn in self._turns for one in turn.rounds]
+        return [round for turn in self._turns for round in turn.rounds]
 
-    def add(self, one: Round) -> None:
-        """Add a round; a turn begins with a prompt, and the first with whatever comes first."""
-        if not self._turns or isinstance(one, Prompt):
+    def add(self, round: Round) -> None:
+        """Add a round; a turn begins with a prompt, the first turn with any round."""
+        if not self._turns or isinstance(round, Prompt):
             self._turns.append(_Turn())
-        size = _length(one)
-        self._turns[-1].rounds.append(one)
+        size = _length(round)
+        self._turns[-1].rounds.append(round)
         self._turns[-1].size += size
         self._size += size
         self._drop_to(self._room)
 
     def end(self, room: int) -> None:
-        """Nothing follows. If not everything fits, there is less room: for a brief in front."""
+        """End the conversation. If turns are dropped, the room is smaller, because a brief comes first."""
         if self.turns_before or self._size > self._room:
             while len(self._turns) > 1 and self._size > room:
                 self._drop_first()
@@ -432,7 +440,7 @@ class _Turn(msgspec.Struct):
 
 
 def _runtimes(events: Iterable[Event]) -> dict[int, str]:
-    """Which program drove the session, by the seq of each call."""
+    """The program that made each call, by the call's seq."""
     runtime = ""
     driven_by = {}
     for event in events:
@@ -447,19 +455,19 @@ def _changes(counted: Counter[tuple[str, str]]) -> list[Change]:
     return [Change(what=what, count=count, why=why) for (what, why), count in counted.items()]
 
 
-def _told(call: CallMade) -> TextPart:
+def _call_as_text(call: CallMade) -> TextPart:
     return TextPart(text=f"[call {call.call}: {call.tool} {bytes(call.input).decode()}]")
 
 
-def _retold(back: CallReturned) -> list[Part]:
-    """A result in words. Without an output the texts among its parts are the output."""
-    rest = [one for one in back.parts if bytes(back.output) != b"null" or not isinstance(one, TextPart)]
+def _result_as_text(back: CallReturned) -> list[Part]:
+    """A result as text. Without an output the texts among its parts are the output."""
+    rest = [part for part in back.parts if bytes(back.output) != b"null" or not isinstance(part, TextPart)]
     return [TextPart(text=f"[result of call {back.call}]\n{output_text(back)}"), *rest]
 
 
-def _length(one: Round) -> int:
-    if isinstance(one, Results):
-        return sum(len(bytes(back.output)) for back in one.returns)
+def _length(round: Round) -> int:
+    if isinstance(round, Results):
+        return sum(len(bytes(back.output)) for back in round.returns)
     return sum(
-        len(bytes(part.input)) if isinstance(part, CallMade) else len(getattr(part, "text", "")) for part in one.parts
+        len(bytes(part.input)) if isinstance(part, CallMade) else len(getattr(part, "text", "")) for part in round.parts
     )

@@ -1,7 +1,7 @@
-"""Masking: each secret becomes `[REDACTED:rule:hmac8]`, and nothing is left that would be masked again.
+"""Masking: each secret becomes `[REDACTED:rule:hmac8]`, and masking the result again changes nothing.
 
-The same secret gets the same mark in one store, so that one can still see where it was used; without the store's key a
-mark says nothing about it. A mark has no character that JSON, HTML or a shell would escape.
+The same secret gets the same mark in one store, so that people can see where it was used; without the store's key a
+mark reveals nothing about the secret. A mark has no character that JSON, HTML or a shell would escape.
 """
 
 import hmac
@@ -18,14 +18,14 @@ from clew.secrets.scanner import Finding, Scanner
 
 MARK = re.compile(rb"\[REDACTED:([a-z0-9][a-z0-9-]{0,63}):([0-9a-f]{8})\]")
 
-# Two secrets can share what a rule needs to see around them; more passes than this find nothing new.
+# Two secrets can share the context that a rule needs; more passes than this find nothing new.
 MOST_PASSES = 5
 
 Text = TypeVar("Text", str, bytes)
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """What stands in the place of a secret."""
+    """The replacement of a secret."""
 
     rule: str
     tag: str
@@ -35,7 +35,7 @@ class Mark(msgspec.Struct, frozen=True):
 
 
 class Change(NamedTuple):
-    """A stretch of a text that a mark replaces; `is_bare` where JSON wants quotes around it."""
+    """A span of a text that a mark replaces; `is_bare` if JSON requires quotes around the mark."""
 
     start: int
     end: int
@@ -44,7 +44,7 @@ class Change(NamedTuple):
 
 
 def replaced(text: bytes, changes: Iterable[Change]) -> bytes:
-    """A text after these changes, which are in order and apart from each other."""
+    """A text after these changes, which are in order and do not overlap."""
     pieces: list[bytes] = []
     at = 0
     for start, end, mark, is_bare in changes:
@@ -61,12 +61,12 @@ class Masker:
         self._key = key
 
     def mask(self, text: Text) -> tuple[Text, Counter[str]]:
-        """The text without its secrets, and how many of which rule there were. JSON stays JSON of the same shape."""
+        """The text without its secrets, and the number of secrets per rule. JSON stays JSON of the same shape."""
         masked, marks = self.marked(text)
         return masked, Counter(mark.rule for mark in marks)
 
     def marked(self, text: Text) -> tuple[Text, list[Mark]]:
-        """The text without its secrets, and the marks put in their places."""
+        """The text without its secrets, and the marks that replace them."""
         if isinstance(text, bytes):
             return self._marked(text)
         masked, marks = self._marked(text.encode("utf-8", "surrogatepass"))
@@ -74,47 +74,47 @@ class Masker:
 
     def _marked(self, text: bytes) -> tuple[bytes, list[Mark]]:
         marks: list[Mark] = []
-        # Two secrets can share what a rule needs to see around them: the second is found when the first is gone.
+        # Two secrets can share the context that a rule needs: the second is found after the first is masked.
         while changes := list(self.changes(text, self.scanner.find(text))):
             text = replaced(text, changes)
             marks += [change.mark for change in changes]
         return text, marks
 
     def blanked(self, data: bytes) -> bytes:
-        """The bytes with their secrets crossed out, none moved: for a file that is read by its offsets."""
+        """The bytes with each secret overwritten in place, for a file that is read by its offsets."""
         for _ in range(MOST_PASSES):
             changes = list(self.changes(data, self.scanner.find(data)))
             if not changes:
                 break
             crossed = bytearray(data)
             for start, end, _, is_bare in changes:
-                # A number that stands alone stays one.
+                # A bare number stays a number.
                 crossed[start:end] = (b"1" if is_bare else b"*") * (end - start)
             data = bytes(crossed)
         return data
 
     def changes(self, text: bytes, secrets: list[Finding]) -> Iterator[Change]:
-        """What has to be replaced to mask these secrets, in order and apart from each other."""
+        """The changes that mask these secrets, in order and without overlaps."""
         if not secrets:
             return
         layout = Layout(text)
-        there = [found.span() for found in MARK.finditer(text) if found[1].decode() in self.scanner.rules]
+        present = [match.span() for match in MARK.finditer(text) if match[1].decode() in self.scanner.rules]
         done = 0
-        for one in secrets:
-            mark = self._mark(text, one)
-            for start, end, is_bare in layout.replaceable_in(one.start, one.end):
-                # A number goes as a whole, with the next secret that may be in it.
-                for low, high in _without(there, max(start, done), end):
+        for secret in secrets:
+            mark = self._mark(text, secret)
+            for start, end, is_bare in layout.replaceable_in(secret.start, secret.end):
+                # A number is replaced as a whole, also if it contains the next secret.
+                for low, high in _without(present, max(start, done), end):
                     yield Change(low, high, mark, is_bare)
                     done = high
 
-    def _mark(self, text: bytes, one: Finding) -> Mark:
-        secret = unescaped(text[one.start : one.end])
-        return Mark(one.rule, hmac.digest(self._key, secret, "sha256").hex()[:8])
+    def _mark(self, text: bytes, finding: Finding) -> Mark:
+        secret = unescaped(text[finding.start : finding.end])
+        return Mark(finding.rule, hmac.digest(self._key, secret, "sha256").hex()[:8])
 
 
 def _without(marks: list[tuple[int, int]], start: int, end: int) -> Iterator[tuple[int, int]]:
-    """A span without the marks that are in it already."""
+    """The parts of a span outside the marks that it contains."""
     for low, high in marks:
         if high <= start:
             continue

@@ -1,7 +1,7 @@
-"""Masking text that comes in pieces: what is found is what would be found in all of it at once.
+"""Mask text that arrives in pieces: the result equals masking the whole text at once.
 
-A portion is scanned together with what lies before and behind it, as far as the scanner itself looks from a secret.
-Behind it is the beginning of the next portion; a secret that reaches over the border belongs to the next as a whole.
+Each portion is scanned together with the text before and after it, as far as the scanner looks from a secret. The text
+after it is the beginning of the next portion; a secret across the border belongs to the next portion as a whole.
 """
 
 from bisect import bisect_right
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from clew.secrets.masking import Masker
     from clew.secrets.scanner import Finding
 
-# So much is masked at a time, and so much is looked at before it and behind it.
+# The size of a portion, and of the text before and after it that is scanned with it.
 PORTION, OVERLAP = 1024 * 1024, 40 * 1024
 
 
 def mask_text(mask: "Masker", pieces: Iterable[bytes], counts: Counter[str]) -> Iterator[bytes]:
-    """The text without its secrets; `counts` says how many of which rule there were. JSON lines stay JSON lines."""
+    """The text without its secrets; `counts` gets the number of secrets per rule. JSON lines stay JSON lines."""
     before, held, fresh, size = b"", b"", list[bytes](), 0
     for piece in pieces:
         fresh.append(piece)
@@ -32,7 +32,7 @@ def mask_text(mask: "Masker", pieces: Iterable[bytes], counts: Counter[str]) -> 
         fresh, size = [], 0
         secrets = mask.scanner.find(text)
         border = max(0, len(text) - OVERLAP)
-        # A line stays in one portion, because a line may be JSON.
+        # A line stays in one portion, because a line can be JSON.
         while secret := _reaching_over(border := text.rfind(b"\n", 0, border) + 1, secrets):
             border = secret.start
         if border <= len(before):
@@ -65,10 +65,10 @@ def mask_elements(mask: "Masker", elements: Iterable[bytes], counts: Counter[str
 def _masked_elements(
     mask: "Masker", before: list[bytes], held: list[bytes], counts: Counter[str], *, is_last: bool
 ) -> list[bytes]:
-    """The first of the elements that are held, masked: all of them, or those that nothing behind can belong to."""
+    """The first held elements, masked: all of them, or those that no later element can affect."""
     joined = [*before, *held]
     text = b"[%s]" % b",".join(joined)
-    # Where each element ends, with its comma; before the first of them the array begins.
+    # The end of each element with its comma; the array begins before the first element.
     ends = [0, *accumulate((len(element) + 1 for element in joined), initial=1)]
     secrets = mask.scanner.find(text)
     border = len(text) if is_last else len(text) - OVERLAP
@@ -80,12 +80,12 @@ def _masked_elements(
     masked = _mask_between(mask, text, secrets, ends[len(before) + 1], border, counts)
     if masked is text:
         return held[:number]
-    found = msgspec.json.decode(masked, type=list[msgspec.Raw])
-    return [bytes(element) for element in found[len(before) : len(before) + number]]
+    all_elements = msgspec.json.decode(masked, type=list[msgspec.Raw])
+    return [bytes(element) for element in all_elements[len(before) : len(before) + number]]
 
 
 def _last(size: int, elements: list[bytes]) -> list[bytes]:
-    """The last elements that together are so large."""
+    """The last elements with at least this total size."""
     first = len(elements)
     while first and size > 0:
         first -= 1
@@ -94,14 +94,14 @@ def _last(size: int, elements: list[bytes]) -> list[bytes]:
 
 
 def _reaching_over(border: int, secrets: "list[Finding]") -> "Finding | None":
-    """The first secret that begins before a border and ends behind it."""
+    """The first secret that begins before a border and ends after it."""
     return next((secret for secret in secrets if secret.start < border < secret.end), None)
 
 
 def _mask_between(
     mask: "Masker", text: bytes, secrets: "list[Finding]", first: int, last: int, counts: Counter[str]
 ) -> bytes:
-    """The text with the secrets masked that end in a stretch of it, and what was there before left as it is."""
+    """The text with the secrets masked that end in a span of it; the text before the span is unchanged."""
     from clew.secrets.masking import replaced
 
     while changes := [

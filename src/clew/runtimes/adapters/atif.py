@@ -1,7 +1,7 @@
 """ATIF, the Agent Trajectory Interchange Format: one JSON document of numbered steps, read in any 1.x, written as 1.7.
 
-A step of the agent holds its words, its calls and what they gave back. What the format has no place for (that a call
-failed, input that is no object, output that is no text) is put into `extra`, and taken from there again.
+A step of the agent holds its texts, its calls and their results. What the format cannot hold (that a call failed, input
+that is not an object, output that is not text) is written to `extra` and read from there.
 """
 
 import re
@@ -102,28 +102,28 @@ class State(msgspec.Struct, omit_defaults=True):
 
 
 def split(data: bytes) -> Iterator[Record]:
-    """What stands around the steps, then each step under its number, then subagents' whole trajectories."""
-    # Raw elements are not checked for their characters.
-    held = msgspec.json.decode(data.decode("utf-8", "replace"), type=dict[str, Raw])
-    steps = msgspec.json.decode(held.pop("steps", Raw(b"[]")), type=list[Raw])
-    subagents = msgspec.json.decode(held.pop("subagent_trajectories", Raw(b"null")), type=list[Raw] | None)
-    yield "head", msgspec.json.encode(held)
+    """The members around the steps, then each step by its number, then the subagents' whole trajectories."""
+    # msgspec does not check the encoding of raw elements.
+    members = msgspec.json.decode(data.decode("utf-8", "replace"), type=dict[str, Raw])
+    steps = msgspec.json.decode(members.pop("steps", Raw(b"[]")), type=list[Raw])
+    subagents = msgspec.json.decode(members.pop("subagent_trajectories", Raw(b"null")), type=list[Raw] | None)
+    yield "head", msgspec.json.encode(members)
     for i, step in enumerate(steps, 1):
         yield f"step/{i}", bytes(step)
-    for i, one in enumerate(subagents or [], 1):
-        yield f"subagent/{i}", bytes(one)
+    for i, subagent in enumerate(subagents or [], 1):
+        yield f"subagent/{i}", bytes(subagent)
 
 
 def read(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
-    """One record of the document; its key tells which kind it is."""
+    """One record of the document; its key has its kind."""
     if key == "head":
-        return _began(record, key, reading)
+        return _read_head(record, key, reading)
     if key.startswith("subagent/"):
         return [opaque(f"{NAME}.subagent", record, key)]
     step, state = msgspec.json.decode(record, type=Step), reading.state
     at = micros(step.timestamp)
-    bodies = _said(step, f"{reading.native}/{key}", state)
-    kept = [] if bodies and not _rest(step) else [opaque(f"{NAME}.{step.source}", record, f"{key}/record", at)]
+    bodies = _step_bodies(step, f"{reading.native}/{key}", state)
+    kept = [] if bodies and not _has_images(step) else [opaque(f"{NAME}.{step.source}", record, f"{key}/record", at)]
     drafts = [Draft(body=body, source=f"{key}/{i}" if i else key, said_at=at) for i, body in enumerate(bodies)]
     first = bodies[0] if bodies else None
     if not state.titled and isinstance(first, MessageAdded) and first.role == "user" and not step.is_copied_context:
@@ -134,7 +134,7 @@ def read(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
     return drafts + kept
 
 
-def _began(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
+def _read_head(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
     head = msgspec.json.decode(record, type=Head)
     reading.state.model = head.agent.model_name or ""
     runtime, native = head.agent.name or NAME, head.session_id or reading.native
@@ -147,18 +147,18 @@ def _began(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
     return [*drafts, opaque(f"{NAME}.head", record, f"{key}/record")]
 
 
-def _said(step: Step, answer: str, state: State) -> list[Any]:
-    """What a step says. `answer` names it among those of all sessions: a step's number is one of its trajectory's."""
+def _step_bodies(step: Step, answer: str, state: State) -> list[Any]:
+    """The bodies of a step. `answer` is unique among all sessions; a step's number is unique only in its trajectory."""
     role = _ROLES[step.source]
     parts: list[Part] = [ThinkingPart(text=step.reasoning_content)] if step.reasoning_content else []
-    texts = [step.message] if isinstance(step.message, str) else [one.text for one in step.message]
+    texts = [step.message] if isinstance(step.message, str) else [part.text for part in step.message]
     parts += [TextPart(text=text) for text in texts if text]
-    # What was copied from another trajectory was counted there.
+    # The usage of a copied step is counted in its own trajectory.
     usage = None if step.is_copied_context else _usage(step.metrics)
     about: dict[str, Any] = {"message": answer, "model": step.model_name or state.model} if role == "assistant" else {}
     bodies: list[Any] = []
-    if len(parts) == 1 and isinstance(one := parts[0], TextPart):
-        bodies.append(MessageAdded(role=role, text=one.text, usage=usage, **about))
+    if len(parts) == 1 and isinstance(part := parts[0], TextPart):
+        bodies.append(MessageAdded(role=role, text=part.text, usage=usage, **about))
     elif parts:
         bodies.append(MessageAdded(role=role, parts=tuple(parts), usage=usage, **about))
     for call in step.tool_calls or []:
@@ -170,7 +170,7 @@ def _said(step: Step, answer: str, state: State) -> list[Any]:
         if isinstance(call_id, str):
             bodies.append(_returned(call_id, result))
         elif text := _text(result.content):
-            # What the surroundings said to an agent that has no calls.
+            # An observation without a call is a message of the environment.
             bodies.append(MessageAdded(role="user", text=text))
     return bodies
 
@@ -183,18 +183,18 @@ def _returned(call: str, result: Result) -> CallReturned:
 
 def _text(content: str | list[Content] | None) -> str:
     if isinstance(content, list):
-        return "\n".join(one.text for one in content if one.text)
+        return "\n".join(block.text for block in content if block.text)
     return content or ""
 
 
-def _rest(step: Step) -> bool:
-    """Whether the step names images, which lie in files of their own."""
-    contents = [step.message, *(one.content for one in (step.observation or Observation()).results)]
-    return any(one.type != "text" for held in contents if isinstance(held, list) for one in held)
+def _has_images(step: Step) -> bool:
+    """Whether the step names images, which are separate files."""
+    contents = [step.message, *(item.content for item in (step.observation or Observation()).results)]
+    return any(item.type != "text" for blocks in contents if isinstance(blocks, list) for item in blocks)
 
 
 def _usage(metrics: Metrics | None) -> Usage | None:
-    """The format counts cached tokens among those of the prompt; what else there is to count is in `extra`."""
+    """The usage of a step. The format includes cached tokens in the prompt's; the other counts are in `extra`."""
     if metrics is None:
         return None
     extra = metrics.extra or {}
@@ -210,8 +210,8 @@ def _usage(metrics: Metrics | None) -> Usage | None:
     )
 
 
-def _count(held: Any, name: str) -> int:
-    count = held.get(name) if isinstance(held, dict) else None
+def _count(counts: Any, name: str) -> int:
+    count = counts.get(name) if isinstance(counts, dict) else None
     return count if isinstance(count, int) else 0
 
 
@@ -232,9 +232,9 @@ def recognises(path: PurePath, head: bytes) -> bool:
 
 
 def identify(path: PurePath, first: bytes) -> Identity:
-    """The session it names, or the file; many files are called `trajectory.json`."""
-    if found := _SESSION.search(first):
-        return Identity(native=found[1].decode("utf-8", "replace"))
+    """The session that the document names, or the file's path; many files have the name `trajectory.json`."""
+    if match := _SESSION.search(first):
+        return Identity(native=match[1].decode("utf-8", "replace"))
     return Identity(native=f"{path.parent.name}/{path.stem}" if path.parent.name else path.stem)
 
 
@@ -242,26 +242,26 @@ def identify(path: PurePath, first: bytes) -> Identity:
 
 
 def steps(rounds: Iterable[Round], read: Read = nothing_is_outlined) -> Iterator[bytes]:
-    """The steps of a conversation, which may be an outline, each as JSON. Images are named by their digest."""
+    """The steps of a conversation, which can be an outline, each as JSON. Images are named by their digest."""
     number = 0
     step: dict[str, Any] = {}
-    for one in rounds:
-        one = whole(one, read)
-        if isinstance(one, Results):
-            for back in one.returns:
+    for round in rounds:
+        round = whole(round, read)
+        if isinstance(round, Results):
+            for back in round.returns:
                 if not _is_of(back, step):
                     if step:
                         yield _numbered(step, number := number + 1)
-                    step = {"timestamp": iso(one.at), "source": "system", "message": ""}
+                    step = {"timestamp": iso(round.at), "source": "system", "message": ""}
                 _observe(back, step)
             continue
         if step:
             yield _numbered(step, number := number + 1)
-        if isinstance(one, Prompt):
-            source = "system" if one.role == "system" else "user"
-            step = {"timestamp": iso(one.at), "source": source, "message": _message(one.parts)}
+        if isinstance(round, Prompt):
+            source = "system" if round.role == "system" else "user"
+            step = {"timestamp": iso(round.at), "source": source, "message": _message(round.parts)}
         else:
-            step = _answer(one)
+            step = _answer(round)
     if step:
         yield _numbered(step, number + 1)
 
@@ -271,7 +271,7 @@ def _numbered(step: dict[str, Any], number: int) -> bytes:
 
 
 def document(steps: Iterable[bytes], *, session: str, agent: str, model: str, title: str) -> Iterator[bytes]:
-    """An ATIF document around its steps, a piece at a time; one without any step is refused before the first piece."""
+    """An ATIF document around its steps, a piece at a time; raises before the first piece if there is no step."""
     head = {
         "schema_version": VERSION,
         "session_id": session,
@@ -306,7 +306,7 @@ def _call(call: CallMade) -> dict[str, Any]:
 
 
 def _message(parts: tuple[Part | CallMade, ...]) -> str | list[dict[str, Any]]:
-    """Plain text, or content parts when there is more than one."""
+    """Plain text, or content parts if there are several."""
     contents: list[dict[str, Any]] = []
     for part in parts:
         if isinstance(part, TextPart):
@@ -314,22 +314,22 @@ def _message(parts: tuple[Part | CallMade, ...]) -> str | list[dict[str, Any]]:
         elif isinstance(part, ImagePart) and part.media_type in IMAGES:
             source = {"media_type": part.media_type, "path": f"images/{part.blob}"}
             contents.append({"type": "image", "source": source})
-    if all(one["type"] == "text" for one in contents) and len(contents) < 2:
+    if all(content["type"] == "text" for content in contents) and len(contents) < 2:
         return contents[0]["text"] if contents else ""
     return contents
 
 
 def _is_of(back: CallReturned, step: dict[str, Any]) -> bool:
-    """Whether a step made the call that gave this back."""
+    """Whether a step made the call of this result."""
     return any(call["tool_call_id"] == back.call for call in step.get("tool_calls", []))
 
 
 def _observe(back: CallReturned, step: dict[str, Any]) -> None:
-    """Put a result into a step: that which called, or one of the system's."""
+    """Add a result to a step: the step that called, or a step of the system."""
     result: dict[str, Any] = {"source_call_id": back.call, "content": output_text(back)}
     extra: dict[str, Any] = {"is_error": True} if back.failed else {}
     if not isinstance(msgspec.json.decode(back.output), str | None):
-        # Not `output_text`: what is marked as JSON is JSON.
+        # Not `output_text`: content that is marked as JSON must be JSON.
         result["content"], extra["json"] = bytes(back.output).decode(), True
     if not _is_of(back, step):
         result["source_call_id"], extra["call"] = None, back.call

@@ -1,10 +1,10 @@
-"""clew's own JSON lines: every event of a session as one flat object, and back into drafts that say the same.
+"""clew's own JSON lines: every event of a session as one flat object, and back into equal drafts.
 
-What an operation of clew's own wrote (opened, paused, leases ...) happened to the session that was exported, not to
-the one that reads it: it is kept verbatim, as a kind that begins with `clew.`. So is a body that was removed, and one
-that a newer clew wrote. Seqs in a body are those of the exported session.
+Events that clew's operations wrote (opened, paused, leases ...) happened to the exported session, not to the session
+that reads them: the reader stores them verbatim, with a kind that begins with `clew.`. It does the same with a removed
+body, and with a body that a newer clew wrote. Seqs in a body are those of the exported session.
 
-A page for people (Markdown, HTML) carries the same lines, packed, in a comment at its end, so that it can be read back.
+A page for people (Markdown, HTML) has the same lines, compressed, in a comment at its end, so that clew can read it.
 """
 
 import base64
@@ -23,10 +23,10 @@ from clew.model.ids import ALPHABET, LENGTH
 from clew.runtimes.contract import Format, Identity, Reading, Record, Runtime, Unreadable, opaque
 
 NAME = "clew"
-# What an event has that its draft has not.
+# The fields of an event that its draft lacks.
 ENVELOPE = ("session", "seq", "at", "actor", "position")
 LARGEST_INTEGER = 2**63 - 1
-# A page says at its beginning that a session is in it.
+# A page has this mark at its beginning if it holds a session.
 _PAGE = b"<!-- clew:session -->"
 _MARK = b"clew:events"
 _EMBEDDED = re.compile(rb"<!-- clew:events ([A-Za-z0-9+/=]+) -->\s*\Z")
@@ -45,7 +45,7 @@ class Envelope(msgspec.Struct):
 
 
 class State(msgspec.Struct, omit_defaults=True):
-    """What the sources of other sessions are called here: those of an ancestor, in the file of a fork."""
+    """The local names for sources of other sessions: a fork's file has sources of its ancestors."""
 
     others: dict[str, str] = {}
 
@@ -61,7 +61,7 @@ def lines(events: Iterable[Event]) -> Iterator[bytes]:
 
 
 def embed(page: Iterable[bytes], events: Iterable[Event]) -> Iterator[bytes]:
-    """The pieces of a page with the events in it, for programs; nobody who looks at the page sees them."""
+    """The pieces of a page with the events in it, for programs; the page does not show them."""
     ending = b""
     for piece in page:
         piece = ending + piece
@@ -92,11 +92,11 @@ def _base64(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 def embedded(page: bytes) -> list[Record]:
     """The events in a page."""
-    found = _EMBEDDED.search(page, max(0, page.rfind(b"<!-- ")))
-    if found is None:
-        raise Unreadable("the page carries no session")
+    match = _EMBEDDED.search(page, max(0, page.rfind(b"<!-- ")))
+    if match is None:
+        raise Unreadable("the page holds no session")
     try:
-        lines = zstandard.ZstdDecompressor().stream_reader(base64.b64decode(found[1], validate=True)).read(LARGEST_PAGE)
+        lines = zstandard.ZstdDecompressor().stream_reader(base64.b64decode(match[1], validate=True)).read(LARGEST_PAGE)
     except (ValueError, zstandard.ZstdError) as error:
         raise Unreadable(f"the session in the page is damaged: {error}") from error
     return [(f"line{number}", line) for number, line in enumerate(lines.split(b"\n")) if line]
@@ -111,7 +111,7 @@ def read(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
     source = _source(event, reading)
     said_at = event.said_at if event.said_at is not None else event.at
     if said_at is not None and abs(said_at) > LARGEST_INTEGER:
-        raise Unreadable(f"{said_at} is no time in microseconds")
+        raise Unreadable(f"{said_at} is not a valid time in microseconds")
     fields = {name: value for name, value in _fields(record).items() if name not in ENVELOPE}
     if "opaque" in fields and "." in event.kind:
         body = Opaque(kind=event.kind, raw=bytes(fields["opaque"]).decode())
@@ -119,11 +119,11 @@ def read(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
     if "opaque" in fields or "removed" in fields or event.kind not in KINDS or KINDS[event.kind].reserved:
         return [opaque(f"{NAME}.{event.kind}", record, source, said_at)]
     draft = codec.draft(fields)
-    return [msgspec.structs.replace(_renamed(draft, reading.state), source=source, said_at=said_at)]
+    return [msgspec.structs.replace(_with_local_sources(draft, reading.state), source=source, said_at=said_at)]
 
 
 def _source(event: Envelope, reading: Reading[State]) -> str:
-    """The event's own source, or its place. Two sessions may have the same source: another's gets a name of its own."""
+    """The event's own source, or its session and seq. Two sessions can share a source: another session's is renamed."""
     if not event.source:
         return f"{event.session}:{event.seq}"
     others = reading.state.others
@@ -134,8 +134,8 @@ def _source(event: Envelope, reading: Reading[State]) -> str:
     return f"{event.session}/{event.source}"
 
 
-def _renamed(draft: Draft, state: State) -> Draft:
-    """The draft, pointing to sources by what they are called here."""
+def _with_local_sources(draft: Draft, state: State) -> Draft:
+    """The draft with its references to sources renamed to the local names."""
     body = draft.body
     if isinstance(body, Rewound) and identity(body.to) in state.others:
         body = msgspec.structs.replace(body, to=state.others[identity(body.to)])
@@ -156,7 +156,7 @@ def recognises(path: PurePath, head: bytes) -> bool:
 
 
 def identify(path: PurePath, first: bytes) -> Identity:
-    """A file is called like its session; if not, its first event tells, which in a fork's file is the ancestor's."""
+    """The file's name is the session's id, else the first event has it; in a fork's file that is the ancestor's."""
     try:
         native = path.stem if _AN_ID.fullmatch(path.stem) else _envelope(first).session
         fields = _fields(first)
@@ -166,7 +166,7 @@ def identify(path: PurePath, first: bytes) -> Identity:
 
 
 def identify_page(path: PurePath, page: bytes) -> Identity:
-    """A page is called like the file of lines that it carries."""
+    """The identity of a page is that of the lines in it."""
     return identify(path, embedded(page)[0][1])
 
 

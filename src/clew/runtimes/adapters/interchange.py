@@ -1,8 +1,8 @@
-"""Copilot session interchange v1: JSON lines that `copilot sessions import` takes; and what all exports share.
+"""Copilot session interchange v1: JSON lines that `copilot sessions import` reads; and functions that all exports use.
 
-The format knows texts, calls and results, and it is strict: ids are unique, a call follows an answer of its turn, a
-result comes before the next message, a failure has an error and no content. It has no words for thinking, for the
-order of texts and calls within an answer, or for bytes: images and files become a line that names them.
+The format has texts, calls and results, and it is strict: ids are unique, a call follows an answer of its turn, a
+result comes before the next message, a failure has an error and no content. It cannot hold thinking, the order of texts
+and calls in an answer, or bytes: images and files become a line that names them.
 """
 
 import re
@@ -29,12 +29,12 @@ from clew.model.events import (
     TextPart,
 )
 from clew.model.outline import Read, nothing_is_outlined, whole_call, whole_part, whole_return
-from clew.model.plain import plain as shown
+from clew.model.plain import plain as show_plainly
 from clew.runtimes.contract import Format, Identity, Reading, Runtime, Unreadable, iso, micros, opaque, project_of, raw
 from clew.runtimes.rounds import Answer, Prompt, Results, Round, images_of, output_text, text_of
 
 NAME = "copilot-interchange"
-# The last second a four-digit year can tell.
+# The last second of the year 9999.
 LAST = 253_402_300_799_000_000
 
 
@@ -42,9 +42,9 @@ LAST = 253_402_300_799_000_000
 
 
 class About(msgspec.Struct, frozen=True, kw_only=True):
-    """What an export says of its session beside the conversation. Times are in microseconds.
+    """The facts about a session that an export shows beside the conversation. Times are in microseconds.
 
-    `blob` gives the bytes that a part names, `read` the events of rounds that are only an outline.
+    `blob` returns the bytes that a part names, `read` the events of rounds that are only an outline.
     """
 
     session: str
@@ -61,8 +61,8 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def plain(text: str) -> str:
-    """Text that shows what it would rather do: only line feeds and tabs keep their meaning."""
-    return shown(text.replace("\r\n", "\n"))
+    """Text with its control characters shown: only line feeds and tabs keep their effect."""
+    return show_plainly(text.replace("\r\n", "\n"))
 
 
 def one_line(text: str) -> str:
@@ -70,12 +70,12 @@ def one_line(text: str) -> str:
 
 
 def moment(at: int) -> str:
-    """A time as ISO 8601, whatever number a hostile record gave it."""
+    """A time as ISO 8601, limited to a valid range: a hostile record can hold any number."""
     return iso(min(max(at, 0), LAST))
 
 
 def returned_text(back: CallReturned) -> str:
-    """What a call gave back, as text; its JSON if it cannot be told otherwise."""
+    """The result of a call as text; its JSON if the text cannot be made."""
     try:
         text = output_text(back)
     except (ValueError, TypeError, RecursionError):
@@ -85,7 +85,7 @@ def returned_text(back: CallReturned) -> str:
 
 
 def content_of(part: ImagePart | FilePart, about: About) -> bytes | None:
-    """The bytes of an image or a file; None if they are no longer kept."""
+    """The bytes of an image or a file; None if they are no longer stored."""
     try:
         return about.blob(part.blob)
     except (ClewError, LookupError, OSError):
@@ -93,28 +93,28 @@ def content_of(part: ImagePart | FilePart, about: About) -> bytes | None:
 
 
 def named(part: ImagePart | FilePart, data: bytes | None) -> str:
-    """A line that stands for an image or a file."""
+    """A line that names an image or a file."""
     what = "image" if isinstance(part, ImagePart) else "file"
     size = "no longer kept" if data is None else f"{len(data):,} bytes"
     return f"[{what} {', '.join(one_line(word) for word in (part.name, part.media_type, size) if word)}]"
 
 
 def file_text(part: ImagePart | FilePart, data: bytes | None) -> str | None:
-    """The text of a file that is one."""
+    """The text of a text file; None for any other part."""
     if data is None or not isinstance(part, FilePart) or not part.media_type.startswith("text/"):
         return None
     return data.decode(errors="replace")
 
 
 class Called(msgspec.Struct, kw_only=True):
-    """A call, and what it gave back, wherever in the conversation that came."""
+    """A call and its result, wherever in the conversation the result is."""
 
     made: CallMade
     back: CallReturned | None = None
 
 
 class Exchange(msgspec.Struct, kw_only=True):
-    """A round with its calls taken together with their returns. `lost` are returns of calls that nobody made."""
+    """A round with its calls and their returns. `lost` are returns without a call."""
 
     round: Round
     calls: list[Called] = []
@@ -122,30 +122,30 @@ class Exchange(msgspec.Struct, kw_only=True):
 
 
 def exchanges(rounds: list[Round]) -> list[Exchange]:
-    """The rounds, each return beside its call; what is left of results are the lost ones, if any."""
-    found: list[Exchange] = []
+    """The rounds, each return beside its call; a round of results remains only for lost returns."""
+    grouped: list[Exchange] = []
     waiting: dict[str, list[Called]] = {}
-    for one in rounds:
-        exchange = Exchange(round=one)
-        if isinstance(one, Answer):
-            exchange.calls = [Called(made=call) for call in one.calls]
+    for round in rounds:
+        exchange = Exchange(round=round)
+        if isinstance(round, Answer):
+            exchange.calls = [Called(made=call) for call in round.calls]
             for call in exchange.calls:
                 waiting.setdefault(call.made.call, []).append(call)
-        elif isinstance(one, Results):
-            for back in one.returns:
-                # Some programs number the calls of every answer anew: a return belongs to the newest that waits.
+        elif isinstance(round, Results):
+            for back in round.returns:
+                # Some programs restart call numbers in every answer: a return belongs to the newest open call.
                 if calls := waiting.get(back.call):
                     calls.pop().back = back
                 else:
                     exchange.lost.append(back)
             if not exchange.lost:
                 continue
-        found.append(exchange)
-    return found
+        grouped.append(exchange)
+    return grouped
 
 
 def whole_exchanges(rounds: list[Round], read: Read) -> Iterator[Exchange]:
-    """The exchanges of rounds that may be an outline, with all their texts, one at a time."""
+    """The exchanges of rounds that can be an outline, with their full texts, one at a time."""
     for exchange in exchanges(rounds):
         round = exchange.round
         if not isinstance(round, Results):
@@ -165,7 +165,7 @@ def whole_exchanges(rounds: list[Round], read: Read) -> Iterator[Exchange]:
 
 
 class _Ids:
-    """Ids, each given out once."""
+    """Unique ids."""
 
     def __init__(self) -> None:
         self._given: dict[str, int] = {}
@@ -181,9 +181,9 @@ class _Ids:
 
 
 def pieces(rounds: list[Round], about: About) -> Iterator[bytes]:
-    """The session as a file that `copilot sessions import` takes, a line at a time."""
+    """The session as a file that `copilot sessions import` reads, a line at a time."""
     for record in _records(rounds, about):
-        # A line feed in verbatim JSON can only lie between its tokens.
+        # A line feed in verbatim JSON can only be between its tokens.
         yield msgspec.json.encode(record).replace(b"\n", b" ").replace(b"\r", b" ") + b"\n"
 
 
@@ -192,19 +192,19 @@ def _records(rounds: list[Round], about: About) -> Iterator[dict[str, Any]]:
     ids = _Ids()
     turn = 0
     for exchange in whole_exchanges(rounds, about.read):
-        one = exchange.round
-        turn += isinstance(one, Prompt)
-        record = {"timestamp": moment(one.at), "turnId": f"turn-{turn}"}
-        if isinstance(one, Answer):
-            yield from _answer(one, exchange.calls, record, ids, about)
+        round = exchange.round
+        turn += isinstance(round, Prompt)
+        record = {"timestamp": moment(round.at), "turnId": f"turn-{turn}"}
+        if isinstance(round, Answer):
+            yield from _answer(round, exchange.calls, record, ids, about)
             continue
-        parts = one.parts if isinstance(one, Prompt) else tuple(chain.from_iterable(map(_lost, exchange.lost)))
+        parts = round.parts if isinstance(round, Prompt) else tuple(chain.from_iterable(map(_lost, exchange.lost)))
         content = _content(parts, about) or [{"type": "text", "text": ""}]
-        yield {"type": "message", "id": ids.new(f"message-{one.key}"), **record, "role": "user", "content": content}
+        yield {"type": "message", "id": ids.new(f"message-{round.key}"), **record, "role": "user", "content": content}
 
 
 def _is_blank(text: str) -> bool:
-    """Whether the client takes a text for empty: to it a byte order mark is a space."""
+    """Whether the client treats a text as empty: a byte order mark counts as a space."""
     return not text.replace("\ufeff", "").strip()
 
 
@@ -217,7 +217,7 @@ def _header(rounds: list[Round], about: About) -> dict[str, Any]:
         "source": {"application": "clew"},
     }
     if rounds:
-        header["updatedAt"] = moment(max(one.at for one in rounds))
+        header["updatedAt"] = moment(max(round.at for round in rounds))
     if title := _title(about.title):
         header["title"] = title
     if not _is_blank(about.cwd):
@@ -226,7 +226,7 @@ def _header(rounds: list[Round], about: About) -> dict[str, Any]:
 
 
 def _title(title: str) -> str:
-    """A title as the client takes it: one line of at most 100 UTF-16 units."""
+    """A title that the client accepts: one line of at most 100 UTF-16 units."""
     return one_line(title).encode("utf-16-le")[:200].decode("utf-16-le", "ignore").strip()
 
 
@@ -265,7 +265,7 @@ def _content(parts: tuple[Part, ...], about: About) -> list[dict[str, str]]:
 
 
 def _named(parts: tuple[Part, ...], about: About) -> Iterator[str]:
-    """Images and files in words; a text in full."""
+    """A line for each image and file, and the full text of a text file."""
     for part in parts:
         if isinstance(part, ImagePart | FilePart):
             data = content_of(part, about)
@@ -274,8 +274,8 @@ def _named(parts: tuple[Part, ...], about: About) -> Iterator[str]:
 
 
 def _lost(back: CallReturned) -> list[Part]:
-    said = f"[{'failure' if back.failed else 'result'} of a call that is not here: {back.call}]\n{returned_text(back)}"
-    return [TextPart(text=said), *images_of(back.parts)]
+    text = f"[{'failure' if back.failed else 'result'} of a call that is not here: {back.call}]\n{returned_text(back)}"
+    return [TextPart(text=text), *images_of(back.parts)]
 
 
 # Reading --------------------------------------------------------------------------------------------------------------
@@ -331,82 +331,84 @@ _record = msgspec.json.Decoder(Record).decode
 
 
 def read(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
-    one = _record(record)
-    source, at = one.id or key, micros(one.timestamp or one.createdAt)
-    bodies = _bodies(one, source, record, reading)
+    parsed = _record(record)
+    source, at = parsed.id or key, micros(parsed.timestamp or parsed.createdAt)
+    bodies = _bodies(parsed, source, record, reading)
     if not bodies:
-        return [opaque(f"{NAME}.{one.type}", record, source, at)]
+        return [opaque(f"{NAME}.{parsed.type}", record, source, at)]
     return [Draft(body=body, source=f"{source}/{i}" if i else source, said_at=at) for i, body in enumerate(bodies)]
 
 
-def _bodies(one: Record, source: str, record: bytes, reading: Reading[State]) -> list[Any]:
+def _bodies(fields: Record, source: str, record: bytes, reading: Reading[State]) -> list[Any]:
     state = reading.state
-    match one.type:
+    match fields.type:
         case "session":
-            return _opened(one, record, reading)
-        case "message" if one.role == "user":
+            return _opened(fields, record, reading)
+        case "message" if fields.role == "user":
             state.message = state.model = ""
-            return _prompted(one, reading)
-        case "message" if one.role == "assistant":
-            state.message, state.model = source, one.model or ""
-            said = _said(one) | {"message": state.message, "model": state.model}
-            return [MessageAdded(role="assistant", **said), *_attached(one)] if _said(one) else []
-        case "tool-call" if one.id and one.name:
-            made = CallMade(call=one.id, tool=one.name, input=one.arguments, message=state.message, model=state.model)
+            return _prompted(fields, reading)
+        case "message" if fields.role == "assistant":
+            state.message, state.model = source, fields.model or ""
+            content = _message_content(fields) | {"message": state.message, "model": state.model}
+            return [MessageAdded(role="assistant", **content), *_attached(fields)] if _message_content(fields) else []
+        case "tool-call" if fields.id and fields.name:
+            made = CallMade(
+                call=fields.id, tool=fields.name, input=fields.arguments, message=state.message, model=state.model
+            )
             return [made]
-        case "tool-result" if one.toolCallId:
-            return [_returned(one, one.toolCallId)]
+        case "tool-result" if fields.toolCallId:
+            return [_returned(fields, fields.toolCallId)]
     return []
 
 
-def _opened(one: Record, record: bytes, reading: Reading[State]) -> list[Any]:
-    """Where the session was; the header itself tells of its repository and the program it comes from."""
-    place, version = one.workspace or Workspace(), (one.source or Source()).version or ""
-    cwd, branch = place.workingDirectory or "", place.branch or ""
+def _opened(header: Record, record: bytes, reading: Reading[State]) -> list[Any]:
+    """The directory of the session; the verbatim header has its repository and the program that wrote it."""
+    workspace, version = header.workspace or Workspace(), (header.source or Source()).version or ""
+    cwd, branch = workspace.workingDirectory or "", workspace.branch or ""
     attached = RuntimeAttached(runtime=NAME, native=reading.native, runtime_version=version, cwd=cwd, branch=branch)
     bodies: list[Any] = [attached, Opaque(kind=f"{NAME}.session", raw=record.decode())]
-    if one.title and one.title.strip():
+    if header.title and header.title.strip():
         reading.state.titled = True
-        bodies.append(SessionTitled(title=one.title.strip()))
+        bodies.append(SessionTitled(title=header.title.strip()))
     return bodies
 
 
-def _prompted(one: Record, reading: Reading[State]) -> list[Any]:
-    said = _said(one)
-    bodies: list[Any] = [MessageAdded(role="user", **said), *_attached(one)] if said else []
-    text = "\n".join(_texts(one)).strip()
+def _prompted(prompt: Record, reading: Reading[State]) -> list[Any]:
+    content = _message_content(prompt)
+    bodies: list[Any] = [MessageAdded(role="user", **content), *_attached(prompt)] if content else []
+    text = "\n".join(_texts(prompt)).strip()
     if text and not reading.state.titled:
         reading.state.titled = True
         bodies.append(SessionTitled(title=text.splitlines()[0].strip()[:80]))
     return bodies
 
 
-def _texts(one: Record) -> list[str]:
-    blocks = msgspec.json.decode(one.content, type=list[Block] | None) or []
+def _texts(message: Record) -> list[str]:
+    blocks = msgspec.json.decode(message.content, type=list[Block] | None) or []
     return [block.text for block in blocks if block.type == "text" and block.text]
 
 
-def _said(one: Record) -> dict[str, Any]:
-    """A message's text, or its texts; nothing if it has none."""
-    texts = _texts(one)
+def _message_content(message: Record) -> dict[str, Any]:
+    """The text or the texts of a message; empty if it has none."""
+    texts = _texts(message)
     if len(texts) > 1:
         return {"parts": tuple(TextPart(text=text) for text in texts)}
     return {"text": texts[0]} if texts else {}
 
 
-def _attached(one: Record) -> list[Opaque]:
-    """The attachments, which are files beside this one that nobody here may open."""
-    blocks = msgspec.json.decode(one.content, type=list[Raw])
+def _attached(message: Record) -> list[Opaque]:
+    """The attachments, which are separate files that the reader must not open."""
+    blocks = msgspec.json.decode(message.content, type=list[Raw])
     others = [block for block in blocks if msgspec.json.decode(block, type=Block).type != "text"]
     return [Opaque(kind=f"{NAME}.attachments", raw=msgspec.json.encode(others).decode())] if others else []
 
 
-def _returned(one: Record, call: str) -> CallReturned:
-    """A failure's content follows its error, as the program itself reads the two."""
-    text = msgspec.json.decode(one.content, type=str | None) or ""
-    if one.success is False and one.error is not None:
-        text = "\n\n".join(filter(None, (one.error.message, text)))
-    return CallReturned(call=call, output=raw(text), failed=one.success is False)
+def _returned(result: Record, call: str) -> CallReturned:
+    """The result of a call; the content of a failure follows its error, as in the program."""
+    text = msgspec.json.decode(result.content, type=str | None) or ""
+    if result.success is False and result.error is not None:
+        text = "\n\n".join(filter(None, (result.error.message, text)))
+    return CallReturned(call=call, output=raw(text), failed=result.success is False)
 
 
 def recognises(path: PurePath, head: bytes) -> bool:
@@ -425,8 +427,8 @@ def identify(path: PurePath, first: bytes) -> Identity:
         header = _record(first)
     except RecursionError as error:
         raise Unreadable("the header nests too deeply to be read") from error
-    place = header.workspace or Workspace()
-    return Identity(native=header.externalId or path.stem, project=project_of(place.workingDirectory or ""))
+    workspace = header.workspace or Workspace()
+    return Identity(native=header.externalId or path.stem, project=project_of(workspace.workingDirectory or ""))
 
 
 RUNTIME = Runtime(

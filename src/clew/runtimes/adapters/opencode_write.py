@@ -48,17 +48,17 @@ def write(rounds: list[Round], target: Target) -> Native:
     spoken = [round for round in rounds if not isinstance(round, Results) and round.parts]
     messages: list[dict[str, Any]] = []
     asked = ""
-    for one, at in zip(spoken, _times(spoken, target.at // 1000), strict=True):
+    for round, at in zip(spoken, _times(spoken, target.at // 1000), strict=True):
         id = ids.message(at)
         info: dict[str, Any] = {"id": id, "sessionID": ids.session}
-        if isinstance(one, Prompt):
+        if isinstance(round, Prompt):
             asked = id
             info |= {"role": "user", "time": {"created": at}, "agent": "build", "model": IMPORTED_MODEL}
         else:
-            info |= _answer_info(one, asked or id, at, target.cwd)
+            info |= _answer_info(round, asked or id, at, target.cwd)
         parts = [
             {"id": ids.part(at, i), "sessionID": ids.session, "messageID": id, **part}
-            for i, part in enumerate(_written_parts(one, at, returns, target))
+            for i, part in enumerate(_written_parts(round, at, returns, target))
         ]
         attached = [file for part in parts for file in part.get("state", {}).get("attachments", ())]
         for i, file in enumerate(attached, len(parts)):
@@ -83,8 +83,8 @@ def write(rounds: list[Round], target: Target) -> Native:
 def _times(spoken: list[Prompt | Answer], latest: int) -> Iterator[int]:
     """The times of the messages in milliseconds: rising, because the program sorts by them, and never in the future."""
     time = 0
-    for i, one in enumerate(spoken):
-        time = max(time + 1, min(one.at // 1000, latest - len(spoken) + i))
+    for i, round in enumerate(spoken):
+        time = max(time + 1, min(round.at // 1000, latest - len(spoken) + i))
         yield time
 
 
@@ -98,9 +98,9 @@ def _answer_info(answer: Answer, parent: str, at: int, cwd: str) -> dict[str, An
 
 
 def _written_parts(
-    one: Prompt | Answer, at: int, returns: dict[str, CallReturned], target: Target
+    round: Prompt | Answer, at: int, returns: dict[str, CallReturned], target: Target
 ) -> Iterator[dict[str, Any]]:
-    for part in one.parts:
+    for part in round.parts:
         if isinstance(part, CallMade):
             yield _written_call(part, returns[part.call], at, target)
         elif isinstance(part, ImagePart | FilePart):

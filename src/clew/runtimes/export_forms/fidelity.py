@@ -81,7 +81,7 @@ def interchange(events: list[Event]) -> Fidelity:
     tally, spoken = Tally(), conversation(events)
     tally.drop("messages of subagents", sides_of(events, spoken), NOT_IN_CONVERSATION)
     exported = _rounds_of(tally, events, spoken, roles=("user",))
-    parts = [part for one in exported if not isinstance(one, Results) for part in one.parts]
+    parts = [part for round in exported if not isinstance(round, Results) for part in round.parts]
     thoughts = sum(isinstance(part, ThinkingPart) for part in parts)
     tally.drop("thinking", thoughts, "the interchange has no word for it")
     for part in _binary_parts(exported):
@@ -90,7 +90,7 @@ def interchange(events: list[Event]) -> Fidelity:
     calls = [part.call for part in parts if isinstance(part, CallMade)]
     tally.adapt("call ids", len(calls) - len({*calls}), "two calls had the same id")
     _tally_order(tally, exported)
-    lost = sum(len(one.lost) for one in exchanges(exported))
+    lost = sum(len(exchange.lost) for exchange in exchanges(exported))
     tally.adapt("results without a call", lost, "each a message that says so")
     return tally.fidelity(counted(exported), opaque_of(events))
 

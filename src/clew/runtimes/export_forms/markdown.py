@@ -1,8 +1,8 @@
 """A session as a Markdown document for people.
 
-All stored text is hostile. What people and models said is quoted, line by line, so that it cannot pass for a part of
-the document; its Markdown works, but for HTML, links and images. What tools took and gave is in fences that are longer
-than any inside them.
+All stored text is hostile. Messages of people and llms are quoted, line by line, so that they cannot pass for a part of
+the document; their Markdown works, except for HTML, links and images. The input and output of tools is in fences that
+are longer than any fence inside them.
 """
 
 import html
@@ -26,13 +26,13 @@ from clew.runtimes.adapters.interchange import (
 )
 from clew.runtimes.rounds import Answer, Prompt, Results, Round
 
-# What is longer is folded.
+# Longer texts are folded.
 SHOWN_LINES, SHOWN_CHARACTERS = 20, 2_000
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
-# No longer than a line of code is: what never closes must not be searched for to the end again and again.
+# Limited to the length of a line of code: an open span must not cause repeated searches to the end.
 _SPAN = re.compile(r"(?<![`\\])(`{1,9})(?!`)([^\n]{0,300}?[^`\n])\1(?!`)")
 _PLAIN_NAME = re.compile(r"[\w.:/-]+")
-# Some renderers run what is in a fence of a language they know (mermaid, dataviewjs ...): only these are passed on.
+# Some renderers run the code in fences of some languages (mermaid, dataviewjs ...): only these names are kept.
 LANGUAGES = frozenset(
     "bash c cpp cs css diff dockerfile go html ini java javascript js json jsonl jsx kotlin lua makefile markdown md "
     "patch php python py ruby rust rs sh shell sql swift text toml ts tsx typescript xml yaml yml zsh".split()
@@ -40,7 +40,7 @@ LANGUAGES = frozenset(
 
 
 def pieces(rounds: list[Round], about: About) -> Iterator[bytes]:
-    """The conversation, readable as it is and when rendered, a round at a time."""
+    """The conversation, readable as text and when rendered, a round at a time."""
     yield f"# {inline(about.title) or 'Untitled session'}\n\n{_facts(about)}".encode()
     for number, exchange in enumerate(whole_exchanges(rounds, about.read), 1):
         yield "".join(f"\n\n{block}" for block in _blocks(number, exchange, about)).encode()
@@ -58,8 +58,8 @@ def _blocks(number: int, exchange: Exchange, about: About) -> Iterator[str]:
 
 
 def facts(about: About) -> list[tuple[str, str]]:
-    """What is known of the session: names and values, the empty ones left out."""
-    told = [
+    """The facts about the session: names and values, without the empty ones."""
+    pairs = [
         ("Session", about.session),
         ("Project", about.project),
         ("Agent", about.agent),
@@ -69,7 +69,7 @@ def facts(about: About) -> list[tuple[str, str]]:
         ("Last event", str(about.head) if about.head else ""),
         ("Exported", clock(about.exported_at) if about.exported_at else ""),
     ]
-    return [(name, value) for name, value in told if value]
+    return [(name, value) for name, value in pairs if value]
 
 
 def clock(at: int) -> str:
@@ -77,9 +77,9 @@ def clock(at: int) -> str:
     return moment(at)[:19].replace("T", " ") + " UTC"
 
 
-def speaker(one: Round) -> str:
-    """Who a round is of."""
-    match one:
+def speaker(round: Round) -> str:
+    """The speaker of a round."""
+    match round:
         case Prompt(role="system"):
             return "System"
         case Prompt():
@@ -89,19 +89,19 @@ def speaker(one: Round) -> str:
         case Results():
             return "Tools"
         case _:
-            assert_never(one)
+            assert_never(round)
 
 
 def fenced(text: str) -> Iterator[tuple[str | None, str]]:
-    """Text as Markdown sees it: the language and the content of each fenced block, None and the text of all else."""
+    """Text as Markdown parses it: the language and the content of each fenced block, None and the text between them."""
     lines: list[str] = []
     opened: tuple[str, str] | None = None
     for line in text.split("\n"):
-        found = _FENCE.fullmatch(line)
-        if opened is None and found and not (found[1][0] == "`" and "`" in found[2]):
+        match = _FENCE.fullmatch(line)
+        if opened is None and match and not (match[1][0] == "`" and "`" in match[2]):
             yield None, "\n".join(lines)
-            lines, opened = [], (found[1], found[2].strip())
-        elif opened and found and found[1].startswith(opened[0]) and not found[2].strip():
+            lines, opened = [], (match[1], match[2].strip())
+        elif opened and match and match[1].startswith(opened[0]) and not match[2].strip():
             yield opened[1], "\n".join(lines)
             lines, opened = [], None
         else:
@@ -114,13 +114,13 @@ def is_long(text: str) -> bool:
 
 
 def extent(text: str) -> str:
-    """How long a text is, in words."""
+    """The length of a text, for people."""
     lines = text.count("\n") + 1
     return f"{lines:,} lines" if lines > 1 else f"{len(text):,} characters"
 
 
 def inline(text: str) -> str:
-    """Text on one line in which nothing is Markdown."""
+    """Text on one line without Markdown."""
     text = re.sub(r"([\\`*_\[\]|~])", r"\\\1", one_line(text))
     return text.replace("&", "&amp;").replace("<", "&lt;")
 
@@ -130,9 +130,9 @@ def _facts(about: About) -> str:
     return "\n".join(["| | |", "|---|---|", *rows])
 
 
-def _heading(one: Round) -> str:
-    model = f" ({inline(one.model)})" if isinstance(one, Answer) and one.model else ""
-    return f"{speaker(one)}{model}, {clock(one.at)}"
+def _heading(round: Round) -> str:
+    model = f" ({inline(round.model)})" if isinstance(round, Answer) and round.model else ""
+    return f"{speaker(round)}{model}, {clock(round.at)}"
 
 
 def _part(part: Part, about: About) -> list[str]:
@@ -176,7 +176,7 @@ def _folded(summary: str, block: str) -> list[str]:
 
 
 def _fence(text: str, language: str) -> str:
-    """Code that cannot end its own fence; its text is plain already."""
+    """A fenced block whose text cannot end the fence; the text is already plain."""
     longest = max((len(run) for run in re.findall("`+", text)), default=0)
     mark = "`" * max(3, longest + 1)
     return f"{mark}{language}\n{text}\n{mark}"
@@ -189,17 +189,17 @@ def _code(text: str) -> str:
 
 
 def _span(text: str) -> str:
-    # The tag is ours; backticks would show what had to be escaped.
+    # An HTML tag of ours, because backticks would show the escapes.
     return f"<code>{_entities(text)}</code>" if text else ""
 
 
 def _entities(text: str) -> str:
-    """Text in which neither HTML nor Markdown is left."""
+    """Text without HTML and Markdown."""
     return re.sub(r"[^\w\s.,:;=/+()-]|_", lambda found: f"&#{ord(found[0])};", text)
 
 
 def _quoted(text: str) -> str:
-    """What somebody said, as a quotation: its Markdown works, its HTML, links and images do not."""
+    """A message as a quotation: its Markdown works, its HTML, links and images do not."""
     blocks: list[str] = []
     for language, block in fenced(plain(text)):
         if language is not None:
@@ -211,7 +211,7 @@ def _quoted(text: str) -> str:
 
 
 def _prose(text: str) -> str:
-    """Text whose lines stay lines, which Markdown would join."""
+    """Text with hard line breaks, because Markdown would join its lines."""
     return re.sub(r"(?<=\S)[ \t]*\n(?=[ \t]*\S)", "  \n", "".join(_disarmed(text)))
 
 
@@ -219,13 +219,13 @@ def _disarmed(text: str) -> Iterable[str]:
     at = 0
     for span in _SPAN.finditer(text):
         yield _escaped(text[at : span.start()])
-        # Nothing can be escaped between backticks: code that needs it is written as HTML of ours.
+        # Backticks allow no escapes: code that needs them is written as HTML of ours.
         yield span[0] if _escaped(span[2]) == span[2] else _span(span[2])
         at = span.end()
     yield _escaped(text[at:])
 
 
 def _escaped(text: str) -> str:
-    """Markdown without HTML and entities, and without links and images: their addresses are seen, not followed."""
+    """Markdown without HTML, entities, links and images: their addresses are shown as text."""
     text = re.sub(r"&(?=[#\w])", "&amp;", text).replace("<", "&lt;")
     return re.sub(r"\](?=[(\[:])", r"]\\", text)

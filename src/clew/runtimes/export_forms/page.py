@@ -1,7 +1,7 @@
-"""A session as one HTML page that needs nothing else: no script, no request, its style and its images inside.
+"""A session as one self-contained HTML page: no script, no request, with its style and its images inside.
 
-All stored text is hostile and reaches the page through `_text` alone, which escapes it; the page's own policy forbids
-everything but its one style sheet and images that are in it.
+All stored text is hostile and reaches the page only through `_text`, which escapes it. The page's content security
+policy forbids everything except its one style sheet and its embedded images.
 """
 
 import base64
@@ -67,9 +67,9 @@ _IMAGE = re.compile(r"image/[a-z0-9][a-z0-9.+-]*")
 
 
 def pieces(rounds: list[Round], about: About) -> Iterator[bytes]:
-    """The conversation as a page of its own, a round at a time."""
+    """The conversation as one page, a round at a time."""
     title = _text(one_line(about.title)) or "Untitled session"
-    told = "".join(f"<dt>{name}</dt><dd>{_text(one_line(value))}</dd>\n" for name, value in facts(about))
+    fact_rows = "".join(f"<dt>{name}</dt><dd>{_text(one_line(value))}</dd>\n" for name, value in facts(about))
     yield f"""<!doctype html>
 <html lang="en">
 <head>
@@ -85,7 +85,7 @@ def pieces(rounds: list[Round], about: About) -> Iterator[bytes]:
 <header>
 <h1 dir="auto">{title}</h1>
 <dl>
-{told}</dl>
+{fact_rows}</dl>
 </header>
 <main>
 """.encode()
@@ -95,10 +95,10 @@ def pieces(rounds: list[Round], about: About) -> Iterator[bytes]:
 
 
 def _article(number: int, exchange: Exchange, about: About) -> str:
-    one = exchange.round
-    who = speaker(one)
-    model = f"<small>{_text(one_line(one.model))}</small>" if isinstance(one, Answer) and one.model else ""
-    time = f'<small><time datetime="{moment(one.at)}">{clock(one.at)}</time></small>'
+    round = exchange.round
+    who = speaker(round)
+    model = f"<small>{_text(one_line(round.model))}</small>" if isinstance(round, Answer) and round.model else ""
+    time = f'<small><time datetime="{moment(round.at)}">{clock(round.at)}</time></small>'
     heading = f'<h2>{who} {model} {time} <a href="#r{number}" aria-label="Link to {number}">{number}</a></h2>'
     return f'<article id="r{number}" class="{who.lower()}">\n{heading}\n{"".join(_body(exchange, about))}</article>\n'
 
@@ -115,17 +115,17 @@ def _body(exchange: Exchange, about: About) -> Iterator[str]:
 def _part(part: Part, about: About) -> str:
     match part:
         case TextPart(text=text):
-            return _said(text)
+            return _message(text)
         case ThinkingPart(text=text):
-            return _folded("Thinking", _said(text)) if text.strip() else ""
+            return _folded("Thinking", _message(text)) if text.strip() else ""
         case ImagePart() | FilePart():
             return _binary(part, about)
         case _:
             assert_never(part)
 
 
-def _said(text: str) -> str:
-    """What somebody said: its lines as they are, fenced code as code."""
+def _message(text: str) -> str:
+    """A message: its lines unchanged, fenced code as code."""
     blocks = []
     for language, block in fenced(plain(text)):
         if language is not None:
@@ -136,7 +136,7 @@ def _said(text: str) -> str:
 
 
 def _binary(part: ImagePart | FilePart, about: About) -> str:
-    """An image as itself, a text folded, anything else by name."""
+    """An image as an image, a text file folded, any other file by its name."""
     data = content_of(part, about)
     note = _text(named(part, data))
     media_type = part.media_type.lower() or ("image/png" if isinstance(part, ImagePart) else "")
@@ -165,10 +165,10 @@ def _returned(back: CallReturned, about: About) -> str:
 
 
 def _folded(summary: str, inside: str, *, name: str = "fold") -> str:
-    """Something to open; both arguments are HTML already."""
+    """A folded section; both arguments are already HTML."""
     return f'<details class="{name}"><summary>{summary}</summary>\n{inside}</details>\n'
 
 
 def _text(text: str) -> str:
-    """Stored text as HTML: nothing in it is markup, in an attribute neither."""
+    """Stored text as HTML without markup, also safe in an attribute."""
     return html.escape(plain(text), quote=True)
