@@ -172,10 +172,10 @@ BROKEN: dict[str, tuple[Runtime, str]] = {
     "one source for two drafts": (with_read(lambda drafts, *_: drafts * 2), "two drafts one source"),
     "one source for two records": (
         with_read(lambda drafts, *_: [msgspec.structs.replace(drafts[0], source="x")]),
-        "two things that differ have the source",
+        "two drafts that differ have the source",
     ),
-    "another source each time": (with_read(remembers_outside), "not what it is as a whole"),
-    "memory outside the state": (with_read(counts_calls), "not what it is as a whole"),
+    "another source each time": (with_read(remembers_outside), "gives other drafts than reading it whole"),
+    "memory outside the state": (with_read(counts_calls), "gives other drafts than reading it whole"),
     "a state that JSON changes": (
         with_read(lambda drafts, record, reading: (setattr(reading.state, "count", "x"), drafts)[1], state=Counting),
         "cannot be kept",

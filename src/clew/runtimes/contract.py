@@ -1,4 +1,4 @@
-"""What an adapter declares about one agent program. It knows the model only, does no I/O, and looks at no clock.
+"""What an adapter declares about one agent program. It imports only the model, does no I/O, and reads no clock.
 
 An adapter is one module with one `RUNTIME`. What its program cannot do is None; nothing here raises for it.
 The engine (service/capture, service/handover) finds and tails files, archives them, writes them and runs programs.

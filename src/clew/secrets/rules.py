@@ -53,7 +53,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unk
 
     @property
     def is_broad(self) -> bool:
-        """Whether a rule that names the secret's provider is preferred."""
+        """Whether a rule for a single provider is preferred to this one."""
         return "broad" in self.tags or self.id.startswith("generic")
 
 
@@ -83,7 +83,7 @@ def bundled() -> Rules:
 
 
 def with_own(home: str | Path) -> Rules:
-    """The rules that come with clew, and those of the person in whose home they are."""
+    """The rules that come with clew, and the person's own rules in the clew home."""
     path = Path(home) / OWN
     if not home or not path.exists():
         return bundled()

@@ -203,7 +203,7 @@ def _attached(context: Context | None, version: str | None, event: Event, readin
 def _prompted(event: Event, reading: Reading[State]) -> list[Any]:
     prompted = msgspec.json.decode(event.data, type=Prompted)
     side = event.agentId or ""
-    # A message with a source is from the program; with a source to a subagent it is from the agent.
+    # A message with a source is from the program, except to a subagent: then the agent wrote it.
     if prompted.isAutopilotContinuation or (prompted.source and not side):
         return []
     attached = msgspec.json.decode(prompted.attachments, type=list[Binary] | None) or []

@@ -243,7 +243,7 @@ def _thought(thought: Thought) -> str:
 
 
 def _mark(line: Line, pieces: list[Piece]) -> str:
-    """A short digest of a message's content, without thoughts and llm."""
+    """A short digest of a message's content, without its thoughts and the name of the llm."""
     contents: list[Any] = []
     for name, body in pieces:
         if isinstance(body, CallMade):

@@ -71,7 +71,7 @@ class Block(msgspec.Struct):
 
 
 Content = str | list[Block] | None
-# Nobody counts further; a greater number would not fit where numbers are kept.
+# No count is higher; a larger number does not fit the database's integers.
 Count = Annotated[float, msgspec.Meta(ge=0, le=1e12)] | None
 
 

@@ -29,9 +29,7 @@ def check_reading(runtime: Runtime, format: Format, path: str, data: bytes) -> l
         drafts = check_bytes(runtime, format, path, data, cuts=cuts(data))
         expected = sum(bool(line.strip()) for line in data.split(b"\n"))
         translated = translate(runtime, format, path, data)
-        claim(
-            translated.quarantined == 0, f"{path}: {translated.quarantined} records of the sample are taken for damage"
-        )
+        claim(translated.quarantined == 0, f"{path}: {translated.quarantined} records of the sample are read as damage")
         claim(
             translated.records == expected and not translated.torn,
             f"{path}: {expected} records were written, {translated.records} are accounted for",
@@ -46,7 +44,7 @@ def check_reading(runtime: Runtime, format: Format, path: str, data: bytes) -> l
         same = bodies.setdefault(draft.source or "", draft)
         claim(
             codec.encode(same.body) == codec.encode(draft.body),
-            f"{path}: two things that differ have the source {draft.source!r}",
+            f"{path}: two drafts that differ have the source {draft.source!r}",
         )
     return drafts
 
@@ -99,8 +97,8 @@ def _check_pieces(runtime: Runtime, format: Format, path: str, data: bytes, cuts
     at = next((i for i, pair in enumerate(zip(drafts, whole.drafts, strict=False)) if not same(*pair)), len(drafts))
     claim(
         same(drafts, whole.drafts) and records == whole.records,
-        f"{path}: read in {len(cuts) + 1} pieces it is not what it is as a whole: {len(drafts)} drafts and "
-        f"{len(whole.drafts)}, different from draft {at} on. What a reader remembers lives in reading.state only. "
+        f"{path}: reading it in {len(cuts) + 1} pieces gives other drafts than reading it whole: {len(drafts)} and "
+        f"{len(whole.drafts)}, different from draft {at} on. Keep what a reader remembers in reading.state only. "
         f"{shown_drafts(drafts, at)} is not {shown_drafts(whole.drafts, at)}",
     )
 
