@@ -328,6 +328,19 @@ def interchange() -> dict[str, bytes]:
     return {"import.jsonl": records}
 
 
+def openai_chat() -> dict[str, bytes]:
+    call = {"id": "call_1", "type": "function", "function": {"name": "shell", "arguments": '{"command": "ls"}'}}
+    return {
+        "chat.jsonl": lines(
+            {"role": "system", "content": "You help."},
+            {"role": "user", "content": [text("list the files")]},
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "call_1", "content": "a.txt"},
+            {"role": "assistant", "content": "There is one: a.txt"},
+        )
+    }
+
+
 def clew() -> dict[str, bytes]:
     session = "0abcdefghjkmnpqrstvw"
     bodies = [
@@ -363,5 +376,6 @@ SAMPLES = {
     "aider": aider,
     "copilot-interchange": interchange,
     "clew": clew,
+    "openai-chat": openai_chat,
     "unknown": lambda: {"x.jsonl": lines({"a": 1}, {"b": [2, {"c": None}]})},
 }

@@ -36,6 +36,7 @@ MODULES = {
     "aider": "aider",
     "copilot-interchange": "interchange",
     "clew": "clew_lines",
+    "openai-chat": "openai_chat",
     "unknown": "unknown",
 }
 
@@ -58,6 +59,7 @@ SIGNS: dict[str, tuple[tuple[str, ...], str]] = {
     "aider": ((".aider.chat.history.md",), ""),
     "copilot-interchange": ((), ""),
     "clew": ((), ""),
+    "openai-chat": ((), ""),
     "unknown": ((), ""),
 }
 
