@@ -36,7 +36,9 @@ if TYPE_CHECKING:
     from clew.service.knowledge.remember import Decided, Remembered
     from clew.service.replication.push import Pushed
     from clew.service.sessions.forks import Difference
-    from clew.service.sessions.lifecycle import SessionDetail, SessionInfo, SessionLine
+    from clew.service.sessions.info import SessionInfo
+    from clew.service.sessions.list import SessionLine
+    from clew.service.sessions.show import SessionDetail
     from clew.store.log.leases import Lease
     from clew.store.log.plan import Appended
     from clew.store.log.problems import Verified

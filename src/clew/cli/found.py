@@ -15,7 +15,7 @@ from clew.model.plain import plain
 from clew.service.find.files import Touching
 from clew.service.find.search import Found, FoundSession, Place
 from clew.service.find.usage import UsageReport, Used
-from clew.service.sessions.lifecycle import SessionLine
+from clew.service.sessions.list import SessionLine
 from clew.views.contract import origin_of
 
 # What the gutter of a hit takes: its seq, its role and the blanks between.

@@ -19,7 +19,9 @@ from clew.service.knowledge.remember import Decided, Noted, Remembered
 from clew.service.privacy.collect import Collected
 from clew.service.privacy.scan import Secret
 from clew.service.sessions.forks import Difference, Side
-from clew.service.sessions.lifecycle import Changed, SessionDetail, SessionInfo
+from clew.service.sessions.info import SessionInfo
+from clew.service.sessions.lifecycle import Changed
+from clew.service.sessions.show import SessionDetail
 from clew.store.log.erase import Erased
 from clew.store.log.leases import Lease
 from clew.store.log.problems import Verified

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rich.segment import Segment
     from rich.text import Text
 
-    from clew.service.sessions.lifecycle import SessionInfo
+    from clew.service.sessions.info import SessionInfo
 
 # How many items are shown before and after an event that was asked for.
 REACH = 20

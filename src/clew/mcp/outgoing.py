@@ -14,7 +14,8 @@ import msgspec
 from clew.model.plain import plain
 from clew.model.query import Snippet
 from clew.service import Context
-from clew.service.sessions.lifecycle import Changed, SessionInfo
+from clew.service.sessions.info import SessionInfo
+from clew.service.sessions.lifecycle import Changed
 
 # About 5,000 tokens: what clients show in full and a model reads without losing its own thread.
 MOST_CHARACTERS = 20_000

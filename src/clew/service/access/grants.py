@@ -17,7 +17,7 @@ from clew.service.find.filters import projects
 from clew.service.kernel.call import permit, target_of
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import Group, operation
-from clew.service.sessions.lifecycle import SessionInfo, info
+from clew.service.sessions.info import SessionInfo, info
 from clew.store.access.api_keys import ApiKey, add_api_key
 from clew.store.access.grants import GrantRecord, add_grant, find_grant, list_grants, list_grants_for, remove_grant
 from clew.store.access.principals import list_teams_of

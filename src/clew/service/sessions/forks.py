@@ -14,7 +14,7 @@ from clew.service.kernel.call import permit
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
 from clew.service.privacy.mask_on_write import text_masked_if_required
-from clew.service.sessions.lifecycle import SessionInfo, info
+from clew.service.sessions.info import SessionInfo, info
 from clew.store.log.opening import Forking
 
 

@@ -1,109 +1,32 @@
-"""Sessions: open, list, show, and their lifecycle."""
+"""The lifecycle of a session: open, pause, resume, close, archive, and its budget."""
 
 from typing import Annotated, Any
 
 import msgspec
 
-from clew.model import knowledge
 from clew.model.access import Right
-from clew.model.errors import NotFound, WrongState
+from clew.model.errors import WrongState
 from clew.model.events import (
     Body,
     Budget,
     BudgetSet,
-    CallMade,
-    DecisionMade,
     Draft,
-    FactLearned,
-    ProgressNoted,
     SessionArchived,
     SessionClosed,
     SessionPaused,
     SessionResumed,
 )
-from clew.model.session import Head, Session, State
-from clew.model.working_set import Touched, working_set
-from clew.service.find import filters
+from clew.model.session import Session
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
 from clew.service.privacy.mask_on_write import masked_if_required, text_masked_if_required
-from clew.service.sessions.subagents import caller, subagents
+from clew.service.sessions.info import SessionInfo, info
 from clew.store.access.agents import list_agents
 from clew.store.log.opening import Opening
-from clew.store.log.rows import EVERYTHING
-from clew.views.contract import storable
-from clew.views.sessions import SessionRow, session_row
 
 Reason = Annotated[str, msgspec.Meta(description="Why; kept in the log.")]
 Runtime = Annotated[str, msgspec.Meta(description="The program it goes on in.")]
 Epoch = Annotated[int, msgspec.Meta(description="The epoch of the lease you hold.")]
-
-
-class SessionInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A session and where it stands."""
-
-    id: str
-    project: str
-    agent: str
-    title: str
-    state: str
-    head: int
-    opened_at: int
-    last_at: int
-    parent: str | None = None
-    upto: int = 0
-    holder: str | None = None
-    lease_until: int = 0
-    spent_tokens: int = 0
-    spent_cost_micros: int = 0
-    budget: Budget | None = None
-    metadata: msgspec.Raw = msgspec.Raw(b"{}")
-    owner: str = ""
-    private: bool = False
-
-
-class SessionLine(SessionInfo, frozen=True, kw_only=True, omit_defaults=True):
-    """A session in a list. `last_at` and `began_at` are when things happened, as the runtime's clock says.
-
-    Turns, calls, errors, tokens and cost are the session's own; what it shares with the session it was forked from
-    counts there. `cost_micros` is None when no price is known.
-    """
-
-    runtime: str = ""
-    person: str = ""
-    machine: str = ""
-    folder: str = ""
-    outcome: str = ""
-    turns: int = 0
-    calls: int = 0
-    errors: int = 0
-    began_at: int = 0
-    tokens: int = 0
-    cost_micros: int | None = None
-
-
-class Stretch(msgspec.Struct, frozen=True, kw_only=True):
-    """Which session wrote the events `first` to `last` of a history."""
-
-    session: str
-    first: int
-    last: int
-
-
-class SessionDetail(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A session with what it knows and what it touched."""
-
-    session: SessionInfo
-    lineage: list[Stretch]
-    forks: list[tuple[str, int]]
-    subagent_of: str = ""
-    """The session in which it was called; what the runtime calls that, if it was not captured."""
-    subagents: list[str] = []
-    facts: list[FactLearned]
-    decisions: list[DecisionMade]
-    progress: ProgressNoted | None
-    scratch: dict[str, msgspec.Raw]
-    working_set: list[Touched]
 
 
 class Changed(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,31 +35,6 @@ class Changed(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     state: str
     seq: int
-
-
-def info(context: Context, session: Session, head: Head) -> SessionInfo:
-    budget = head.budget
-    held = head.holder is not None and head.lease_until > context.store.now()
-    return SessionInfo(
-        id=session.id,
-        project=session.project,
-        agent=session.agent,
-        title=session.title,
-        state=str(head.state),
-        head=head.head,
-        opened_at=session.opened_at,
-        last_at=head.at,
-        parent=session.parent,
-        upto=session.upto,
-        holder=head.holder if held else None,
-        lease_until=head.lease_until if held else 0,
-        spent_tokens=head.spent_tokens,
-        spent_cost_micros=head.spent_cost_micros,
-        budget=budget if budget != Budget() else None,
-        metadata=msgspec.Raw((session.metadata or "{}").encode()),
-        owner=session.owner,
-        private=session.private,
-    )
 
 
 def budget_of(tokens: int | None, usd: float | None) -> Budget | None:
@@ -181,93 +79,6 @@ def _agent_of(context: Context, project: str, metadata: dict[str, Any]) -> str:
 
     known = list_agents(context.store)
     return agent_for(known, project=project, runtime=runtime, path=path if isinstance(path, str) else "")
-
-
-@operation(right=Right.SEE, route="GET /sessions", filters_by_reach=True, reads_views=True)
-def sessions(
-    context: Context,
-    *,
-    project: filters.Project = "",
-    agent: filters.Agent = "",
-    person: filters.Person = "",
-    runtime: filters.Runtime = "",
-    machine: filters.Machine = "",
-    state: Annotated[State, msgspec.Meta(description="Only sessions in this state.")] | None = None,
-    file: filters.File = "",
-    failed: Annotated[bool, msgspec.Meta(description="Only sessions with calls that failed.")] = False,
-    when: filters.When = "",
-    since: filters.Since = "",
-    until: filters.Until = "",
-    limit: Annotated[int, msgspec.Meta(ge=1, le=10_000, description="How many at the most.")] = 50,
-    before: Session | None = None,
-) -> list[SessionLine]:
-    """List sessions, those with the latest activity first."""
-    period = filters.times(when, since, until)
-    context.views.catch_up()
-    wanted: dict[str, Any] = {
-        "project": filters.project_key(context, project) if project else None, "agent": storable(agent) or None,
-        "person": storable(filters.principal(person)) if person else None, "runtime": storable(runtime) or None,
-        "machine": storable(machine) or None,
-        "state": str(state) if state else None, "since": period.start, "until": period.end,
-        "failed": 1 if failed else None,
-    }  # fmt: skip
-    given = {name: value for name, value in wanted.items() if value is not None} | dict(context.reach(Right.SEE))
-    touching = filters.touching(context, file, Right.SEE) if file else None
-    with context.views.read() as tx:
-        place = tx.run("sessions_row", session=before.key) if before else []
-        if before and not place:
-            raise NotFound(f"session {before.id} is in no list any more; begin again without --before")
-        at, key = (place[0][18], place[0][0]) if place else (EVERYTHING, EVERYTHING)
-        if touching is not None:
-            given["keys"] = msgspec.json.encode(sorted(touching)).decode()
-        lines = [session_row(row) for row in tx.run("sessions_page", before_at=at, before=key, limit=limit, **given)]
-    return _with_heads(context, lines)
-
-
-def _with_heads(context: Context, lines: list[SessionRow]) -> list[SessionLine]:
-    """What the log itself says of the listed sessions is taken from there."""
-    from clew.service.find.usage import costs
-
-    spent = costs(context, [line.session for line in lines])
-    listed = context.store.sessions(keys=[line.session for line in lines])
-    by_key = {each.session.key: each for each in listed}
-    found = []
-    for line in lines:
-        there = by_key[line.session]
-        about = msgspec.structs.asdict(info(context, there.session, there.head))
-        tokens, cost = spent.get(line.session, (0, None))
-        about |= {
-            "title": line.title, "last_at": line.last_at, "began_at": line.began_at, "runtime": line.runtime,
-            "person": line.person, "machine": line.machine, "folder": line.folder, "outcome": line.outcome,
-            "turns": line.turns, "calls": line.calls, "errors": line.errors, "tokens": tokens, "cost_micros": cost,
-        }  # fmt: skip
-        found.append(SessionLine(**about))
-    return found
-
-
-@operation(
-    right=Right.READ, route="GET /sessions/{session}", reads_views=True, version=lambda detail: detail.session.head
-)
-def show(context: Context, session: Session) -> SessionDetail:
-    """Show a session: its state, lineage, knowledge and working set."""
-    store = context.store
-    head = store.head(session)
-    known = knowledge.fold(store.read(session, kinds=knowledge.KINDS))
-    return SessionDetail(
-        session=info(context, session, head),
-        lineage=[
-            Stretch(session=part.id, first=part.first, last=min(part.last, head.head))
-            for part in store.lineage(session)
-        ],
-        forks=[(child.id, child.at) for child in store.children(session, context.reach(None))],
-        subagent_of=caller(context, session),
-        subagents=subagents(context, session),
-        facts=list(known.facts.values()),
-        decisions=list(known.decisions.values()),
-        progress=known.progress,
-        scratch=known.scratch,
-        working_set=working_set(store.read(session, kinds=(CallMade.kind,))),
-    )
 
 
 @operation(right=Right.APPEND, route="POST /sessions/{session}/pause")

@@ -1,0 +1,103 @@
+"""The list of sessions, those with the latest activity first."""
+
+from typing import Annotated, Any
+
+import msgspec
+
+from clew.model.access import Right
+from clew.model.errors import NotFound
+from clew.model.session import Session, State
+from clew.service.find import filters
+from clew.service.kernel.context import Context
+from clew.service.kernel.registry import operation
+from clew.service.sessions.info import SessionInfo, info
+from clew.store.derived import Transaction
+from clew.store.log.rows import EVERYTHING
+from clew.views.contract import storable
+from clew.views.sessions import SessionRow, session_row
+
+
+class SessionLine(SessionInfo, frozen=True, kw_only=True, omit_defaults=True):
+    """A session in a list. `last_at` and `began_at` are when things happened, as the runtime's clock says.
+
+    Turns, calls, errors, tokens and cost are the session's own; what it shares with the session it was forked from
+    counts there. `cost_micros` is None when no price is known.
+    """
+
+    runtime: str = ""
+    person: str = ""
+    machine: str = ""
+    folder: str = ""
+    outcome: str = ""
+    turns: int = 0
+    calls: int = 0
+    errors: int = 0
+    began_at: int = 0
+    tokens: int = 0
+    cost_micros: int | None = None
+
+
+@operation(right=Right.SEE, route="GET /sessions", filters_by_reach=True, reads_views=True)
+def sessions(
+    context: Context,
+    *,
+    project: filters.Project = "",
+    agent: filters.Agent = "",
+    person: filters.Person = "",
+    runtime: filters.Runtime = "",
+    machine: filters.Machine = "",
+    state: Annotated[State, msgspec.Meta(description="Only sessions in this state.")] | None = None,
+    file: filters.File = "",
+    failed: Annotated[bool, msgspec.Meta(description="Only sessions with calls that failed.")] = False,
+    when: filters.When = "",
+    since: filters.Since = "",
+    until: filters.Until = "",
+    limit: Annotated[int, msgspec.Meta(ge=1, le=10_000, description="How many at the most.")] = 50,
+    before: Session | None = None,
+) -> list[SessionLine]:
+    """List sessions, those with the latest activity first."""
+    period = filters.times(when, since, until)
+    context.views.catch_up()
+    wanted: dict[str, Any] = {
+        "project": filters.project_key(context, project) if project else None, "agent": storable(agent) or None,
+        "person": storable(filters.principal(person)) if person else None, "runtime": storable(runtime) or None,
+        "machine": storable(machine) or None,
+        "state": str(state) if state else None, "since": period.start, "until": period.end,
+        "failed": 1 if failed else None,
+    }  # fmt: skip
+    given = {name: value for name, value in wanted.items() if value is not None} | dict(context.reach(Right.SEE))
+    touching = filters.touching(context, file, Right.SEE) if file else None
+    with context.views.read() as tx:
+        at, key = _place_of(tx, before) if before else (EVERYTHING, EVERYTHING)
+        if touching is not None:
+            given["keys"] = msgspec.json.encode(sorted(touching)).decode()
+        rows = [session_row(row) for row in tx.run("sessions_page", before_at=at, before=key, limit=limit, **given)]
+    return _with_heads(context, rows)
+
+
+def _place_of(tx: Transaction, session: Session) -> tuple[int, int]:
+    """Where a session is in the list: the time of its last activity, and its key."""
+    rows = tx.run("sessions_row", session=session.key)
+    if not rows:
+        raise NotFound(f"session {session.id} is in no list any more; begin again without --before")
+    row = session_row(rows[0])
+    return row.last_at, row.session
+
+
+def _with_heads(context: Context, rows: list[SessionRow]) -> list[SessionLine]:
+    """The lines of a list; the log itself says where each session stands."""
+    from clew.service.find.usage import costs
+
+    spent = costs(context, [row.session for row in rows])
+    by_key = {listed.session.key: listed for listed in context.store.sessions(keys=[row.session for row in rows])}
+    lines = []
+    for row in rows:
+        listed = by_key[row.session]
+        tokens, cost = spent.get(row.session, (0, None))
+        values = msgspec.structs.asdict(info(context, listed.session, listed.head)) | {
+            "title": row.title, "last_at": row.last_at, "began_at": row.began_at, "runtime": row.runtime,
+            "person": row.person, "machine": row.machine, "folder": row.folder, "outcome": row.outcome,
+            "turns": row.turns, "calls": row.calls, "errors": row.errors, "tokens": tokens, "cost_micros": cost,
+        }  # fmt: skip
+        lines.append(SessionLine(**values))
+    return lines
