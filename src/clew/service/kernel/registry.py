@@ -211,9 +211,9 @@ _NAMED = re.compile(r'\bname="(\w+)"')
 
 
 def _module_of(name: str) -> str:
-    """The module that declares an operation; one that is called like the operation is searched first."""
+    """The module that declares an operation; modules and rooms that are called like it are searched first."""
     first_word = name.partition("_")[0]
-    for path in sorted(_modules(), key=lambda path: path.stem != first_word):
+    for path in sorted(_modules(), key=lambda path: (path.stem != first_word, path.parent.name != first_word)):
         if name in _declared(path):
             return _import_name(path)
     return ""
