@@ -219,7 +219,10 @@ def test_views_are_built_again(clew: Clew, home: Path, shop: str) -> None:
     assert clew("rebuild", "text", "--json").objects == [{"view": "text", "events": 8}]
     assert clew("search", "lock", "--json").out == before
     refused = clew("rebuild", "words")
-    assert (refused.code, refused.err) == (2, "error: no view 'words'; there are files, sessions, text, usage\n")
+    assert (refused.code, refused.err) == (
+        2,
+        "error: no view 'words'; there are artifacts, files, sessions, text, usage\n",
+    )
 
 
 def test_an_empty_store_says_so(clew: Clew) -> None:

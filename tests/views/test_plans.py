@@ -12,6 +12,7 @@ from clew.model.query import parse
 from clew.service import Context, call
 from clew.store import open_store
 from clew.store.database.statements import conditional_statements, statements
+from clew.store.reach import parameters_of
 from clew.views.text import PROJECT, ROLE, match, tag
 from support.postgres import Server
 from support.talks import on, opened
@@ -43,9 +44,10 @@ PAGE: dict[str, Any] = {"before": FAR, "first": 0, "limit": 50}
 LIST: dict[str, Any] = {"before_at": FAR, "before": FAR, "limit": 50}
 WORDS = [match("pg", parse(text)) for text in ("rare77", "common", "common w7", "rare*", "w7 -common")]
 TAGGED = match("pg", parse("common w7"), tags=[tag(ROLE, "asked"), tag(PROJECT, 1)])
-REACH = Reach(
+_REACH = Reach(
     me="person:1", projects=frozenset({"p"}), agents=frozenset({("p", "a"), ("", "b")}), sessions=frozenset({"s"})
-).parameters({"p": 3}, {"s": 7})
+)
+REACH = parameters_of(_REACH, {"p": 3}, {"s": 7})
 TIMES: list[dict[str, Any]] = [{}, {"since": 1000}, {"until": 90_000}, {"since": 1000, "until": 90_000}]
 
 STATEMENTS: dict[str, list[dict[str, Any]]] = {
@@ -75,6 +77,7 @@ STATEMENTS: dict[str, list[dict[str, Any]]] = {
         {"name": "file7.py", "limit": 50, **more}
         for more in ({}, {"type": "file"}, {"project": 3}, {"limit": 100_000}, REACH)
     ],
+    "artifacts_newest": [{"limit": 50, **more} for more in ({}, {"session": 7}, {"project": 3}, REACH)],
     "speaking_of": [{"session": 7}],
     "usage_sums": [{"since": 0, "until": 10_000, "offset": 0, "keys": "[1, 2, 3]"}],
 }  # fmt: skip

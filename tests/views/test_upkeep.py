@@ -128,7 +128,7 @@ def test_views_at_different_places_come_together(store: Store, views: Views) -> 
 
 
 def test_an_unknown_view_is_refused_with_the_names_there_are(views: Views) -> None:
-    with pytest.raises(InvalidInput, match="no view 'everything'; there are files, sessions, text, usage"):
+    with pytest.raises(InvalidInput, match="no view 'everything'; there are artifacts, files, sessions, text, usage"):
         views.rebuild("everything")
 
 

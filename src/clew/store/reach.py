@@ -23,7 +23,11 @@ def reach_parameters(store: "Store", reach: Reach) -> ReachParameters:
     from clew.store.projects import list_projects
 
     projects = {name: key for key, name in list_projects(store).items()}
-    sessions = keys_of(store.database, reach.sessions) if reach.sessions else {}
+    return parameters_of(reach, projects, keys_of(store.database, reach.sessions) if reach.sessions else {})
+
+
+def parameters_of(reach: Reach, projects: Mapping[str, int], sessions: Mapping[str, int]) -> ReachParameters:
+    """A reach as parameters, given the keys of projects by name and of sessions by id."""
     # A project that does not exist has no sessions; no session's project has the key -1.
     agents = (f"{projects.get(project, -1) if project else '*'}/{agent}" for project, agent in reach.agents)
     return {

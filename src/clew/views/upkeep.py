@@ -35,7 +35,9 @@ PACKAGE = "clew.views"
 VIEWS: tuple[type[View], ...] = tuple(
     import_module(f"{PACKAGE}.{file.stem}").VIEW for file in statement_files(PACKAGE) if file.stem != "views"
 )
-SCHEMA = 3
+# Each view brings tables of its own, so another view makes another schema.
+LAYOUT = 4
+SCHEMA = 100 * LAYOUT + len(VIEWS)
 VERSION_TABLE = "clew_views"
 RECORD = """
 DROP TABLE IF EXISTS {version_table};

@@ -14,7 +14,7 @@ from clew.cli.upkeep import catch_up
 @json_option
 @click.pass_obj
 def command(plane: Any, view: str, as_json: bool) -> None:
-    """Build a view again from the log, or all: sessions, files, usage, text.
+    """Build a view again from the log, or all: artifacts, files, sessions, text, usage.
 
     The log is the truth and is not touched. A rebuild that is stopped goes on when a view is next read.
     """

@@ -1,0 +1,35 @@
+-- The artifacts: what sessions saved, by the event that saved it.
+CREATE TABLE artifact (
+    session BIGINT NOT NULL,
+    seq BIGINT NOT NULL,
+    name TEXT NOT NULL,
+    blob TEXT NOT NULL,
+    size BIGINT NOT NULL,
+    media_type TEXT NOT NULL,
+    at BIGINT NOT NULL,
+    PRIMARY KEY (session, seq)
+){clustered};
+CREATE INDEX artifact_at ON artifact (at, session);
+
+-- The planner keeps no samples of what sessions say of themselves, so that none outlives an erasure.
+--pg ALTER TABLE artifact ALTER name SET STATISTICS 0, ALTER blob SET STATISTICS 0, ALTER media_type SET STATISTICS 0;
+
+-- name: artifacts_clear
+DELETE FROM artifact
+
+-- name: artifacts_drop
+DELETE FROM artifact WHERE session = :session
+
+-- name: artifacts_add
+INSERT INTO artifact (session, seq, name, blob, size, media_type, at)
+VALUES (:session, :seq, :name, :blob, :size, :media_type, :at)
+ON CONFLICT (session, seq) DO NOTHING
+
+-- name: artifacts_newest
+SELECT l.id, l.title, l.project, a.seq, a.name, a.blob, a.size, a.media_type, a.at
+FROM artifact a JOIN listing l ON l.session = a.session
+WHERE a.at >= 0
+--if session AND a.session = :session
+--if project AND l.project = :project
+--if me AND {reached(l.project, l.person, l.session, l.private, l.agent)}
+ORDER BY a.at DESC, a.session DESC, a.seq DESC LIMIT :limit
