@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from clew.service import Context
     from clew.service.capture.capture import FoundFiles
     from clew.service.capture.report import Captured
-    from clew.service.find.files import Touching
-    from clew.service.find.search import Found
+    from clew.service.find.files import FileTouch
+    from clew.service.find.search import SearchPage
     from clew.service.find.usage import UsageReport
     from clew.service.handover.resume_elsewhere import Materialised
     from clew.service.knowledge.recall import Recall
@@ -113,9 +113,9 @@ class Plane:
         result: list[SessionLine] = self.client.call("sessions", **filters)
         return result
 
-    def search(self, query: str = "", **filters: Any) -> Found:
+    def search(self, query: str = "", **filters: Any) -> SearchPage:
         """Search what was asked, answered, run and returned; the filters are those of `clew search`."""
-        result: Found = self.client.call("search", query=query, **filters)
+        result: SearchPage = self.client.call("search", query=query, **filters)
         return result
 
     def recall(self, query: str = "", **filters: Any) -> Recall:
@@ -128,9 +128,9 @@ class Plane:
         result: UsageReport = self.client.call("usage", by=list(by) or None, **filters)
         return result
 
-    def files(self, path: str, **filters: Any) -> list[Touching]:
+    def files(self, path: str, **filters: Any) -> list[FileTouch]:
         """Which sessions touched a file, and how."""
-        result: list[Touching] = self.client.call("files", path=path, **filters)
+        result: list[FileTouch] = self.client.call("files", path=path, **filters)
         return result
 
     def diff(self, left: str | OpenSession, right: str | OpenSession) -> Difference:

@@ -148,7 +148,7 @@ def _views(store: "Store") -> Finding:
 
     views = Views(store)
     try:
-        problems, behind = views.database.check(), views.behind()
+        problems, behind = views.database.check(), views.lag()
     except ClewError as error:
         return Finding(what="views", ok=False, found=str(error), advice=f"error code {error.code}")
     finally:

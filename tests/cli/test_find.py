@@ -21,7 +21,7 @@ from msgspec import json as msgspec_json
 from clew.app import connect
 from clew.cli.found import search as print_search
 from clew.model.events import CallMade, CallReturned, Draft, MessageAdded, RuntimeAttached, SessionTitled, Usage
-from clew.service.find.search import Found
+from clew.service.find.search import SearchPage
 
 from .conftest import Clew
 
@@ -128,7 +128,7 @@ def test_search_says_when_it_did_not_look_at_everything(clew: Clew, home: Path, 
 
 
 def test_a_look_that_ended_early_says_how_to_go_on(capsys: pytest.CaptureFixture[str]) -> None:
-    print_search(Found(sessions=[], hits=[], total=None, total_is_exact=False, next="123", cut=2))
+    print_search(SearchPage(sessions=[], hits=[], total=None, total_is_exact=False, next="123", cut=2))
     assert capsys.readouterr().err == (
         "nothing found in the newest; to look further: --after 123; 2 long texts were searched only at the beginning "
         "and the end\n"

@@ -72,7 +72,7 @@ def kill_again_and_again(url: str, rounds: int, chance: random.Random) -> None:
                 child.hear("begun")
                 time.sleep(chance.uniform(0, 0.1))  # Not waiting for anything: this is how long it may live.
                 child.kill()
-            unfinished += views.behind() > 0
+            unfinished += views.lag() > 0
             if number % 2:
                 assert asked_of(store) == answers
                 assert contents(views) == right
@@ -80,7 +80,7 @@ def kill_again_and_again(url: str, rounds: int, chance: random.Random) -> None:
         assert contents(views) == right
         assert asked_of(store) == answers
         assert views.database.check() == []
-        assert (views.told(), store.last_position()) == ("", last)
+        assert (views.pop_notice(), store.last_position()) == ("", last)
         check_against_log(store, views)
         views.close()
         print(f"{unfinished} of {rounds} were killed half-way")
@@ -328,7 +328,7 @@ def test_damage_of_the_log_is_not_taken_for_damage_of_the_views(intact: Intact, 
         with pytest.raises(Damaged) as error, context.views.read():
             raise Damaged("the log's file", place=str(scratch / "copy" / "clew.db"))
         assert type(error.value) is Damaged
-        assert context.views.told() == ""
+        assert context.views.pop_notice() == ""
         assert os.stat(scratch / "copy" / "clew-views.db").st_ino == before
 
 

@@ -76,7 +76,7 @@ def check(store: Store, steps: list[Any], rebuilt: str, limit: int | None, secon
             pass
         assert contents(log.views) == kept
         assert found_by_words(log.views, *WORDS) == found
-        assert log.views.told() == ""
+        assert log.views.pop_notice() == ""
 
 
 @contextmanager

@@ -53,15 +53,15 @@ def positions(views: Views) -> dict[str, int]:
 
 def test_views_of_an_empty_log_are_up_to_date(views: Views) -> None:
     assert views.catch_up() == Step(done=0, left=0)
-    assert views.behind() == 0
+    assert views.lag() == 0
 
 
 def test_a_step_says_how_much_was_done_and_how_much_is_left(store: Store, views: Views) -> None:
     talk(store, 7)
-    assert views.behind() == 10 + least(store)
+    assert views.lag() == 10 + least(store)
     assert views.catch_up(limit=4) == Step(done=4, left=6)
     assert views.catch_up(limit=4) == Step(done=4, left=2)
-    assert views.behind() == 2
+    assert views.lag() == 2
     assert views.catch_up(limit=4) == Step(done=2, left=0)
     assert views.catch_up() == Step(done=0, left=0)
     check_against_log(store, views)
@@ -147,8 +147,8 @@ def test_a_view_of_another_version_is_built_again_and_that_is_said_once(
         with views.database.write() as tx:
             tx.run("sessions_clear")
         assert views.catch_up() == Step(done=8, left=0)
-        assert views.told() == upkeep.OUTDATED
-        assert views.told() == ""
+        assert views.pop_notice() == upkeep.OUTDATED
+        assert views.pop_notice() == ""
         assert contents(views)["passage"] == before["passage"]
         assert contents(views)["listing"] == [], "only the view of another version is built again"
         assert views.catch_up() == Step(done=0, left=0)
@@ -164,7 +164,7 @@ def test_another_schema_is_made_anew_from_the_log(
     monkeypatch.setattr(upkeep, "SCHEMA", SCHEMA + 1)
     assert views.catch_up() == Step(done=8, left=0)
     assert contents(views) == before
-    assert views.told() == upkeep.OUTDATED
+    assert views.pop_notice() == upkeep.OUTDATED
 
 
 def test_the_views_of_a_newer_program_are_refused_and_left_alone(
@@ -220,7 +220,7 @@ def test_views_whose_file_was_taken_away_are_built_again_for_all_who_read(tmp_pa
         assert views.catch_up() == Step(done=8, left=0)
         with views.read() as one, views.read() as other:
             assert len(one.run("sessions_all")) == len(other.run("sessions_all")) == 3
-        assert views.told() == ""
+        assert views.pop_notice() == ""
         views.close()
 
 

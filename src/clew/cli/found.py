@@ -12,9 +12,9 @@ from clew.cli.output import one_line, table
 from clew.cli.pager import command, print_paged
 from clew.cli.times import ago, moment
 from clew.model.plain import plain
-from clew.service.find.files import Touching
-from clew.service.find.search import Found, FoundSession, Place
-from clew.service.find.usage import UsageReport, Used
+from clew.service.find.files import FileTouch
+from clew.service.find.search import SearchHit, SearchPage, SessionHits
+from clew.service.find.usage import UsageReport, UsageRow
 from clew.service.sessions.list import SessionLine
 from clew.views.contract import origin_of
 
@@ -22,7 +22,7 @@ from clew.views.contract import origin_of
 GUTTER = 19
 
 
-def search(found: Found) -> None:
+def search(found: SearchPage) -> None:
     if found.notice:
         click.secho(found.notice, fg="yellow", err=True)
     if not found.sessions and not found.hits:
@@ -39,7 +39,7 @@ def search(found: Found) -> None:
     click.echo(_summary(found), err=True)
 
 
-def _grouped(found: list[FoundSession], width: int) -> Iterator[str]:
+def _grouped(found: list[SessionHits], width: int) -> Iterator[str]:
     for i, one in enumerate(found):
         if i:
             yield ""
@@ -54,13 +54,13 @@ def _grouped(found: list[FoundSession], width: int) -> Iterator[str]:
             yield click.style(f"{'':{GUTTER - 2}}+ {rest} in this session", dim=True)
 
 
-def _flat(hits: list[Place], width: int) -> Iterator[str]:
+def _flat(hits: list[SearchHit], width: int) -> Iterator[str]:
     for hit in hits:
         place = click.style(f"{hit.session[:10]}  {moment(hit.at)[:16]} ", dim=True)
         yield place + _line(hit, width - 30)
 
 
-def _line(hit: Place, width: int) -> str:
+def _line(hit: SearchHit, width: int) -> str:
     role = "failed" if hit.failed else hit.role
     colour = {"failed": "red", "asked": "green", "answered": "cyan", "run": "blue"}.get(role)
     tool = f"{one_line(hit.tool, 30)}  " if hit.tool else ""
@@ -68,7 +68,7 @@ def _line(hit: Place, width: int) -> str:
     return f"{hit.seq:>7}  {click.style(f'{role:<8}', fg=colour)}  {click.style(tool, bold=True)}{text}"
 
 
-def _marked(hit: Place, width: int) -> str:
+def _marked(hit: SearchHit, width: int) -> str:
     """The snippet with its words marked, cut to a width around the first of them."""
     text, marks = hit.snippet.text, hit.snippet.marks
     first = 0
@@ -85,7 +85,7 @@ def _marked(hit: Place, width: int) -> str:
     return "".join(found)
 
 
-def _summary(found: Found) -> str:
+def _summary(found: SearchPage) -> str:
     if found.total is None:
         count = "more than one look could tell" if found.next else "no more"
         words = f"phrases are looked up in the text: {count}" if found.next else ""
@@ -98,7 +98,7 @@ def _summary(found: Found) -> str:
     return "; ".join(part for part in (words, show, following) if part) + _cut_note(found)
 
 
-def _cut_note(found: Found) -> str:
+def _cut_note(found: SearchPage) -> str:
     if not found.cut:
         return ""
     texts = "1 long text was" if found.cut == 1 else f"{found.cut:,} long texts were"
@@ -142,7 +142,7 @@ def _left_out(lines: list[SessionLine]) -> set[str]:
     return columns
 
 
-def files(found: list[Touching]) -> None:
+def files(found: list[FileTouch]) -> None:
     if not found:
         click.echo("no session touched that; give a name or the end of a path, as in: app/billing.py", err=True)
         return
@@ -196,11 +196,11 @@ def _harmless(text: str) -> str:
     return f"'{text}" if text.lstrip()[:1] in ("=", "+", "-", "@") else text
 
 
-def _names(row: Used, by: list[str]) -> list[str]:
+def _names(row: UsageRow, by: list[str]) -> list[str]:
     return [(row.by[name][:10] if name == "session" else row.by[name]) or "-" for name in by]
 
 
-def _counts(row: Used) -> list[str]:
+def _counts(row: UsageRow) -> list[str]:
     numbers = (row.answers, row.input, row.output, row.cache_read, row.cache_write)
     return [
         *(f"{number:,}" for number in numbers),

@@ -11,31 +11,31 @@ from clew.store.derived import Transaction
 
 
 class Rebuilding(Damaged):
-    """The views were damaged and have been thrown away: whoever asks again finds them built from the log."""
+    """The damaged views were deleted; the next read rebuilds them from the log."""
 
 
-# What anybody wrote into the log is kept there; PostgreSQL has no room for more than this in an index.
+# A text in the log can be longer; a PostgreSQL index entry holds no more than this.
 LONGEST = 500
-# The last year that a date can be in, whatever a runtime's clock says.
+# The start of 9999, the last year that a date can hold; a runtime's clock may report a later time.
 LATEST = 253_370_764_800_000_000
 
 
 class Sessions(Protocol):
-    """What a fold can ask about sessions, by their keys."""
+    """Session lookups available to a fold, by session key."""
 
     def __call__(self, key: int) -> Session:
-        """Who a session is."""
+        """The session with this key."""
         ...
 
     def corrects(self, key: int, event: Event) -> bool:
-        """Whether the next event of a session says anew what an earlier one said. To be asked once for each."""
+        """Whether the next event of a session revises an earlier one. Call it exactly once per event."""
         ...
 
 
 class View(Protocol):
-    """A view under way: takes some events, and writes what they change in one transaction.
+    """One fold in progress: it takes events and writes the changed rows in one transaction.
 
-    What it writes depends on nothing but the events. A new `version` makes the view be built again from the log.
+    The rows depend only on the events. A new `version` triggers a rebuild of the view from the log.
     """
 
     name: ClassVar[str]
@@ -44,15 +44,15 @@ class View(Protocol):
     def __init__(self, tx: Transaction, session: Sessions, dialect: str) -> None: ...
 
     def add(self, key: int, event: Event) -> None:
-        """Take in the next event of the session with this key."""
+        """Fold the next event of the session with this key."""
         ...
 
     def forget(self, key: int) -> None:
-        """Drop all that was ever taken in of a session."""
+        """Delete everything that was ever folded of a session."""
         ...
 
     def finish(self) -> None:
-        """Write what has been taken in."""
+        """Write the rows that changed."""
         ...
 
     @staticmethod
@@ -62,12 +62,12 @@ class View(Protocol):
 
 
 def storable(text: str) -> str:
-    """A text as every database can keep and index it."""
+    """The text in a form that every database can store and index."""
     return text[:LONGEST].replace("\0", "\ufffd").encode("utf-8", "replace").decode()
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """What a session's own metadata says of where it comes from: texts, whatever else is there."""
+    """The origin of a session as its metadata states it; values that are not texts are ignored."""
 
     runtime: str = ""
     machine: str = ""
@@ -77,24 +77,24 @@ class Origin(msgspec.Struct, frozen=True):
 
 
 def origin_of(metadata: str | msgspec.Raw) -> Origin:
-    """Where a session comes from; anybody may write anything there."""
+    """The origin in a session's metadata. Users write metadata freely, so any content must be accepted."""
     try:
-        told = msgspec.json.decode(metadata or "{}", type=dict[str, Any])
+        values = msgspec.json.decode(metadata or "{}", type=dict[str, Any])
     except (msgspec.DecodeError, RecursionError):
         return Origin()
-    return Origin(**{name: told[name] for name in Origin.__struct_fields__ if isinstance(told.get(name), str)})
+    return Origin(**{name: values[name] for name in Origin.__struct_fields__ if isinstance(values.get(name), str)})
 
 
 _FIRST = (SessionOpened, SessionForked)
 
 
 def is_first(event: Event) -> bool:
-    """Whether nothing can be known yet of the session it belongs to."""
+    """Whether the event opens its session, so that no row of that session exists yet."""
     return isinstance(event.body, _FIRST)
 
 
 def when(event: Event, before: int = 0) -> int:
-    """When it happened: as the runtime says; else as the one before it, if it is a record of the runtime; else now."""
+    """The time of an event: the runtime's; without one, that of the record before it; else the time of the append."""
     if event.said_at is not None:
         return max(event.said_at, 0)
     return before if before and event.source is not None else event.at

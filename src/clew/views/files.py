@@ -12,9 +12,9 @@ from clew.views.contract import LATEST, LONGEST, storable, when
 MOST_OF_TYPE = 50
 
 
-def name_of(what: str) -> str:
-    """What a path is looked up by: its last part, in lower case."""
-    return storable(what.replace("\\", "/").rstrip("/").rpartition("/")[2].lower()[-LONGEST:])
+def name_of(path: str) -> str:
+    """The lookup key of a path: its last part, in lower case."""
+    return storable(path.replace("\\", "/").rstrip("/").rpartition("/")[2].lower()[-LONGEST:])
 
 
 class FilesView:
@@ -31,12 +31,12 @@ class FilesView:
         if not isinstance(event.body, CallMade):
             return
         for touch in touches(event.body):
-            # Paths are found by their end.
-            type, what = storable(touch.type)[:MOST_OF_TYPE], storable(touch.what[-LONGEST:])
+            # A path is looked up by its end, so a long one loses its beginning.
+            type, path = storable(touch.type)[:MOST_OF_TYPE], storable(touch.what[-LONGEST:])
             row = self._rows.setdefault(key, {}).setdefault(
-                (type, what),
+                (type, path),
                 {
-                    "session": key, "type": type, "what": what, "name": name_of(what), "read": 0, "written": 0,
+                    "session": key, "type": type, "what": path, "name": name_of(path), "read": 0, "written": 0,
                     "read_seq": 0, "written_seq": 0, "last_at": 0,
                 },
             )  # fmt: skip

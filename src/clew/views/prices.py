@@ -1,15 +1,14 @@
-"""What tokens cost: the list prices of the models' own providers, shipped as data with the day they are from.
+"""What tokens cost: the providers' list prices, shipped as data with their date.
 
-A model has one price, that of the day; what it cost earlier is not known here, nor are discounts, batches, priority,
-a surcharge for where it runs, and dearer long prompts (above 200,000 tokens with some models: counts are summed over
-many prompts, so none is seen to be long). An answer that was given fast (`Usage.fast`) is one of another model here,
-whose id ends in `-fast`. A cost is therefore an estimate, and one that a program reported itself (`Usage.cost_micros`)
-is the better one.
+A model has one price, the current one. The table has no earlier prices, discounts, batch or priority prices, regional
+surcharges, or higher prices for long prompts (above 200,000 tokens with some models: counts are sums over many prompts,
+so a long prompt cannot be recognised). An answer in fast mode (`Usage.fast`) has a model id of its own, which ends in
+`-fast`. A computed cost is therefore an estimate, and the cost that a program reports (`Usage.cost_micros`) is better.
 
-A model that is not in the table has no price: a wrong one would go unnoticed. `gpt-5-something` may cost ten times as
-much as `gpt-5`, so a known id that another begins with says nothing. Only what surely leaves the price alone is taken
-off an id: the name of its own provider, a date, `latest`, a revision, an effort. Somebody else who serves the model
-(`azure/`, `us.anthropic.`) sets a price of his own, which a person can write into a file of the same form.
+A model that is not in the table has no price, because nobody would notice a wrong one: `gpt-5-something` may cost ten
+times as much as `gpt-5`, so a common prefix proves nothing. The lookup removes only parts of an id that never change
+the price: the provider's own name, a date, `latest`, a revision, an effort. Other hosts of a model (`azure/`,
+`us.anthropic.`) set prices of their own, which a user can write into a file of the same form.
 """
 
 import re
@@ -37,7 +36,7 @@ _MILLION = 1_000_000
 
 
 class Price(msgspec.Struct, frozen=True):
-    """What a million tokens cost, in millionths of a US dollar."""
+    """The price of a million tokens, in millionths of a US dollar."""
 
     input: int
     output: int
@@ -47,22 +46,22 @@ class Price(msgspec.Struct, frozen=True):
 
 
 class Prices(msgspec.Struct, frozen=True):
-    """The price of every model that is known, and the day the shipped prices are from."""
+    """The price of each model, and the date of the shipped prices."""
 
     date: str
     models: dict[str, Price]
 
-    def of(self, model: str) -> Price | None:
-        """What the model's tokens cost; None when no price is known."""
+    def price(self, model: str) -> Price | None:
+        """The price of a model's tokens; None when the table has none."""
         return next((self.models[id] for id in _spellings(model) if id in self.models), None)
 
     def cost(self, model: str, usage: Usage) -> int | None:
-        """What this many tokens cost in millionths of a US dollar, rounded half up; None when no price is known."""
-        price = self.of(f"{model}{_FAST}" if usage.fast else model)
+        """The cost of these tokens in millionths of a US dollar, rounded half up; None when the model has no price."""
+        price = self.price(f"{model}{_FAST}" if usage.fast else model)
         if price is None:
             return None
         hour = min(usage.cache_write_hour, usage.cache_write)
-        # Reasoning is a part of the output, and caches are not a part of the input.
+        # `output` includes reasoning tokens; `input` does not include cached tokens.
         total = (
             usage.input * price.input
             + usage.output * price.output
@@ -74,7 +73,7 @@ class Prices(msgspec.Struct, frozen=True):
 
 
 def load(overrides: Path | None) -> Prices:
-    """The shipped prices, and those of a person's own file instead of them where it has any."""
+    """The shipped prices; prices in the user's own file override them."""
     shipped = _shipped()
     if overrides is None:
         return shipped
@@ -99,7 +98,7 @@ class _Table(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class _Row(msgspec.Struct, forbid_unknown_fields=True):
-    """US dollars for a million tokens; without a price of its own a cache is as input, and an hour of it as a write."""
+    """US dollars for a million tokens. The default of a cache price is the input price; of an hour, the write price."""
 
     input: Decimal
     output: Decimal
@@ -118,16 +117,16 @@ def _read(text: bytes, name: str) -> Prices:
 
 def _price(row: Raw, name: str, model: str) -> Price:
     try:
-        told = msgspec.json.decode(row, type=_Row)
+        prices = msgspec.json.decode(row, type=_Row)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise _unfit(name, model, str(error)) from None
-    write = told.input if told.cache_write is None else told.cache_write
+    write = prices.input if prices.cache_write is None else prices.cache_write
     values = {
-        "input": told.input,
-        "output": told.output,
-        "cache_read": told.input if told.cache_read is None else told.cache_read,
+        "input": prices.input,
+        "output": prices.output,
+        "cache_read": prices.input if prices.cache_read is None else prices.cache_read,
         "cache_write": write,
-        "cache_write_hour": write if told.cache_write_hour is None else told.cache_write_hour,
+        "cache_write_hour": write if prices.cache_write_hour is None else prices.cache_write_hour,
     }
     for field, value in values.items():
         if not value.is_finite() or not 0 <= value <= _MILLION or value * _MILLION % 1:
@@ -147,7 +146,7 @@ def _unfit(name: str, model: str, why: str) -> InvalidInput:
 
 
 def _spellings(model: str) -> Iterator[str]:
-    """The id as it is, then with less and less that leaves the price alone."""
+    """The id itself, then ever shorter forms without the parts that never change the price."""
     yield model
     id = model.strip().lower() if len(model) <= _LONGEST else ""
     while owner := _OWNERS.match(id):
@@ -159,4 +158,4 @@ def _spellings(model: str) -> Iterator[str]:
         id = id[: ending.start()]
         yield id + fast
     if id.startswith("claude-"):
-        yield id.replace(".", "-") + fast  # As others write it: claude-sonnet-4.5.
+        yield id.replace(".", "-") + fast  # Some programs write claude-sonnet-4.5.

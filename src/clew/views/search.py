@@ -1,7 +1,7 @@
-"""Searching the text index: which passages answer a query, newest first or by relevance, at a bounded cost.
+"""Search the text index: the passages that match a query, newest first or by relevance, at a bounded cost.
 
-The index tells which passages have all the words; where their order matters the text itself is asked. One search looks
-at no more than `MOST_LOOKED_AT` passages, newest first. What lies beyond is found by going on from its cursor.
+The index returns the passages that have all the words. Where word order matters, the search reads the text itself. One
+search reads at most `MOST_LOOKED_AT` passages, newest first; the next page continues from its cursor.
 """
 
 from collections import Counter
@@ -20,25 +20,25 @@ from clew.store.log.feed import own_events, session_by_key
 from clew.store.log.rows import EVERYTHING
 from clew.store.reach import EVERYWHERE
 from clew.store.store import Store
-from clew.views.text import CUT, ROOM, SECOND_US, SESSION, first_id, match, tag
+from clew.views.text import CUT, ROOM, SECOND_US, SESSION, first_id, index_query, tag
 from clew.views.upkeep import Views
 
 FIRST_PAGE = 50
 PAGE = 500
-# Texts that one search reads to see whether words stand next to each other.
+# How many texts one search reads to check word order.
 MOST_LOOKED_AT = 5000
-# Of so many newest passages the most relevant are told apart.
+# How many of the newest passages are ranked by relevance.
 CANDIDATES = 300
-# Beyond this a count only says that there are more.
+# Counting stops here; a larger count is reported as "more than".
 MOST_COUNTED = 1000
-# Sessions that are named one by one in a query of the index.
+# How many sessions a query of the index lists by tag; more are filtered afterwards.
 MOST_NAMED = 100
 
 _WEIGHTS = {Role.ASKED: 1.3, Role.ANSWERED: 1.2, Role.NOTED: 1.5, Role.RUN: 1.0, Role.RETURNED: 0.8}
 
 
 class Scope(msgspec.Struct, frozen=True, kw_only=True):
-    """Where to look: tags that a passage must have, a time in seconds, and what its session must be."""
+    """The scope of a search: required tags, a period in seconds, and conditions on the session."""
 
     tags: tuple[str, ...] = ()
     since: int | None = None
@@ -49,7 +49,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Hit(msgspec.Struct, frozen=True, kw_only=True):
-    """A passage that answers a query: where it is, and what it says there."""
+    """A passage that matches a query: its session, its seq and a snippet of its text."""
 
     id: int
     key: int
@@ -72,14 +72,14 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Hits(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of hits, and the id from which the next one goes on, 0 when there is none."""
+    """A page of hits, and the id from which the next page continues; 0 on the last page."""
 
     hits: list[Hit]
     following: int = 0
 
 
 class Groups(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of groups, the id from which the next one goes on, and the newest id there was for the first page."""
+    """A page of groups, the id from which the next page continues, and the newest id at the time of the first page."""
 
     groups: list[Group]
     following: int = 0
@@ -87,24 +87,24 @@ class Groups(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Rank(msgspec.Struct, frozen=True, order=True):
-    """Where a hit stands among the relevant ones. It stays there, whatever else is said later."""
+    """The rank of a hit by relevance. It never changes, so pages stay consistent while the log grows."""
 
     points: int
     id: int
 
 
 class Ranked(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of the most relevant hits, and the rank from which the next one goes on, None when there is none."""
+    """A page of the most relevant hits, and the rank from which the next page continues; None on the last page."""
 
     hits: list[Hit]
     following: Rank | None = None
 
 
 class Search:
-    """One query in one scope, over the views as they are now."""
+    """One query in one scope, over the current views."""
 
     def __init__(self, views: Views, query: Query, scope: Scope, *, store: Store | None = None) -> None:
-        """`store` is the log behind the wall of who asks."""
+        """`store` is the log restricted to what the caller may read."""
         self._views = views
         self._store = store or views.store
         self._query = query
@@ -118,27 +118,27 @@ class Search:
 
     def newest(self, *, before: int = 0, limit: int) -> Hits:
         """The newest hits before an id."""
-        found: list[Hit] = []
+        hits: list[Hit] = []
         last = 0
         with self._views.read() as tx:
             for row in self._rows(tx, before or EVERYTHING):
                 if hit := self._hit(row):
-                    if len(found) == limit:
-                        return Hits(hits=_by_time(found), following=last)
-                    found.append(hit)
+                    if len(hits) == limit:
+                        return Hits(hits=_by_time(hits), following=last)
+                    hits.append(hit)
                 last = row[0]
-        return Hits(hits=_by_time(found), following=self._last_looked_at if self._gave_up else 0)
+        return Hits(hits=_by_time(hits), following=self._last_looked_at if self._gave_up else 0)
 
     def relevant(self, *, below: Rank | None = None, limit: int) -> Ranked:
         """The most relevant of the newest candidates, best first, below a rank."""
         scored: list[tuple[Rank, Row]] = []
         with self._views.read() as tx:
             for row in self._rows(tx, EVERYTHING):
-                if (found := self._said(row)) is not None:
-                    scored.append((Rank(self._points(found[2]), row[0]), row))
+                if (match := self._passage(row)) is not None:
+                    scored.append((Rank(self._points(match[2]), row[0]), row))
                 if len(scored) == CANDIDATES:
                     break
-        scored = sorted((one for one in scored if below is None or one[0] < below), reverse=True)
+        scored = sorted((pair for pair in scored if below is None or pair[0] < below), reverse=True)
         page = scored[:limit]
         return Ranked(
             hits=[hit for _, row in page if (hit := self._hit(row))],
@@ -150,7 +150,7 @@ class Search:
     def grouped(self, *, before: int = 0, newest: int = 0, limit: int, each: int = 3) -> Groups:
         """The sessions with the newest hits before an id, each with its first few.
 
-        With `newest`, what was said after the first page was made moves no session to it.
+        With `newest`, events that arrived after the first page move no session between pages.
         """
         before = before or EVERYTHING
         grouping = _Grouping(limit=limit, each=each)
@@ -173,28 +173,28 @@ class Search:
         return Groups(groups=grouping.groups(counts, is_last_page=not last), following=last, newest=newest)
 
     def _counts(self, tx: Transaction) -> dict[int, int]:
-        """How many hits each session has, if that can be told without reading or counting too much."""
+        """The number of hits of each session; empty when computing it would read or count too much."""
         if not self._query.is_exact:
             return {}
         rows = self._page(tx, EVERYTHING, MOST_COUNTED + 1)
         return Counter(row[1] for row in rows) if len(rows) <= MOST_COUNTED else {}
 
     def _has_newer(self, tx: Transaction, key: int, first: int, last: int) -> bool:
-        """Whether a session has a hit from one id to another."""
+        """Whether a session has a hit in a range of ids."""
         rows = tx.run("hits", **self._parameters(tx, last + 1, MOST_COUNTED, key=key, first=first))
-        return any(self._said(row) is not None for row in rows)
+        return any(self._passage(row) is not None for row in rows)
 
     # Counts -----------------------------------------------------------------------------------------------------------
 
     def count(self) -> int | None:
-        """How many passages answer, up to one more than `MOST_COUNTED`; None when only reading them all would tell."""
+        """The number of hits, up to `MOST_COUNTED` + 1; None when counting requires reading every text."""
         if not self._query.is_exact or self._scope.sessions is not None:
             return None
         with self._views.read() as tx:
             return self._count(tx, MOST_COUNTED + 1)
 
     def cut(self) -> int:
-        """How many passages in the scope are searched only at their two ends, counted up to `MOST_COUNTED`."""
+        """The number of passages in the scope that are indexed only at both ends, up to `MOST_COUNTED`."""
         if self._scope.sessions == frozenset():
             return 0
         scope = msgspec.structs.replace(self._scope, tags=(*self._scope.tags, tag(CUT)))
@@ -217,7 +217,7 @@ class Search:
         return self._looked_at >= MOST_LOOKED_AT
 
     def _rows(self, tx: Transaction, before: int) -> Iterator[Row]:
-        """Every passage that has the words, newest first, as long as looking is worth it."""
+        """Passages that have the words, newest first, until `MOST_LOOKED_AT` were read."""
         if self._scope.sessions == frozenset():
             return
         size = FIRST_PAGE
@@ -242,54 +242,55 @@ class Search:
         scope = self._scope
         named = scope.sessions if scope.sessions is not None and len(scope.sessions) <= MOST_NAMED else frozenset()
         tags = (*scope.tags, tag(SESSION, key)) if key else scope.tags
-        found: dict[str, Any] = {"before": before, "first": first, "limit": limit}
+        parameters: dict[str, Any] = {"before": before, "first": first, "limit": limit}
         if self._query.wanted or tags or named:
-            found["match"] = match(self._dialect, self._query, tags=tags, any_of=(tag(SESSION, one) for one in named))
+            sessions = (tag(SESSION, session_key) for session_key in named)
+            parameters["match"] = index_query(self._dialect, self._query, tags=tags, any_of=sessions)
         if scope.since is not None:
-            found["since"], found["first"] = scope.since, max(first, first_id(scope.since))
+            parameters["since"], parameters["first"] = scope.since, max(first, first_id(scope.since))
         if scope.until is not None:
-            found["until"], found["before"] = scope.until, min(before, _beyond(tx, scope.until))
+            parameters["until"], parameters["before"] = scope.until, min(before, _beyond(tx, scope.until))
         if scope.state:
-            found["state"] = scope.state
-        return {**found, **scope.reach}
+            parameters["state"] = scope.state
+        return {**parameters, **scope.reach}
 
-    def _said(self, row: Row) -> tuple[Session, Event, Passage] | None:
-        """What a passage says, unless it is gone or says the words in another order."""
+    def _passage(self, row: Row) -> tuple[Session, Event, Passage] | None:
+        """The passage of a row; None when its event was removed or has the words in another order."""
         _, key, seq, _ = row
         session = self._sessions.get(key)
         if session is None:
             session = self._sessions[key] = session_by_key(self._store, key)
         event = next(own_events(self._store, session, after=seq - 1, upto=seq), None)
-        said = passage_of(event.body) if event is not None else None
-        if event is None or said is None or not (self._query.is_exact or keeps_order(self._query, said.texts)):
+        passage = passage_of(event.body) if event is not None else None
+        if event is None or passage is None or not (self._query.is_exact or keeps_order(self._query, passage.texts)):
             return None
-        return session, event, said
+        return session, event, passage
 
     def _hit(self, row: Row) -> Hit | None:
-        found = self._said(row)
-        if found is None:
+        match = self._passage(row)
+        if match is None:
             return None
-        session, event, said = found
+        session, event, passage = match
         body = event.body
         return Hit(
-            id=row[0], key=row[1], session=session.id, seq=event.seq, at=row[3] * SECOND_US, role=said.role,
+            id=row[0], key=row[1], session=session.id, seq=event.seq, at=row[3] * SECOND_US, role=passage.role,
             tool=body.tool if isinstance(body, CallMade) else "",
-            failed=isinstance(body, CallReturned) and body.failed, snippet=snippet(self._query, said.texts),
+            failed=isinstance(body, CallReturned) and body.failed, snippet=snippet(self._query, passage.texts),
         )  # fmt: skip
 
-    def _points(self, said: Passage) -> int:
-        """How much a passage is about the query: how often it says the words, for its length, and as what."""
-        stream = words("\n".join(said.texts))
+    def _points(self, passage: Passage) -> int:
+        """The relevance of a passage: the frequency of the words relative to its length, weighted by role."""
+        stream = words("\n".join(passage.texts))
         length = 0.25 + 0.75 * len(stream) / 100
         score = 0.0
         for term in self._query.wanted:
             often = min(stream.count(word) for word in term.words) or 1
             score += often / (often + 1.2 * length)
-        return round(score * _WEIGHTS[said.role] * 1_000_000)
+        return round(score * _WEIGHTS[passage.role] * 1_000_000)
 
 
 class _Grouping:
-    """The sessions of a page, each with its first few hits."""
+    """The sessions of one page, each with its first few hits."""
 
     def __init__(self, *, limit: int, each: int) -> None:
         self._limit = limit
@@ -297,10 +298,10 @@ class _Grouping:
         self._uncounted: set[int] = set()
         self.hits: dict[int, list[Hit]] = {}
         self.earlier: set[int] = set()
-        """Sessions that an earlier page has shown."""
+        """Sessions that an earlier page already showed."""
 
     def wants(self, key: int) -> bool:
-        """Whether another hit of this session is shown."""
+        """Whether the page still needs a hit of this session."""
         if len(self.hits.get(key, ())) >= self._each:
             self._uncounted.add(key)
             return False
@@ -314,7 +315,7 @@ class _Grouping:
         return len(self.hits) == self._limit
 
     def groups(self, counts: dict[int, int], *, is_last_page: bool) -> list[Group]:
-        """The sessions, that with the newest hit first. `counts` are the sessions whose hits were all counted."""
+        """The sessions by newest hit. `counts` has the sessions whose hits were all counted."""
         groups = [
             Group(
                 key=key,
@@ -328,7 +329,7 @@ class _Grouping:
 
 
 def _beyond(tx: Transaction, until: int) -> int:
-    """An id above those of all passages before a time; some found no room in their hour and lie further on."""
+    """An id above all passages before a time. Passages that did not fit in their hour have ids of later hours."""
     [(spilled,)] = tx.run("passage_spilled")
     return first_id(until - 1) + (1 + int(spilled)) * ROOM
 

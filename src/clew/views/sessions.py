@@ -1,4 +1,4 @@
-"""The list: a line for each session, with what a person wants to see of it at a glance."""
+"""The session list: one row per session, with what a person wants to see at a glance."""
 
 from typing import Any, ClassVar
 
@@ -24,7 +24,7 @@ from clew.model.session import LIFECYCLE, State
 from clew.store.derived import Row, Transaction
 from clew.views.contract import LATEST, Sessions, is_first, origin_of, storable, when
 
-# Steps that are somebody's work on the session, as opposed to its keeping.
+# The steps that count as activity; leases, handoffs and retention do not.
 WORK = ("work", "knowledge")
 
 
@@ -56,56 +56,56 @@ class SessionRow(msgspec.Struct):
     last_at: int = 0
     private: int = 0
     called_by: str = ""
-    """What its runtime calls the session that it is a subagent of."""
+    """The native id of the session that started this one as a subagent."""
 
 
 def session_row(row: Row) -> SessionRow:
     return SessionRow(*row)
 
 
-def take(line: SessionRow, event: Event, *, is_new: bool = True) -> None:
-    """Update a line with its session's next event. An event that only repeats an earlier one is not counted again."""
-    line.events += 1
-    # A pruned body did its step all the same; a kind of somebody else's counts as work.
+def take(row: SessionRow, event: Event, *, is_new: bool = True) -> None:
+    """Update a row with its session's next event. An event that revises an earlier one is not counted again."""
+    row.events += 1
+    # A pruned event still changed the state; a kind that is not clew's own counts as work.
     body = event.body
     step = KINDS.get(body.kind, Opaque).step if isinstance(body, Removed) else body.step
-    line.state = LIFECYCLE[line.state].get(step, line.state)
-    _update_times(line, event, is_said=event.said_at is not None or (event.source is None and step in WORK))
-    _update_facts(line, event, is_new=is_new)
+    row.state = LIFECYCLE[row.state].get(step, row.state)
+    _update_times(row, event, is_said=event.said_at is not None or (event.source is None and step in WORK))
+    _update_facts(row, event, is_new=is_new)
 
 
-def _update_times(line: SessionRow, event: Event, *, is_said: bool) -> None:
-    """Update the times of a line. `is_said` tells that the event has a time of its own, beside that of its capture."""
-    line.kept_at = max(line.kept_at, event.at)
+def _update_times(row: SessionRow, event: Event, *, is_said: bool) -> None:
+    """Update the times of a row. `is_said`: the event has a time of its own, not only the time of its capture."""
+    row.kept_at = max(row.kept_at, event.at)
     if is_said:
         at = min(when(event), LATEST)
-        line.said_at = max(line.said_at, at)
-        line.began_at = min(line.began_at or at, at)
-    line.last_at = line.said_at or line.kept_at
+        row.said_at = max(row.said_at, at)
+        row.began_at = min(row.began_at or at, at)
+    row.last_at = row.said_at or row.kept_at
 
 
-def _update_facts(line: SessionRow, event: Event, *, is_new: bool) -> None:
+def _update_facts(row: SessionRow, event: Event, *, is_new: bool) -> None:
     match body := event.body:
         case MessageAdded(role="user", side=""):
-            line.turns += is_new
+            row.turns += is_new
         case CallMade():
-            line.calls += is_new
+            row.calls += is_new
         case CallReturned(failed=True):
-            line.errors += is_new
+            row.errors += is_new
         case RuntimeAttached():
-            line.runtime = body.runtime
-            line.machine = body.machine or line.machine
-            line.folder = body.cwd or line.folder
+            row.runtime = body.runtime
+            row.machine = body.machine or row.machine
+            row.folder = body.cwd or row.folder
         case SessionTitled(title=title):
-            line.title = title
+            row.title = title
         case SessionOpened(title=title, private=private) | SessionForked(title=title, private=private):
-            line.title, line.person, line.private = title, event.actor, int(private)
+            row.title, row.person, row.private = title, event.actor, int(private)
         case PrivacySet(private=private):
-            line.private = int(private)
+            row.private = int(private)
         case SessionClosed(outcome=outcome):
-            line.outcome = outcome
+            row.outcome = outcome
         case SessionResumed():
-            line.outcome = ""
+            row.outcome = ""
 
 
 class SessionsView:
@@ -117,22 +117,22 @@ class SessionsView:
     def __init__(self, tx: Transaction, session: Sessions, dialect: str) -> None:
         self._tx = tx
         self._session = session
-        self._lines: dict[int, SessionRow] = {}
+        self._session_rows: dict[int, SessionRow] = {}
 
     def add(self, key: int, event: Event) -> None:
-        line = self._lines.get(key)
-        if line is None:
-            line = self._lines[key] = (None if is_first(event) else self._known(key)) or self._new(key)
-        take(line, event, is_new=not self._session.corrects(key, event))
+        row = self._session_rows.get(key)
+        if row is None:
+            row = self._session_rows[key] = (None if is_first(event) else self._stored_row(key)) or self._new_row(key)
+        take(row, event, is_new=not self._session.corrects(key, event))
 
     def forget(self, key: int) -> None:
-        self._lines.pop(key, None)
+        self._session_rows.pop(key, None)
         self._tx.run("sessions_drop", session=key)
 
     def finish(self) -> None:
         rows: list[dict[str, Any]] = [
             {name: storable(value) if isinstance(value, str) else value for name, value in columns.items()}
-            for columns in map(msgspec.structs.asdict, self._lines.values())
+            for columns in map(msgspec.structs.asdict, self._session_rows.values())
         ]
         self._tx.many("sessions_set", rows)
 
@@ -140,15 +140,15 @@ class SessionsView:
     def clear(tx: Transaction, dialect: str) -> None:
         tx.run("sessions_clear")
 
-    def _known(self, key: int) -> SessionRow | None:
+    def _stored_row(self, key: int) -> SessionRow | None:
         rows = self._tx.run("sessions_row", session=key)
         return session_row(rows[0]) if rows else None
 
-    def _new(self, key: int) -> SessionRow:
-        one = self._session(key)
-        origin = origin_of(one.metadata)
+    def _new_row(self, key: int) -> SessionRow:
+        session = self._session(key)
+        origin = origin_of(session.metadata)
         return SessionRow(
-            session=key, project=one.project_key, id=one.id, agent=one.agent, runtime=origin.runtime,
+            session=key, project=session.project_key, id=session.id, agent=session.agent, runtime=origin.runtime,
             machine=origin.machine, called_by=origin.parent,
         )  # fmt: skip
 

@@ -1,8 +1,8 @@
-"""The text index: which words each passage has, and the tags it can be filtered by.
+"""The text index: the words of each passage, and the tags that filters use.
 
-A tag is a word that nobody can type: the role, the runtime, the session and so on of a passage are looked up in the
-index like its words, so that a filter makes a search faster and never slower. Words alone are indexed, not their
-order: that is looked up in the text, for the few passages that have all of them.
+A tag is a word that nobody can type. The role, the runtime, the session and so on of a passage are tags in the same
+index as its words, so a filter makes a search faster and never slower. The index has no word order: the search checks
+the order in the text, for the few passages that have all the words.
 """
 
 from collections.abc import Callable, Iterable
@@ -28,25 +28,25 @@ from clew.model.words import indexed, words
 from clew.store.derived import Transaction
 from clew.views.contract import is_first, origin_of, storable, when
 
-# Of the private use area, so that no word has it (model/words.py).
+# From Unicode's private use area, so no word contains it (model/words.py).
 MARK = "\ue000"
 ROLE, PROJECT, SESSION, RUNTIME, AGENT, PERSON, TOOL, OUTCOME, CUT, KNOWN = "rpsuawtoxk"
 
 SECOND_US = 1_000_000
 HOUR = 3600
 LAST_HOUR = 2**31
-# How many passages an hour has room for; more spill into the next. Room that is not used makes the index larger. The
-# statements about what has spilled know both numbers, too.
+# How many ids an hour has; further passages get ids of the next hour. Unused ids make the index larger. The statement
+# `passage_spilled` contains HOUR and ROOM, too.
 ROOM = 2**10
-# So many new passages at once are worth settling PostgreSQL's index.
+# A step with this many new passages merges PostgreSQL's pending index entries.
 MANY = 50
-# Calls that may wait for their return before the oldest is given up.
+# How many open calls a session remembers; beyond this the oldest is dropped.
 MOST_CALLS = 256
 
 
 @lru_cache(maxsize=4096)
 def tag(kind: str, value: str | int = "") -> str:
-    """The tag for a value; long ones go by a hash."""
+    """The tag for a value; a long value is hashed."""
     if isinstance(value, int):
         return f"{MARK}{kind}{value}"
     text = value.casefold().encode("utf-8", "replace")
@@ -54,7 +54,7 @@ def tag(kind: str, value: str | int = "") -> str:
 
 
 def first_id(second: int) -> int:
-    """The lowest id of a passage of the hour of this time, in seconds."""
+    """The lowest passage id of the hour that contains this second."""
     return min(max(second // HOUR, 0), LAST_HOUR) * ROOM
 
 
@@ -69,46 +69,46 @@ class TextView:
         self._session = session
         self._dialect = dialect
         self._rows: dict[int, list[dict[str, Any]]] = {}
-        self._speaking: dict[int, _Speaking] = {}
+        self._states: dict[int, _SessionState] = {}
 
     def add(self, key: int, event: Event) -> None:
         body = event.body
-        speaking = self._speaking.get(key)
-        if speaking is None:
-            speaking = self._speaking[key] = self._new(key) if is_first(event) else self._known(key)
-        at = when(event, speaking.at)
+        state = self._states.get(key)
+        if state is None:
+            state = self._states[key] = self._new_state(key) if is_first(event) else self._stored_state(key)
+        at = when(event, state.at)
         if event.said_at is not None:
-            speaking.at, speaking.changed = at, True
+            state.at, state.changed = at, True
         if isinstance(body, RuntimeAttached):
-            speaking.runtime, speaking.tags, speaking.changed = storable(body.runtime), "", True
+            state.runtime, state.tags, state.changed = storable(body.runtime), "", True
             return
-        tool = speaking.tool(body) if isinstance(body, (CallMade, CallReturned)) else ""
-        said = passage_of(body)
-        if said is None:
+        tool = state.tool(body) if isinstance(body, (CallMade, CallReturned)) else ""
+        passage = passage_of(body)
+        if passage is None:
             return
-        tags = self._tags(key, event, said, speaking, tool)
+        tags = self._tags(key, event, passage, state, tool)
         self._rows.setdefault(key, []).append(
-            {"session": key, "seq": event.seq, "at": at // SECOND_US, "text": self._text(said.texts, tags)}
+            {"session": key, "seq": event.seq, "at": at // SECOND_US, "text": self._text(passage.texts, tags)}
         )
 
-    def _tags(self, key: int, event: Event, said: Passage, speaking: "_Speaking", tool: str) -> str:
-        if not speaking.tags:
+    def _tags(self, key: int, event: Event, passage: Passage, state: "_SessionState", tool: str) -> str:
+        if not state.tags:
             session = self._session(key)
-            speaking.tags = f"{tag(PROJECT, session.project_key)} {tag(SESSION, key)}"
-            for kind, value in ((AGENT, session.agent), (RUNTIME, speaking.runtime)):
+            state.tags = f"{tag(PROJECT, session.project_key)} {tag(SESSION, key)}"
+            for kind, value in ((AGENT, session.agent), (RUNTIME, state.runtime)):
                 if value:
-                    speaking.tags += f" {tag(kind, value)}"
-        found = f"{speaking.tags} {tag(ROLE, said.role)} {tag(PERSON, event.actor)}"
+                    state.tags += f" {tag(kind, value)}"
+        tags = f"{state.tags} {tag(ROLE, passage.role)} {tag(PERSON, event.actor)}"
         if tool:
-            found += f" {tag(TOOL, tool)}"
+            tags += f" {tag(TOOL, tool)}"
         if isinstance(event.body, CallReturned):
-            found += f" {tag(OUTCOME, 'error' if event.body.failed else 'success')}"
+            tags += f" {tag(OUTCOME, 'error' if event.body.failed else 'success')}"
         elif isinstance(event.body, (FactLearned, DecisionMade, ProgressNoted)):
-            found += f" {tag(KNOWN)}"
-        return f"{found} {tag(CUT)}" if said.cut else found
+            tags += f" {tag(KNOWN)}"
+        return f"{tags} {tag(CUT)}" if passage.cut else tags
 
     def _text(self, texts: tuple[str, ...], tags: str) -> str:
-        """What the database's index takes: SQLite parts words itself where we have made sure that it can."""
+        """The text in the form that the index expects; SQLite's index splits prepared text into words itself."""
         text = texts[0] if len(texts) == 1 else "\n".join(texts)
         if self._dialect == "lite":
             return f"{indexed(text)} {tags}"
@@ -116,16 +116,16 @@ class TextView:
 
     def forget(self, key: int) -> None:
         self._rows.pop(key, None)
-        self._speaking[key] = self._new(key)
+        self._states[key] = self._new_state(key)
         self._tx.run("speaking_drop", session=key)
-        ids = self._tx.run("passage_drop", match=match(self._dialect, tags=[tag(SESSION, key)]))
+        ids = self._tx.run("passage_drop", match=index_query(self._dialect, tags=[tag(SESSION, key)]))
         if self._dialect == "lite":
             self._tx.many("words_drop", [{"id": row[0]} for row in ids])
 
     def finish(self) -> None:
         rows = sorted((row for rows in self._rows.values() for row in rows), key=lambda row: row["at"])
         self._number(rows)
-        # The index takes ids that go up far better than ids that jump.
+        # Inserting in ascending order of id is much faster.
         rows.sort(key=lambda row: row["id"])
         if self._dialect == "lite":
             self._tx.many("passage_add", rows)
@@ -134,24 +134,24 @@ class TextView:
             self._tx.run("passage_add", rows=msgspec.json.encode(rows).decode())
             if len(rows) >= MANY:
                 self._tx.run("words_settle")
-        changed = [(key, one) for key, one in self._speaking.items() if one.changed]
+        changed = [(key, state) for key, state in self._states.items() if state.changed]
         self._tx.many(
             "speaking_set",
             [
                 {
                     "session": key,
-                    "runtime": one.runtime,
-                    "calls": msgspec.json.encode(one.calls).decode(),
-                    "at": one.at,
+                    "runtime": state.runtime,
+                    "calls": msgspec.json.encode(state.calls).decode(),
+                    "at": state.at,
                 }
-                for key, one in changed
+                for key, state in changed
             ],
         )
 
     def _number(self, rows: list[dict[str, Any]]) -> None:
         """Give each passage the next id of its hour, or of the next hour that has room."""
         following: dict[int, int] = {}
-        # Where to look for room instead, for hours that are full.
+        # For each full hour, the first later hour that has room.
         instead: dict[int, int] = {}
         for row in rows:
             hour = first = first_id(row["at"])
@@ -175,21 +175,21 @@ class TextView:
         if dialect == "lite":
             tx.run("words_clear")
 
-    def _known(self, key: int) -> "_Speaking":
+    def _stored_state(self, key: int) -> "_SessionState":
         rows = self._tx.run("speaking_of", session=key)
         if not rows:
-            return self._new(key)
+            return self._new_state(key)
         [(runtime, calls, at)] = rows
-        return _Speaking(runtime=runtime, calls=msgspec.json.decode(calls, type=dict[str, str]), at=at)
+        return _SessionState(runtime=runtime, calls=msgspec.json.decode(calls, type=dict[str, str]), at=at)
 
-    def _new(self, key: int) -> "_Speaking":
-        return _Speaking(runtime=storable(origin_of(self._session(key).metadata).runtime))
+    def _new_state(self, key: int) -> "_SessionState":
+        return _SessionState(runtime=storable(origin_of(self._session(key).metadata).runtime))
 
 
-class _Speaking(msgspec.Struct):
-    """What a session is in the middle of: its runtime, the tools of calls that have not returned, and the time.
+class _SessionState(msgspec.Struct):
+    """The fold's state of a session: its runtime, the tools of its open calls, and the time of its last event.
 
-    `tags` are those that all its passages have, made once.
+    `tags` are the tags that all its passages share, computed once.
     """
 
     runtime: str = ""
@@ -199,7 +199,7 @@ class _Speaking(msgspec.Struct):
     changed: bool = False
 
     def tool(self, body: CallMade | CallReturned) -> str:
-        """The tool of a call, or of the call that returned."""
+        """The tool of a call, or of the call that a return belongs to."""
         if isinstance(body, CallMade):
             self.calls[body.call], self.changed = body.tool, True
             while len(self.calls) > MOST_CALLS:
@@ -211,28 +211,28 @@ class _Speaking(msgspec.Struct):
         return ""
 
 
-def match(
+def index_query(
     dialect: str, query: Query | None = None, *, tags: Iterable[str] = (), any_of: Iterable[str] = ()
 ) -> str:  # fmt: skip
-    """The query in the words of a database's index: passages that have every word and tag, and one of `any_of`.
+    """The query in the index's own syntax: passages that have every word and tag, and at least one of `any_of`.
 
-    That the words of a phrase stand next to each other, or that an unwanted phrase does not occur, is not asked here.
+    The index has no word order, so phrases and excluded phrases are checked later, in the text.
     """
     query = query or Query()
     both, either, without = (" AND ", " OR ", " NOT ") if dialect == "lite" else (" & ", " | ", " & ! ")
     quote = _quoted_lite if dialect == "lite" else _quoted_pg
     wanted = [quote(word, prefix) for term in query.wanted for word, prefix in _pieces(term)]
-    wanted += [quote(one, False) for one in tags]
+    wanted += [quote(word, False) for word in tags]
     if any_of := list(any_of):
-        wanted.append(f"({either.join(quote(one, False) for one in any_of)})")
+        wanted.append(f"({either.join(quote(word, False) for word in any_of)})")
     unwanted = [
         quote(word, prefix)
         for term in query.unwanted
         if len(term.words) == 1
         for word, prefix in _pieces(term)
     ]  # fmt: skip
-    found = f"({both.join(wanted)})"
-    return f"{found}{without}({either.join(unwanted)})" if unwanted else found
+    matching = f"({both.join(wanted)})"
+    return f"{matching}{without}({either.join(unwanted)})" if unwanted else matching
 
 
 def _pieces(term: Term) -> Iterable[tuple[str, bool]]:

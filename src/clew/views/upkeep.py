@@ -1,8 +1,8 @@
-"""Keeping the views in step with the log.
+"""Keep the views up to date with the log.
 
-Nobody who appends waits for a view: whoever reads one first brings it up to date, and whoever appends much (a capture,
-a watcher) does so on the side. Each step takes some events in one transaction, together with how far it has come, so
-that a process that dies in between loses nothing and the next goes on from there.
+An append never waits for a view. A reader updates the views before it reads, and a capture updates them as it goes.
+Each step folds some events and stores its position in the same transaction, so a crash loses nothing and the next
+process continues from the stored position.
 """
 
 import threading
@@ -44,8 +44,8 @@ DROP TABLE IF EXISTS {version_table};
 CREATE TABLE {version_table} (version BIGINT PRIMARY KEY);
 INSERT INTO {version_table} (version) VALUES ({version});
 """
-# Events in one transaction, and about how long it may take: whoever else takes events in waits for it, and a server
-# gives up a transaction that says nothing for seconds.
+# The limits of one transaction: other processes that update the views wait for it, and PostgreSQL ends a transaction
+# that is idle for seconds.
 STEP = 2000
 STEP_SECONDS = 1.0
 
@@ -54,7 +54,7 @@ OUTDATED = "the views were made by another version of clew and have been built a
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """How many events were taken in, how many are left, and what a person should be told about it."""
+    """How many events were folded, about how many are left, and a notice for the user."""
 
     done: int
     left: int
@@ -69,7 +69,7 @@ class Views:
         self._notice = ""
         self._lock = threading.Lock()
         self._database: DerivedTables | None = None
-        # How far all of them have come, as last seen here.
+        # The position that all views have reached, as this object last saw it.
         self._seen = 0
 
     def close(self) -> None:
@@ -95,26 +95,26 @@ class Views:
             return self._defined(open_derived_tables(self.store, PACKAGE, VERSION_TABLE))
         except Damaged as error:
             if "place" not in error.details:
-                raise  # Not damaged, but another program's.
+                raise  # The file is not damaged: another program made it.
         self._notice = REBUILT
         return self._defined(open_derived_tables(self.store, PACKAGE, VERSION_TABLE, fresh=True))
 
     def _defined(self, database: DerivedTables) -> DerivedTables:
         """The database with the tables of this program."""
         try:
-            found = database.schema_version()
-            if found > SCHEMA:
+            version = database.schema_version()
+            if version > SCHEMA:
                 raise SchemaNewer(
-                    f"the views of this log have schema {found}, made by a newer clew; this program knows schemas up "
+                    f"the views of this log have schema {version}, made by a newer clew; this program knows schemas up "
                     f"to {SCHEMA}: upgrade clew (`pip install -U clew`)",
-                    found=found,
+                    found=version,
                     expected=SCHEMA,
                 )
-            if found < SCHEMA:
-                self._notice = self._notice or (OUTDATED if found else "")
+            if version < SCHEMA:
+                self._notice = self._notice or (OUTDATED if version else "")
                 text = schema_of(PACKAGE, database.dialect)
-                if found or not database.remote:
-                    # A table that is there before ours were ever made is somebody else's.
+                if version or not database.remote:
+                    # A remote database without our version table may hold somebody else's table of this name.
                     drops = (f"DROP TABLE IF EXISTS {table};\n" for table in table_names(PACKAGE, database.dialect))
                     text = "".join(drops) + text
                 database.apply_schema(text + RECORD.format(version_table=VERSION_TABLE, version=SCHEMA), SCHEMA)
@@ -123,45 +123,45 @@ class Views:
             raise
         return database
 
-    def told(self) -> str:
-        """What a person should be told about the views, once."""
+    def pop_notice(self) -> str:
+        """The notice for the user, for example about a rebuild; each is returned once."""
         notice, self._notice = self._notice, ""
         return notice
 
     @contextmanager
     def read(self) -> Iterator[Transaction]:
-        """The views, for reading, as they are.
+        """A read transaction on the views as they are.
 
-        When they turn out to be damaged, or somebody else began to build them again, `Rebuilding` asks to look again.
+        It raises `Rebuilding` when the views are damaged or another process started a rebuild; the caller retries.
         """
-        with self._looking() as tx:
+        with self._reading() as tx:
             yield tx
             if min(_reached(tx.run("views")).values()) < self._seen:
                 raise Rebuilding("the views are being built again; ask again")
 
     @contextmanager
-    def _looking(self) -> Iterator[Transaction]:
-        with self._mending() as database, database.read() as tx:
+    def _reading(self) -> Iterator[Transaction]:
+        with self._recovering() as database, database.read() as tx:
             yield tx
 
     @contextmanager
-    def _mending(self) -> Iterator[DerivedTables]:
-        """The views' database. A damaged one is thrown away, and the next look builds it again."""
+    def _recovering(self) -> Iterator[DerivedTables]:
+        """The views' database. A damaged one is deleted, and the next read rebuilds it."""
         database = self.database
         try:
             yield database
         except StoreError as error:
-            if isinstance(error, Rebuilding) or not self._is_thrown_away(database, error):
+            if isinstance(error, Rebuilding) or not self._deletes_damaged(database, error):
                 raise
-            raise Rebuilding(f"{error}; it holds no more than the log does, and is built again from there") from error
+            raise Rebuilding(f"{error}; every row comes from the log, and the views are rebuilt from it") from error
 
-    def _is_thrown_away(self, database: DerivedTables, error: StoreError) -> bool:
-        """Whether the error was the views' own, so that they begin anew. The log can be damaged, too."""
+    def _deletes_damaged(self, database: DerivedTables, error: StoreError) -> bool:
+        """Delete the views if the error is about their file and not the log's; returns whether they were deleted."""
         with self._lock:
             if self._database is not database:
                 return True  # By another thread.
-            place = error.details.get("place")
-            if place is None or place != database.describe()["place"]:
+            damaged_file = error.details.get("place")
+            if damaged_file is None or damaged_file != database.describe()["place"]:
                 return False
             database.close()
             self._database = None
@@ -173,7 +173,7 @@ class Views:
     # Folding ----------------------------------------------------------------------------------------------------------
 
     def catch_up(self, *, limit: int | None = None) -> Step:
-        """Take in what is new in the log: all of it, or a limited number of events."""
+        """Fold the new events of the log: all of them, or at most `limit`."""
         done = 0
         while True:
             step = self._step_again(STEP if limit is None else min(STEP, limit - done))
@@ -181,11 +181,11 @@ class Views:
             if not step.left or (limit is not None and done >= limit):
                 return Step(done=done, left=step.left)
 
-    def behind(self) -> int:
-        """How many positions the views are behind the log."""
-        with self._looking() as tx:
-            there = _reached(tx.run("views"))
-        return max(0, end_position(self.store) - min(there.values()))
+    def lag(self) -> int:
+        """By how many positions the views lag behind the log."""
+        with self._reading() as tx:
+            reached = _reached(tx.run("views"))
+        return max(0, end_position(self.store) - min(reached.values()))
 
     def _step_again(self, most: int) -> Step:
         try:
@@ -194,40 +194,40 @@ class Views:
             return self._step(most)
 
     def _step(self, most: int) -> Step:
-        with self._looking() as tx:
+        with self._reading() as tx:
             reached = _reached(tx.run("views"))
-        # Asked for after the views, which are then never further, unless they are another log's.
+        # Read after the views' positions: a view beyond this position was built from another log.
         last = end_position(self.store)
         if all(position == last for position in reached.values()):
             self._seen = last
             return Step(done=0, left=0)
-        with self._mending() as database, database.write() as tx:
+        with self._recovering() as database, database.write() as tx:
             reached = self._begin(tx, database.dialect)
             last = end_position(self.store)
             after = min(reached.values())
             if after >= last:
                 self._seen = last
                 return Step(done=0, left=0)
-            # Views that have come as far as the one that is behind go on with it; the others are further already.
+            # The views at the lowest position advance together, up to the position of the next view.
             group = [view for view in VIEWS if reached[view.name] == after]
             upto = min((position for position in reached.values() if position > after), default=last)
             folding = _Folding(tx, group, self.store, database.dialect)
-            taken, after = self._take(folding, after=after, upto=upto, most=most)
+            done, after = self._take(folding, after=after, upto=upto, most=most)
             for view in group:
                 tx.run("view_set", name=view.name, version=view.version, position=after)
         if after == last:
             self._seen = last
-        # Positions have gaps on PostgreSQL, so this is about how many are left.
-        return Step(done=taken, left=max(0, last - after))
+        # Positions have gaps on PostgreSQL, so `left` is an estimate.
+        return Step(done=done, left=max(0, last - after))
 
     def _begin(self, tx: Transaction, dialect: str) -> dict[str, int]:
-        """How far each view has come; one of another version, or of another log, begins again."""
+        """The position of each view; a view of another version or of another log is cleared and starts at 0."""
         tx.run("views_lock")
-        there = {name: (version, position) for name, version, position in tx.run("views")}
+        stored = {name: (version, position) for name, version, position in tx.run("views")}
         last = end_position(self.store)
         reached = {}
         for view in VIEWS:
-            version, position = there.get(view.name, (0, 0))
+            version, position = stored.get(view.name, (0, 0))
             if version != view.version or position > last:
                 if version and version != view.version:
                     self._notice = OUTDATED
@@ -238,27 +238,27 @@ class Views:
         return reached
 
     def _take(self, folding: "_Folding", *, after: int, upto: int, most: int) -> tuple[int, int]:
-        """Take some events into some views; returns how many, and up to which position all has been seen."""
-        taken = 0
+        """Fold some events into some views; returns their number and the position that is now complete."""
+        done = 0
         is_cut = False
         end = time.monotonic() + STEP_SECONDS
         for session, event in entries(self.store, after=after, limit=most):
             if event.position > upto:
                 break
             folding.take(session, event)
-            after, taken = event.position, taken + 1
-            is_cut = taken == most or time.monotonic() > end
+            after, done = event.position, done + 1
+            is_cut = done == most or time.monotonic() > end
             if is_cut:
                 break
         folding.write()
-        return taken, after if is_cut else upto
+        return done, after if is_cut else upto
 
     def rebuild(self, name: str = "") -> None:
-        """Begin again with one view, or with all; `catch_up` does the work."""
+        """Clear one view, or all; `catch_up` then rebuilds them."""
         names = [view.name for view in VIEWS]
         if name and name not in names:
             raise InvalidInput(f"no view {name!r}; there are {', '.join(names)}")
-        with self._mending() as database, database.write() as tx:
+        with self._recovering() as database, database.write() as tx:
             self._begin(tx, database.dialect)
             for view in VIEWS:
                 if name in ("", view.name):
@@ -266,32 +266,32 @@ class Views:
                     tx.run("view_set", name=view.name, version=view.version, position=0)
 
     def purge(self) -> list[str]:
-        """Leave no trace of what was dropped from the log; returns what is beyond reach."""
+        """Remove all traces of erased events from the views' files; returns the traces that clew cannot remove."""
         try:
-            with self._looking() as tx:
+            with self._reading() as tx:
                 is_empty = not any(position for _, _, position in tx.run("views"))
-            # Views that nobody has asked for yet are not built now; what was once in them may have left traces.
+            # Views that were never read are not built now, but free space is overwritten either way.
             if not is_empty:
                 self.catch_up()
-            with self._mending() as database:
+            with self._recovering() as database:
                 if database.dialect == "lite":
                     with database.write() as tx:
                         tx.run("words_merge")
                 return database.overwrite_free_space()
         except Rebuilding:
-            return []  # They are gone, with all that was in them.
+            return []  # The damaged views were deleted, with everything in them.
 
 
 def _reached(rows: Sequence[Row]) -> dict[str, int]:
-    """How far each view of this program has come."""
-    there = {(name, version): position for name, version, position in rows}
-    return {view.name: there.get((view.name, view.version), 0) for view in VIEWS}
+    """The position of each view of this program; 0 for one that is missing or has another version."""
+    stored = {(name, version): position for name, version, position in rows}
+    return {view.name: stored.get((view.name, view.version), 0) for view in VIEWS}
 
 
 class _Folding:
-    """Some views under way in one transaction.
+    """Folds some events into some views in one transaction.
 
-    What they have taken in is written now and then, so that it need not all be held in memory.
+    It writes the changed rows about once a second, so memory stays bounded.
     """
 
     def __init__(self, tx: Transaction, group: list[type[View]], store: Store, dialect: str) -> None:
@@ -305,7 +305,7 @@ class _Folding:
         self._due = time.monotonic() + STEP_SECONDS
 
     def take(self, session: Session, event: Event) -> None:
-        """Take in the next event of the log."""
+        """Fold the next event of the log."""
         key = session.key
         if not isinstance(event.body, (SessionErased, BodiesPruned)):
             self._session.learn(session)
@@ -315,8 +315,8 @@ class _Folding:
         for fold in self._folds:
             fold.forget(key)
         if isinstance(event.body, BodiesPruned):
-            for again in own_events(self._store, self._session(key), upto=event.seq):
-                self._add(key, again)
+            for earlier in own_events(self._store, self._session(key), upto=event.seq):
+                self._add(key, earlier)
 
     def _add(self, key: int, event: Event) -> None:
         if is_first(event):
@@ -327,43 +327,43 @@ class _Folding:
             self.write()
 
     def write(self) -> None:
-        """Write what has been taken in."""
+        """Write the changed rows."""
         for fold in self._folds:
             fold.finish()
         self._begin()
 
 
 class _Sessions:
-    """What folds ask about sessions, by their keys; what is not known is looked up once for each step."""
+    """Session lookups for folds; each session is read from the store once per step."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._found: dict[int, Session] = {}
-        self._said: dict[int, set[tuple[str, str]]] = {}
+        self._by_key: dict[int, Session] = {}
+        self._records: dict[int, set[tuple[str, str]]] = {}
 
     def __call__(self, key: int) -> Session:
-        if key not in self._found:
-            self._found[key] = session_by_key(self._store, key)
-        return self._found[key]
+        if key not in self._by_key:
+            self._by_key[key] = session_by_key(self._store, key)
+        return self._by_key[key]
 
     def learn(self, session: Session) -> None:
-        self._found.setdefault(session.key, session)
+        self._by_key.setdefault(session.key, session)
 
     def forget(self, key: int) -> None:
-        self._found.pop(key, None)
+        self._by_key.pop(key, None)
 
     def corrects(self, key: int, event: Event) -> bool:
         if not event.source or REVISION not in event.source:
             return False
-        said = self._said.get(key)
-        if said is None:
-            told = own_records(self._store, self(key), before=event.seq)
-            said = self._said[key] = {(kind, identity(source)) for kind, source in told if REVISION in source}
+        records = self._records.get(key)
+        if records is None:
+            earlier = own_records(self._store, self(key), before=event.seq)
+            records = self._records[key] = {(kind, identity(source)) for kind, source in earlier if REVISION in source}
         record = event.kind, identity(event.source)
-        is_known = record in said
-        said.add(record)
-        return is_known
+        is_revision = record in records
+        records.add(record)
+        return is_revision
 
     def begin(self, key: int) -> None:
-        """The session is read from its first event on."""
-        self._said[key] = set()
+        """Note that the fold starts at the session's first event, so no earlier record exists."""
+        self._records[key] = set()

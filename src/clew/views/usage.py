@@ -1,4 +1,4 @@
-"""Usage: what every answer cost, in tokens."""
+"""The usage view: the tokens of every answer of a model."""
 
 from collections.abc import Callable
 from hashlib import blake2b
@@ -10,16 +10,16 @@ from clew.model.session import SPENDING, Session
 from clew.store.derived import Transaction
 from clew.views.contract import LATEST, storable, when
 
-# What a provider reports is in the log as it is, believable or not; a database sums up only so far.
+# The log has a provider's figures unchecked; larger ones would overflow the database's sums.
 MOST = 2**40
 UNIQUE_LENGTH = 16
 COUNTS = ("input", "output", "cache_read", "cache_write", "cache_write_hour", "reasoning", "cost_micros")
 
 
 def answer_of(event: Event) -> int:
-    """The answer an event tells of, as a number: a hash of the provider's id of it, else of the event's own place.
+    """The answer that an event belongs to, as a hash of the provider's id; without an id, of session and seq.
 
-    Providers' ids are long. A short one is a runtime's own number, and means another answer in another session.
+    Providers' ids are long. A short id is a runtime's own number, which is unique only within its session.
     """
     message = "" if isinstance(event.body, TurnEnded) else getattr(event.body, "message", "")
     own = f"{event.session}:{message}" if message else f"{event.session}:{event.seq}"
@@ -28,7 +28,7 @@ def answer_of(event: Event) -> int:
 
 
 def record_of(event: Event) -> int:
-    """The record an event came from, as a number; a revision of a record replaces what it said before."""
+    """The record an event came from, as a hash; a revision replaces the earlier record."""
     return _number(identity(event.source) or f"#{event.seq}")
 
 

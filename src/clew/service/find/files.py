@@ -1,4 +1,4 @@
-"""Files: which sessions touched one, and how."""
+"""The operation `files`: which sessions touched a file, and how."""
 
 from typing import Annotated, Any
 
@@ -12,8 +12,8 @@ from clew.store.projects import list_projects
 from clew.views.files import name_of
 
 
-class Touching(msgspec.Struct, frozen=True, kw_only=True):
-    """A session that touched something: how often, and the last call that read it and the last that wrote it."""
+class FileTouch(msgspec.Struct, frozen=True, kw_only=True):
+    """A session that touched a path: how often, and the seqs of the last read and the last write."""
 
     session: str
     title: str
@@ -36,19 +36,19 @@ def files(
     project: Project = "",
     written: Annotated[bool, msgspec.Meta(description="Only sessions that wrote it.")] = False,
     limit: Annotated[int, msgspec.Meta(ge=1, le=10_000, description="How many at the most.")] = 50,
-) -> list[Touching]:
+) -> list[FileTouch]:
     """Tell which sessions touched a file, an app or a data source, and how, newest first."""
     context.views.catch_up()
     only: dict[str, Any] = {"project": project_key(context, project, Right.READ)} if project else {}
     names = list_projects(context.store)
     with context.views.read() as tx:
         rows = tx.run("files_by_name", name=name_of(path), limit=100_000, **only, **context.reach(Right.READ))
-    found = [
-        Touching(
-            session=id, title=title, runtime=runtime, project=names.get(key, ""), type=type, path=what, read=read,
-            written=wrote, read_seq=read_seq, written_seq=written_seq, last_at=last_at,
+    touches = [
+        FileTouch(
+            session=id, title=title, runtime=runtime, project=names.get(key, ""), type=type, path=touched, read=reads,
+            written=writes, read_seq=read_seq, written_seq=written_seq, last_at=last_at,
         )
-        for _, type, what, read, wrote, read_seq, written_seq, last_at, id, title, runtime, key in rows
-        if same_path(path, what) and (wrote or not written)
+        for _, type, touched, reads, writes, read_seq, written_seq, last_at, id, title, runtime, key in rows
+        if same_path(path, touched) and (writes or not written)
     ]  # fmt: skip
-    return found[:limit]
+    return touches[:limit]

@@ -1,4 +1,4 @@
-"""What searches, lists and sums are narrowed down to: the filters that many operations share."""
+"""The filters that searches, lists and sums share: project, person, period, file."""
 
 import os
 from datetime import datetime
@@ -28,66 +28,68 @@ File = Annotated[str, msgspec.Meta(description="Only sessions that touched this 
 
 
 def now() -> datetime:
-    """Now on the clock of this machine, in its time zone."""
+    """The current time in this machine's time zone."""
     try:
         name = os.environ.get("TZ") or str(Path("/etc/localtime").resolve()).partition("zoneinfo/")[2]
         return datetime.now(ZoneInfo(name))
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        # A zone without a name still has an offset today.
+        # A zone without a known name still has today's offset from UTC.
         return datetime.now().astimezone()
 
 
-def times(when: str, from_: str, to: str) -> Period:
-    """The time that is meant by `when`, `since` and `until` together."""
-    at = now()
-    found = period(when, at) if when else Period(None, None)
-    start = max((one for one in (found.start, since(from_, at) if from_ else None) if one is not None), default=None)
-    end = min((one for one in (found.end, until(to, at) if to else None) if one is not None), default=None)
+def times(when: str, since_text: str, until_text: str) -> Period:
+    """The period that satisfies `when`, `since` and `until` together."""
+    today = now()
+    named = period(when, today) if when else Period(None, None)
+    starts = (named.start, since(since_text, today) if since_text else None)
+    ends = (named.end, until(until_text, today) if until_text else None)
+    start = max((start for start in starts if start is not None), default=None)
+    end = min((end for end in ends if end is not None), default=None)
     if start is not None and end is not None and end <= start:
-        raise InvalidInput("that time ends before it begins; look at --when, --since and --until together")
+        raise InvalidInput("the period ends before it begins; when, since and until apply together")
     return Period(start, end)
 
 
 def project_key(context: Context, name: str, right: Right = Right.SEE) -> int:
-    """The key of a project, which there must be, and in which the caller must have something in reach."""
-    known = projects(context, right)
-    for key, one in known.items():
-        if one == name:
+    """The key of a project in which the caller has this right on at least one session; else `NotFound`."""
+    readable = projects(context, right)
+    for key, project in readable.items():
+        if project == name:
             return key
     if not context.reach(right):
-        some = ", ".join(sorted(known.values())[:10]) or "none yet"
+        some = ", ".join(sorted(readable.values())[:10]) or "none yet"
         raise NotFound(f"no project {name!r}; there are: {some}", project=name)
     raise NotFound(f"no project {name!r} that you may look into", project=name)
 
 
 def projects(context: Context, right: Right) -> dict[int, str]:
-    """The projects in which the caller has something in reach, by key."""
-    known = list_projects(context.store)
+    """The projects in which the caller has this right on at least one session, by key."""
+    names = list_projects(context.store)
     reach = context.reach(right)
     if not reach:
-        return known
-    whole = msgspec.json.decode(reach["reach_projects"], type=set[int])
-    return {key: name for key, name in known.items() if key in whole or is_in_reach(context.store, key, reach)}
+        return names
+    unrestricted = msgspec.json.decode(reach["reach_projects"], type=set[int])
+    return {key: name for key, name in names.items() if key in unrestricted or is_in_reach(context.store, key, reach)}
 
 
 def principal(name: str) -> str:
-    """A person by the bare name, or any principal in full."""
+    """The full name of a principal; a name without a kind is a person's."""
     return name if ":" in name else f"person:{name}"
 
 
 def touching(context: Context, path: str, right: Right) -> frozenset[int]:
-    """The keys of the sessions in reach that touched a file."""
+    """The keys of the sessions that touched a file and on which the caller has this right."""
     with context.views.read() as tx:
         rows = tx.run("files_by_name", name=name_of(path), type="file", limit=100_000, **context.reach(right))
     return frozenset(row[0] for row in rows if same_path(path, row[2]))
 
 
-def same_path(path: str, what: str) -> bool:
-    """Whether two paths mean one file, as far as both tell: one is the end of the other."""
-    one, other = _parts(path[-LONGEST:]), _parts(what)
-    length = min(len(one), len(other))
-    is_whole = path.startswith(("/", "\\", "~")) or path[1:2] == ":"
-    return length > 0 and one[-length:] == other[-length:] and (length == len(one) or is_whole)
+def same_path(path: str, touched: str) -> bool:
+    """Whether two paths can name the same file: the shorter is the end of the longer."""
+    parts, touched_parts = _parts(path[-LONGEST:]), _parts(touched)
+    length = min(len(parts), len(touched_parts))
+    is_absolute = path.startswith(("/", "\\", "~")) or path[1:2] == ":"
+    return length > 0 and parts[-length:] == touched_parts[-length:] and (length == len(parts) or is_absolute)
 
 
 def _parts(path: str) -> list[str]:

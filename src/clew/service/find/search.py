@@ -8,7 +8,7 @@ import msgspec
 from clew.model.access import Right
 from clew.model.errors import InvalidInput
 from clew.model.passage import Role
-from clew.model.query import Query, Snippet, parse
+from clew.model.query import Snippet, parse
 from clew.model.session import Session, State
 from clew.service.find.filters import (
     Agent,
@@ -43,8 +43,8 @@ class Order(enum.StrEnum):
     RELEVANT = "relevant"
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A passage that answers the query: where it stands, who said it as what, and the words around it."""
+class SearchHit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A passage that matches the query: its session, seq and role, and the words around the match."""
 
     session: str
     seq: int
@@ -55,8 +55,8 @@ class Place(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     failed: bool = False
 
 
-class FoundSession(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A session with hits: the newest few, and how many there are; `more` when there may be more than were counted."""
+class SessionHits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A session with hits: its newest hits and their number; `more` says that there may be more."""
 
     session: str
     title: str
@@ -65,21 +65,21 @@ class FoundSession(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     agent: str
     state: str
     last_at: int
-    hits: list[Place]
+    hits: list[SearchHit]
     count: int
     more: bool = False
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of what was found: grouped by `sessions`, or flat in `hits`.
+class SearchPage(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of results: grouped by session in `sessions`, or flat in `hits`.
 
-    `total` is how many passages answer, None when only reading them all would tell; `total_is_exact` is false beyond
-    what is counted. `next` goes on with the next page. `cut` is how many of the texts in question are so long that only
-    their two ends are searched.
+    `total` is the number of hits, None when counting requires reading every text; `total_is_exact` is false when the
+    count stopped at its limit. `next` is the cursor of the next page. `cut` is how many texts in the scope are so long
+    that only their two ends are searched.
     """
 
-    sessions: list[FoundSession]
-    hits: list[Place]
+    sessions: list[SessionHits]
+    hits: list[SearchHit]
     total: int | None
     total_is_exact: bool
     next: str
@@ -109,9 +109,9 @@ def search(
     flat: Annotated[bool, msgspec.Meta(description="One line for each hit, not grouped by session.")] = False,
     limit: Annotated[int, msgspec.Meta(ge=1, le=200, description="How many at the most.")] = 20,
     after: Annotated[str, msgspec.Meta(description="Go on from the `next` of the page before.")] = "",
-) -> Found:
+) -> SearchPage:
     """Search what was asked, answered, run and returned in all sessions."""
-    wanted = parse(query)
+    parsed = parse(query)
     period = times(when, since, until)
     tags = [
         tag(kind, value)
@@ -129,35 +129,33 @@ def search(
     scope = Scope(
         tags=tuple(tags), state=state or "", sessions=touching(context, file, Right.READ) if file else None,
         since=None if period.start is None else period.start // SECOND_US,
-        # A second that has begun counts.
+        # Round up, so that the second in which the period ends is included.
         until=None if period.end is None else -(-period.end // SECOND_US),
     )  # fmt: skip
-    if not wanted.wanted and scope == Scope():
+    if not parsed.wanted and scope == Scope():
         raise InvalidInput(
             "nothing to look for: give a word, or at least a filter, as in: clew search --agent reviewer --when 'last "
             "week'"
         )
     scope = msgspec.structs.replace(scope, reach=context.reach(Right.READ))
-    looking = Search(context.views, wanted, scope, store=context.store)
-    return _found(context, looking, wanted, order, flat=flat, limit=limit, after=after)
+    query_run = Search(context.views, parsed, scope, store=context.store)
+    return _page(context, query_run, order, flat=flat, limit=limit, after=after)
 
 
-def _found(
-    context: Context, looking: Search, query: Query, order: Order, *, flat: bool, limit: int, after: str
-) -> Found:
-    sessions: list[FoundSession] = []
+def _page(context: Context, query_run: Search, order: Order, *, flat: bool, limit: int, after: str) -> SearchPage:
+    sessions: list[SessionHits] = []
     hits: list[Hit] = []
     following = ""
     if order is Order.RELEVANT:
-        ranked = looking.relevant(below=Rank(*_place(after, 2)) if after else None, limit=limit)
+        ranked = query_run.relevant(below=Rank(*_cursor(after, 2)) if after else None, limit=limit)
         hits = ranked.hits
         following = f"{ranked.following.points}-{ranked.following.id}" if ranked.following else ""
     elif flat:
-        page = looking.newest(before=_place(after, 1)[0], limit=limit)
+        page = query_run.newest(before=_cursor(after, 1)[0], limit=limit)
         hits, following = page.hits, str(page.following or "")
     else:
-        before, newest = _place(after, 2)
-        groups = looking.grouped(before=before, newest=newest, limit=limit)
+        before, newest = _cursor(after, 2)
+        groups = query_run.grouped(before=before, newest=newest, limit=limit)
         names = list_projects(context.store)
         lines = _lines(context, [group.key for group in groups.groups])
         sessions = [
@@ -166,28 +164,30 @@ def _found(
             if group.key in lines
         ]
         following = f"{groups.following}-{groups.newest}" if groups.following else ""
-    total = looking.count()
-    return Found(
+    total = query_run.count()
+    return SearchPage(
         sessions=sessions,
         hits=[_shown(hit) for hit in hits],
         total=None if total is None else min(total, MOST_COUNTED),
         total_is_exact=total is not None and total <= MOST_COUNTED,
         next=following,
-        cut=looking.cut(),
-        notice=context.views.told(),
+        cut=query_run.cut(),
+        notice=context.views.pop_notice(),
     )
 
 
-def _place(after: str, count: int) -> list[int]:
-    """The numbers that a page goes on from; 0 for the first page."""
+def _cursor(after: str, count: int) -> list[int]:
+    """The numbers in a page's cursor; 0 for the first page."""
     if not after:
         return [0] * count
     numbers = after.split("-")
-    if len(numbers) != count or not all(one.isascii() and one.isdigit() and len(one) < 19 for one in numbers):
+    if len(numbers) != count or not all(
+        number.isascii() and number.isdigit() and len(number) < 19 for number in numbers
+    ):
         raise InvalidInput(
-            f"{after[:40]!r} is no place to go on from; use the `next` of the page before, with the same options"
+            f"{after[:40]!r} is not a valid cursor; use the `next` of the page before, with the same options"
         )
-    return [int(one) for one in numbers]
+    return [int(number) for number in numbers]
 
 
 def _lines(context: Context, keys: list[int]) -> dict[int, SessionRow]:
@@ -195,15 +195,15 @@ def _lines(context: Context, keys: list[int]) -> dict[int, SessionRow]:
         return {key: session_row(row) for key in keys for row in tx.run("sessions_row", session=key)}
 
 
-def _session(line: SessionRow, names: dict[int, str], hits: list[Hit], count: int, more: bool) -> FoundSession:
-    return FoundSession(
+def _session(line: SessionRow, names: dict[int, str], hits: list[Hit], count: int, more: bool) -> SessionHits:
+    return SessionHits(
         session=line.id, title=line.title, project=names.get(line.project, ""), runtime=line.runtime, agent=line.agent,
         state=line.state, last_at=line.last_at, hits=[_shown(hit) for hit in hits], count=count, more=more,
     )  # fmt: skip
 
 
-def _shown(hit: Hit) -> Place:
-    return Place(
+def _shown(hit: Hit) -> SearchHit:
+    return SearchHit(
         session=hit.session, seq=hit.seq, at=hit.at, role=str(hit.role), snippet=hit.snippet, tool=hit.tool,
         failed=hit.failed,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Usage: what was used and what it cost, by day, agent, person, project, runtime, model or session."""
+"""The operation `usage`: tokens and cost by day, agent, person, project, runtime, model or session."""
 
 import enum
 from datetime import UTC, date, datetime, timedelta, tzinfo
@@ -34,7 +34,7 @@ from clew.views.contract import storable
 from clew.views.prices import Prices
 
 HOUR_US = DAY_US // 24
-# 1990; what no clock of a program can have shown is not looked at day by day.
+# 1990. Earlier times are wrong clocks, so they are not split into days.
 EARLIEST = 631_152_000_000_000
 YEAR_US = 366 * DAY_US
 ALWAYS = 2**62
@@ -52,8 +52,8 @@ class By(enum.StrEnum):
     MACHINE = "machine"
 
 
-class Used(msgspec.Struct, kw_only=True):
-    """What was used by whatever `by` says. `cost_micros` is without the tokens of `unpriced`, which have no price."""
+class UsageRow(msgspec.Struct, kw_only=True):
+    """The usage of one group, named by `by`. `cost_micros` leaves out the `unpriced` tokens, which have no price."""
 
     by: dict[str, str]
     answers: int = 0
@@ -75,11 +75,11 @@ class Used(msgspec.Struct, kw_only=True):
 
 
 class UsageReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What was used, line by line and in all; the models without a price, with their tokens."""
+    """Usage by group and in total, and the tokens of each model without a price."""
 
     by: list[str]
-    rows: list[Used]
-    total: Used
+    rows: list[UsageRow]
+    total: UsageRow
     unpriced: dict[str, int]
     prices_of: str
     notice: str = ""
@@ -122,58 +122,58 @@ def usage(
     sessions = _sessions(context, {column: value for column, value in only.items() if value is not None})
     sums = _Sums(chosen, price_table(context), list_projects(context.store))
     for row in _spending(context, period, [session.key] if session else None):
-        about = sessions.get(row[0])
-        if about is not None and model in ("", row[1]):
-            sums.add(row, about)
+        session_row = sessions.get(row[0])
+        if session_row is not None and model in ("", row[1]):
+            sums.add(row, session_row)
     rows = sums.sorted()
     if chosen == [By.SESSION]:
         _compare_budgets(context, rows)
     return UsageReport(
         by=list(map(str, chosen)), rows=rows, total=sums.total, unpriced=sums.unpriced, prices_of=sums.prices.date,
-        notice=context.views.told(),
+        notice=context.views.pop_notice(),
     )  # fmt: skip
 
 
-_ABOUT = ("session", "project", "id", "title", "agent", "person", "runtime", "machine")
+_SESSION_COLUMNS = ("session", "project", "id", "title", "agent", "person", "runtime", "machine")
 
 
 def _sessions(context: Context, only: dict[str, Any]) -> dict[int, dict[str, Any]]:
-    """The sessions in reach that have these values, by key."""
+    """The sessions that the caller may see and that have these values, by key."""
     with context.views.read() as tx:
         rows = tx.run("sessions_all", **context.reach(Right.SEE))
-    sessions = (dict(zip(_ABOUT, row, strict=True)) for row in rows)
+    sessions = (dict(zip(_SESSION_COLUMNS, row, strict=True)) for row in rows)
     return {
-        about["session"]: about
-        for about in sessions
-        if all(about[column] == value for column, value in only.items())
+        session["session"]: session
+        for session in sessions
+        if all(session[column] == value for column, value in only.items())
     }  # fmt: skip
 
 
 class _Sums:
-    """What was used, summed up by some columns."""
+    """Usage, summed up by some columns."""
 
     def __init__(self, by: list[By], prices: Prices, projects: dict[int, str]) -> None:
         self._by = by
         self._projects = projects
-        self._rows: dict[tuple[str, ...], Used] = {}
+        self._rows: dict[tuple[str, ...], UsageRow] = {}
         self.prices = prices
-        self.total = Used(by={})
+        self.total = UsageRow(by={})
         self.unpriced: dict[str, int] = {}
-        """Tokens by model, of the models that have no price."""
+        """The tokens of each model that has no price."""
 
-    def add(self, row: Row, about: dict[str, Any]) -> None:
-        """Add what one session used of one model on one day."""
-        key = tuple(_value(column, about, row, self._projects) for column in self._by)
+    def add(self, row: Row, session: dict[str, Any]) -> None:
+        """Add the usage of one session and one model on one day."""
+        key = tuple(_value(column, session, row, self._projects) for column in self._by)
         if key not in self._rows:
-            self._rows[key] = Used(by=dict(zip(map(str, self._by), key, strict=True)))
+            self._rows[key] = UsageRow(by=dict(zip(map(str, self._by), key, strict=True)))
             if By.SESSION in self._by:
-                self._rows[key].title = about["title"]
+                self._rows[key].title = session["title"]
         _add(self.total, row, self.prices)
         if unpriced_tokens := _add(self._rows[key], row, self.prices):
             model = row[1] or "(no model)"
             self.unpriced[model] = self.unpriced.get(model, 0) + unpriced_tokens
 
-    def sorted(self) -> list[Used]:
+    def sorted(self) -> list[UsageRow]:
         """The rows by day or month if that is among the columns, else the most expensive first."""
         rows = sorted(self._rows.values(), key=lambda used: tuple(used.by.values()))
         if not {By.DAY, By.MONTH} & set(self._by):
@@ -182,42 +182,42 @@ class _Sums:
 
 
 def price_table(context: Context) -> Prices:
-    """The shipped prices, with those of the person's own file beside the store, if there is one."""
+    """The shipped prices, overridden by `prices.json` in the clew home if that exists."""
     own = Path(context.home) / "prices.json" if context.home else None
     return prices.load(own if own is not None and own.exists() else None)
 
 
 def _spending(context: Context, period: Period, keys: list[int] | None = None) -> list[Row]:
-    """What each session used by model and day, one query for each stretch of time without a change of the clock."""
+    """The usage of each session by model and local day; one query per period with a constant offset from UTC."""
     only: dict[str, Any] = {} if keys is None else {"keys": msgspec.json.encode(keys).decode()}
-    found: list[Row] = []
+    rows: list[Row] = []
     with context.views.read() as tx:
         [(first, last)] = tx.run("usage_times")
         start = max(first, period.start or 0)
         end = min(last + 1, ALWAYS if period.end is None else period.end)
         for low, high, offset in _stretches(start, end):
-            found += tx.run("usage_sums", since=low, until=high, offset=offset, **only)
-    return found
+            rows += tx.run("usage_sums", since=low, until=high, offset=offset, **only)
+    return rows
 
 
 def _stretches(start: int, end: int) -> list[tuple[int, int, int]]:
-    """The time from start to end in pieces, each with how far the local clock is ahead of UTC."""
+    """The periods between start and end with a constant offset from UTC, as (start, end, offset)."""
     today = now()
     zone, latest = today.tzinfo, int(today.timestamp()) * 1_000_000 + YEAR_US
-    found: list[tuple[int, int, int]] = []
+    stretches: list[tuple[int, int, int]] = []
     at = start
     while at < end:
-        # A day at a time, and an hour at a time on a day on which the clock changes.
+        # Go day by day, and hour by hour on a day on which the offset changes.
         offset = _offset(at, zone)
         step = DAY_US if offset == _offset(at + DAY_US, zone) else HOUR_US
         after = EARLIEST if at < EARLIEST else end if at >= latest else (at // step + 1) * step
         after = min(after, end)
-        if found and found[-1][2] == offset:
-            found[-1] = (found[-1][0], after, offset)
+        if stretches and stretches[-1][2] == offset:
+            stretches[-1] = (stretches[-1][0], after, offset)
         else:
-            found.append((at, after, offset))
+            stretches.append((at, after, offset))
         at = after
-    return found
+    return stretches
 
 
 def _offset(at: int, zone: tzinfo | None) -> int:
@@ -225,7 +225,7 @@ def _offset(at: int, zone: tzinfo | None) -> int:
     return (moment.astimezone(zone).utcoffset() or timedelta()) // timedelta(microseconds=1)
 
 
-def _value(name: By, about: dict[str, Any], row: Row, names: dict[int, str]) -> str:
+def _value(name: By, session: dict[str, Any], row: Row, names: dict[int, str]) -> str:
     match name:
         case By.DAY:
             return str(date(1970, 1, 1) + timedelta(days=row[2]))
@@ -234,15 +234,15 @@ def _value(name: By, about: dict[str, Any], row: Row, names: dict[int, str]) -> 
         case By.MODEL:
             return str(row[1])
         case By.PROJECT:
-            return names.get(about["project"], "")
+            return names.get(session["project"], "")
         case By.SESSION:
-            return str(about["id"])
+            return str(session["id"])
         case _:
-            return str(about[str(name)])
+            return str(session[str(name)])
 
 
-def _add(used: Used, row: Row, table: Prices) -> int:
-    """Add a row; returns the tokens that have no price."""
+def _add(used: UsageRow, row: Row, table: Prices) -> int:
+    """Add a row; returns the number of tokens without a price."""
     model = row[1]
     input, output, cache_read, cache_write, hour, reasoning, reported, answers = map(int, row[4:])
     used.input += input
@@ -254,7 +254,7 @@ def _add(used: Used, row: Row, table: Prices) -> int:
     counts = Usage(
         input=input, output=output, cache_read=cache_read, cache_write=cache_write, cache_write_hour=hour
     )  # fmt: skip
-    # What a program says it cost is better than a list price.
+    # The cost that a program reports is more exact than the list price.
     cost = reported or table.cost(model, counts)
     tokens: int = input + output + cache_read + cache_write
     if cost is None:
@@ -264,7 +264,7 @@ def _add(used: Used, row: Row, table: Prices) -> int:
     return 0
 
 
-def _compare_budgets(context: Context, rows: list[Used]) -> None:
+def _compare_budgets(context: Context, rows: list[UsageRow]) -> None:
     for used in rows:
         head = context.store.head(context.store.session(used.by["session"]))
         used.budget_tokens, used.budget_cost_micros = head.budget_tokens, head.budget_cost_micros
@@ -280,14 +280,14 @@ def _compare_budgets(context: Context, rows: list[Used]) -> None:
 
 
 def costs(context: Context, keys: list[int]) -> dict[int, tuple[int, int | None]]:
-    """The tokens and the cost of some sessions; the cost is None when nothing of it has a price."""
-    found: dict[int, Used] = {}
+    """The tokens and the cost of some sessions; the cost is None when no model used has a price."""
+    usage_by_session: dict[int, UsageRow] = {}
     table = price_table(context)
     with context.views.read() as tx:
         rows = tx.run("usage_sums", since=0, until=ALWAYS, offset=0, keys=msgspec.json.encode(keys).decode())
     for row in rows:
-        _add(found.setdefault(row[0], Used(by={})), row, table)
+        _add(usage_by_session.setdefault(row[0], UsageRow(by={})), row, table)
     return {
         key: (used.tokens, used.cost_micros if used.cost_micros or not used.unpriced else None)
-        for key, used in found.items()
+        for key, used in usage_by_session.items()
     }

@@ -14,13 +14,13 @@ from clew.views.upkeep import Step
 def views_step(
     context: Context, *, limit: Annotated[int, msgspec.Meta(ge=1, description="Events at the most.")] = 10_000
 ) -> Step:
-    """Take what is new in the log into the views: some of it, so that progress can be shown."""
+    """Fold some of the log's new events into the views, so that the caller can show progress."""
     step = context.views.catch_up(limit=limit)
-    return msgspec.structs.replace(step, notice=context.views.told())
+    return msgspec.structs.replace(step, notice=context.views.pop_notice())
 
 
 @operation(right=Right.ADMINISTER, reads_views=True, hidden=True)
 def views_rebuild(context: Context, *, view: str = "") -> Step:
-    """Begin to build a view, or all of them, again from the log; going on is `views_step`."""
+    """Start the rebuild of a view, or of all; `views_step` continues it."""
     context.views.rebuild(view)
     return context.views.catch_up(limit=1)

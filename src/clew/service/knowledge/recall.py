@@ -1,4 +1,4 @@
-"""Recalling facts, decisions and progress, of one session or of all."""
+"""The operation `recall`: facts, decisions and progress, of one session or of all."""
 
 from collections.abc import Iterable, Iterator
 from typing import Annotated
@@ -20,9 +20,9 @@ from clew.views.text import KNOWN, PROJECT, tag
 
 
 class Recalled(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One thing that is known, and from where: a fact, a decision, or how far a session has come.
+    """A fact, a decision or a progress note, and its session and seq.
 
-    `text` is what was learned, chosen or done. `id` is what `retire` and `reverse` take.
+    `text` is what was learned, chosen or done. `id` is the argument of `retire` and `reverse`.
     """
 
     kind: str
@@ -41,7 +41,7 @@ class Recalled(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Recall(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of what is known, the newest first; `next` goes on with the next page."""
+    """A page of knowledge, newest first; `next` is the cursor of the next page."""
 
     found: list[Recalled]
     next: str
@@ -64,71 +64,73 @@ def recall(
     Across all sessions, or for one with all that its ancestors knew when it was forked. Retired facts, reversed
     decisions and earlier progress are not recalled.
     """
-    wanted = parse(query)
+    parsed = parse(query)
     if session is not None:
-        return _of_session(context, session, wanted, scope, limit, _place(after))
-    return _of_all(context, wanted, project, scope, limit, _place(after))
+        return _of_session(context, session, parsed, scope, limit, _cursor(after))
+    return _of_all(context, parsed, project, scope, limit, _cursor(after))
 
 
 def _of_session(
     context: Context, session: Session, query: Query, holds: Holds | None, limit: int, before: int
 ) -> Recall:
-    """What one session knows, out of its own history."""
-    known = sorted(standing_of(context, session), key=lambda one: -one.seq)
-    found = [
-        one for one in known if (not before or one.seq < before) and _holds(one, holds) and _answers(one, query)
-    ]  # fmt: skip
-    return Recall(found=found[:limit], next=str(found[limit - 1].seq) if len(found) > limit else "")
+    """The valid knowledge of one session, read from its own history."""
+    newest_first = sorted(valid_knowledge(context, session), key=lambda item: -item.seq)
+    matching = [
+        item
+        for item in newest_first
+        if (not before or item.seq < before) and _has_scope(item, holds) and _matches(item, query)
+    ]
+    return Recall(found=matching[:limit], next=str(matching[limit - 1].seq) if len(matching) > limit else "")
 
 
 def _of_all(context: Context, query: Query, project: str, holds: Holds | None, limit: int, before: int) -> Recall:
-    """What all sessions know, out of the text index: what is tagged as knowledge there, as far as it stands."""
+    """The valid knowledge of all sessions: passages tagged as knowledge in the text index, checked in the log."""
     tags = [tag(KNOWN)]
     if project:
         tags.append(tag(PROJECT, scopes.project_key(context, project, Right.READ)))
     context.views.catch_up()
     scope = Scope(tags=tuple(tags), reach=context.reach(Right.READ))
-    looking = Search(context.views, query, scope, store=context.store)
-    standing: dict[int, dict[int, Recalled]] = {}
-    found: list[Recalled] = []
+    search = Search(context.views, query, scope, store=context.store)
+    valid: dict[int, dict[int, Recalled]] = {}
+    matching: list[Recalled] = []
     looked_at = 0
-    while len(found) < limit and looked_at < MOST_LOOKED_AT:
-        page = looking.newest(before=before, limit=limit - len(found))
+    while len(matching) < limit and looked_at < MOST_LOOKED_AT:
+        page = search.newest(before=before, limit=limit - len(matching))
         for hit in page.hits:
-            one = _if_it_stands(context, hit, standing)
-            if one is not None and _holds(one, holds):
-                found.append(one)
+            item = _valid_item(context, hit, valid)
+            if item is not None and _has_scope(item, holds):
+                matching.append(item)
         before, looked_at = page.following, looked_at + len(page.hits)
         if not before:
             break
-    # The index knows seconds; the events know more.
-    found.sort(key=lambda one: (-one.at, -one.seq))
-    return Recall(found=found, next=str(before or ""), notice=context.views.told())
+    # The index sorts by second, the events have microseconds.
+    matching.sort(key=lambda item: (-item.at, -item.seq))
+    return Recall(found=matching, next=str(before or ""), notice=context.views.pop_notice())
 
 
-def _if_it_stands(context: Context, hit: Hit, standing: dict[int, dict[int, Recalled]]) -> Recalled | None:
-    """What was written there, if it still stands; `standing` remembers what each session knows."""
-    if hit.key not in standing:
+def _valid_item(context: Context, hit: Hit, valid: dict[int, dict[int, Recalled]]) -> Recalled | None:
+    """The item of a hit, unless it was retired or reversed; `valid` caches each session's valid knowledge by seq."""
+    if hit.key not in valid:
         [listed] = context.store.sessions(keys=[hit.key])
-        standing[hit.key] = {one.seq: one for one in standing_of(context, listed.session)}
-    return standing[hit.key].get(hit.seq)
+        valid[hit.key] = {item.seq: item for item in valid_knowledge(context, listed.session)}
+    return valid[hit.key].get(hit.seq)
 
 
-def standing_of(context: Context, session: Session) -> Iterable[Recalled]:
-    """What a session knows at its head: facts that were not retired, decisions not reversed, its last progress."""
-    known: dict[tuple[str, str], Recalled] = {}
+def valid_knowledge(context: Context, session: Session) -> Iterable[Recalled]:
+    """The valid knowledge at a session's head: facts not retired, decisions not reversed, the last progress note."""
+    valid: dict[tuple[str, str], Recalled] = {}
     for event in context.store.read(session, kinds=KINDS):
         match event.body:
             case FactRetired(fact=id):
-                known.pop(("fact", id), None)
+                valid.pop(("fact", id), None)
             case DecisionReversed(decision=id):
-                known.pop(("decision", id), None)
+                valid.pop(("decision", id), None)
             case FactLearned() | DecisionMade() | ProgressNoted():
-                one = _recalled(event, event.body)
-                known[one.kind, one.id] = one
+                item = _recalled(event, event.body)
+                valid[item.kind, item.id] = item
             case _:
-                pass  # Removed, or of a version that is not known here.
-    return known.values()
+                pass  # The body was removed, or a newer clew wrote it.
+    return valid.values()
 
 
 def _recalled(event: Event, body: FactLearned | DecisionMade | ProgressNoted) -> Recalled:
@@ -151,36 +153,38 @@ def _recalled(event: Event, body: FactLearned | DecisionMade | ProgressNoted) ->
             )  # fmt: skip
 
 
-def _holds(one: Recalled, wanted: Holds | None) -> bool:
-    return wanted is None or one.scope == wanted
+def _has_scope(item: Recalled, scope: Holds | None) -> bool:
+    return scope is None or item.scope == scope
 
 
-def _answers(one: Recalled, query: Query) -> bool:
-    """Whether it has the words of a query, as the text index would tell."""
-    texts = [text for text in (one.text, one.why, *one.rejected, one.next, *one.open) if text]
-    there = set(words("\n".join(texts)))
-    has = all(_is_there(word, there) for term in query.wanted for word in _words_of(term))
-    # Only words alone: a phrase that is not wanted is looked up in the text.
-    alone = (term for term in query.unwanted if len(term.words) == 1)
-    has_not = any(_is_there(word, there) for term in alone for word in _words_of(term))
-    return has and not has_not and keeps_order(query, texts)
+def _matches(item: Recalled, query: Query) -> bool:
+    """Whether an item matches a query, by the same rules as the text index."""
+    texts = [text for text in (item.text, item.why, *item.rejected, item.next, *item.open) if text]
+    item_words = set(words("\n".join(texts)))
+    has = all(_contains(item_words, word) for term in query.wanted for word in _words_of(term))
+    # Only single words: `keeps_order` checks excluded phrases.
+    excluded = (term for term in query.unwanted if len(term.words) == 1)
+    has_excluded = any(_contains(item_words, word) for term in excluded for word in _words_of(term))
+    return has and not has_excluded and keeps_order(query, texts)
 
 
 def _words_of(term: Term) -> Iterator[str]:
-    """The words of a term; the beginning of a word ends with a star."""
+    """The words of a term; a prefix ends with a star."""
     *first, last = term.words
     yield from first
     yield f"{last}*" if term.prefix else last
 
 
-def _is_there(word: str, there: set[str]) -> bool:
-    return any(one.startswith(word[:-1]) for one in there) if word.endswith("*") else word in there
+def _contains(item_words: set[str], word: str) -> bool:
+    if word.endswith("*"):
+        return any(item_word.startswith(word[:-1]) for item_word in item_words)
+    return word in item_words
 
 
-def _place(after: str) -> int:
-    """The number that a page goes on from; 0 for the first page."""
+def _cursor(after: str) -> int:
+    """The number in a page's cursor; 0 for the first page."""
     if after and not (after.isascii() and after.isdigit() and len(after) < 19):
         raise InvalidInput(
-            f"{after[:40]!r} is no place to go on from; use the `next` of the page before, with the same options"
+            f"{after[:40]!r} is not a valid cursor; use the `next` of the page before, with the same options"
         )
     return int(after or 0)

@@ -1,4 +1,4 @@
-"""Remembering: facts, decisions and progress, written as events of a session."""
+"""The operations that record knowledge: facts, decisions and progress, as events of a session."""
 
 from typing import Annotated
 
@@ -11,7 +11,7 @@ from clew.model.ids import check_name, new_id
 from clew.model.session import Session
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
-from clew.service.knowledge.recall import standing_of
+from clew.service.knowledge.recall import valid_knowledge
 from clew.service.knowledge.terms import LONGEST, Expect, Holds, Name, Reason, Text, Texts
 from clew.service.privacy.mask_on_write import masked_if_required
 from clew.service.sessions.events import Seq
@@ -20,7 +20,7 @@ from clew.store.log.plan import Appended
 
 
 class Remembered(msgspec.Struct, frozen=True, kw_only=True):
-    """A fact as it was learned."""
+    """The recorded fact."""
 
     session: str
     fact: str
@@ -28,7 +28,7 @@ class Remembered(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Decided(msgspec.Struct, frozen=True, kw_only=True):
-    """A decision as it was recorded."""
+    """The recorded decision."""
 
     session: str
     decision: str
@@ -36,7 +36,7 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Noted(msgspec.Struct, frozen=True, kw_only=True):
-    """Where something was written down."""
+    """The session and seq of the event that was recorded."""
 
     session: str
     seq: int
@@ -113,7 +113,7 @@ def retire(
     lease: Epoch | None = None,
 ) -> Noted:
     """Retire a fact that holds no longer; it stays in the log and is not recalled any more."""
-    _must_stand(context, session, "fact", fact)
+    _check_valid(context, session, "fact", fact)
     body = FactRetired(fact=fact, reason=reason)
     return Noted(session=session.id, seq=_add(context, session, body, expect, lease))
 
@@ -129,7 +129,7 @@ def reverse(
     lease: Epoch | None = None,
 ) -> Noted:
     """Reverse a decision; it stays in the log and is not recalled any more."""
-    _must_stand(context, session, "decision", decision)
+    _check_valid(context, session, "decision", decision)
     body = DecisionReversed(decision=decision, reason=reason)
     return Noted(session=session.id, seq=_add(context, session, body, expect, lease))
 
@@ -149,12 +149,13 @@ def _check_evidence(context: Context, session: Session, evidence: list[int]) -> 
     head = context.store.head(session).head if evidence else 0
     if wrong := [seq for seq in evidence if not 1 <= seq <= head]:
         raise InvalidInput(
-            f"evidence {wrong[0]} is no event of session {session.id}; its events are 1 to {head}", session=session.id
+            f"evidence {wrong[0]} is not the seq of an event of session {session.id}; its events are 1 to {head}",
+            session=session.id,
         )
 
 
-def _must_stand(context: Context, session: Session, kind: str, id: str) -> None:
-    known = {one.id for one in standing_of(context, session) if one.kind == kind}
-    if id not in known:
-        some = ", ".join(sorted(known)[:10]) or "none"
-        raise NotFound(f"session {session.id} has no {kind} {id!r} that stands; there are: {some}", session=session.id)
+def _check_valid(context: Context, session: Session, kind: str, id: str) -> None:
+    valid_ids = {item.id for item in valid_knowledge(context, session) if item.kind == kind}
+    if id not in valid_ids:
+        some = ", ".join(sorted(valid_ids)[:10]) or "none"
+        raise NotFound(f"session {session.id} has no valid {kind} {id!r}; there are: {some}", session=session.id)

@@ -1,4 +1,4 @@
-"""What facts are made of, and where they hold."""
+"""The argument types of the knowledge operations."""
 
 import enum
 from typing import Annotated
@@ -9,12 +9,12 @@ from clew.model.events import DecisionMade, DecisionReversed, FactLearned, FactR
 from clew.service.sessions.events import Seq
 
 KINDS = tuple(body.kind for body in (FactLearned, FactRetired, DecisionMade, DecisionReversed, ProgressNoted))
-# A thing to recall is a sentence or a few; what is longer belongs into the conversation.
+# Knowledge is a few sentences; longer text belongs in the conversation.
 LONGEST = 10_000
 
 
 class Holds(enum.StrEnum):
-    """Where a fact holds."""
+    """Where a fact applies."""
 
     SESSION = "session"
     PROJECT = "project"
