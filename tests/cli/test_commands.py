@@ -310,6 +310,21 @@ def test_a_command_of_every_operation_is_there_or_written_by_hand() -> None:
     assert {*written_by_hand()} <= {*names} | {"follow"}
 
 
+def test_the_result_of_an_operation_is_printed_by_one_file() -> None:
+    import pkgutil
+    from collections import Counter
+    from importlib import import_module
+
+    from clew.cli import results
+    from clew.service.kernel.registry import load
+
+    files = [import_module(f"clew.cli.results.{module.name}") for module in pkgutil.iter_modules(results.__path__)]
+    printed = Counter(name for file in files for name in getattr(file, "RENDER", ()))
+    assert {name for name, files_with_it in printed.items() if files_with_it > 1} == set()
+    assert printed.keys() <= load().keys()
+    assert {"search", "recall", "verify", "key_list", "pull"} <= printed.keys()
+
+
 def test_a_command_written_by_hand_is_found_by_the_name_of_its_file() -> None:
     import pkgutil
 

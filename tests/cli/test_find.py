@@ -19,7 +19,7 @@ from msgspec import Raw
 from msgspec import json as msgspec_json
 
 from clew.app import connect
-from clew.cli.found import search as print_search
+from clew.cli.results.search import print_hits
 from clew.model.events import CallMade, CallReturned, Draft, MessageAdded, RuntimeAttached, SessionTitled, Usage
 from clew.service.find.search import SearchPage
 
@@ -128,10 +128,10 @@ def test_search_says_when_it_did_not_look_at_everything(clew: Clew, home: Path, 
 
 
 def test_a_look_that_ended_early_says_how_to_go_on(capsys: pytest.CaptureFixture[str]) -> None:
-    print_search(SearchPage(sessions=[], hits=[], total=None, total_is_exact=False, next="123", cut=2))
+    print_hits(SearchPage(sessions=[], hits=[], total=None, total_is_exact=False, next="123", cut=2))
     assert capsys.readouterr().err == (
-        "nothing found in the newest; to look further: --after 123; 2 long texts were searched only at the beginning "
-        "and the end\n"
+        "nothing found in the newest; to search older ones: --after 123; 2 long texts were searched only at the "
+        "beginning and the end\n"
     )
 
 
@@ -210,7 +210,7 @@ def test_files_as_a_table_and_as_json(clew: Clew, shop: str) -> None:
     ]  # fmt: skip
     [one] = clew("files", "/home/ada/shop/src/lock.py", "--json").objects
     assert (one["session"], one["path"], one["read"], one["written"]) == (shop, "src/lock.py", 0, 1)
-    assert "no session touched that" in clew("files", "nowhere.py").err
+    assert "no session touched such a file" in clew("files", "nowhere.py").err
 
 
 def test_views_are_built_again(clew: Clew, home: Path, shop: str) -> None:

@@ -6,12 +6,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
 import pytest
 
 import clew
 from clew.cli.output import print_json
-from clew.cli.run import _renderer
+from clew.cli.results import printer
 from clew.model.errors import InvalidInput
 from clew.service.kernel import registry
 from clew.service.kernel.registry import find, load, operation_named
@@ -24,7 +23,7 @@ SURFACES = [
 # Words that are no names of operations where they stand.
 OTHER_MEANINGS = {
     ("cli/__init__.py", "capture"): "what was typed, when it can be answered before anything is imported",
-    ("cli/render.py", "progress"): "a kind of knowledge",
+    ("cli/results/knowledge.py", "progress"): "a kind of knowledge",
     ("cli/transcript.py", "blob"): "a field of an event",
     ("mcp/tools.py", "brief"): "a form in which a session is read",
 }
@@ -57,7 +56,7 @@ def test_an_unknown_operation_is_refused_with_those_there_are() -> None:
 
 
 def test_an_operation_that_nobody_wrote_a_table_for_is_shown_as_json() -> None:
-    assert _renderer(msgspec.structs.replace(operation_named("open"), name="of_tomorrow")) is print_json
+    assert printer("of_tomorrow") is print_json
 
 
 def asked_by_name(tree: ast.AST, names: set[str]) -> Iterator[ast.Constant]:

@@ -82,7 +82,7 @@ def test_from_a_new_remote_to_a_session_on_another_machine(
     assert (missing.returncode, f"`clew pull {id}` may bring it" in missing.stderr) == (3, True)
     resumed = clew("b", "resume", id[:10], "--in", "codex", "--cwd", str(tmp_path), "--print")
     assert resumed.returncode == 0, resumed.stderr
-    assert "asking crew for it" in resumed.stderr
+    assert "pulling it from crew" in resumed.stderr
     assert "codex resume" in resumed.stdout
     assert "nothing new" in clew("b", "pull", id).stderr
     clew("b", "append", id, stdin='{"kind": "message_added", "role": "assistant", "text": "use WAL"}')

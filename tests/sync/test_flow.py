@@ -8,7 +8,7 @@ import pytest
 
 from clew import app
 from clew.cli.plane import LazyPlane
-from clew.cli.remotes import flowing
+from clew.cli.pushing import push_meanwhile
 from clew.service.replication.push import Pushed
 from clew.store.log.sessions import keys_of
 from clew.sync import flow
@@ -71,7 +71,7 @@ def test_capturing_has_what_is_shared_pushed_meanwhile(running: Running, machine
     id = here.open("one")
     plane = LazyPlane(app.settings(store=f"sqlite:///{here.home / 'clew.db'}", home=here.home))
     server = running.authenticator.store
-    with flowing(plane):
+    with push_meanwhile(plane):
         while not keys_of(server.database, [id]) or not texts(server, id):
             server.wait(after=server.last_position(), timeout=0.1)
     plane.close()

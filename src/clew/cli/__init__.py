@@ -1,4 +1,4 @@
-"""The command line. Nothing heavy is imported before it is known what was asked."""
+"""The command line. It imports only what the command needs, so that it starts fast."""
 
 import sys
 
@@ -14,25 +14,25 @@ def main() -> None:
         from clew.capture_cache import cached_report
 
         report = cached_report()
-        if report is not None and _say(report):
+        if report is not None and _print_report(report):
             return
     from clew.cli.run import run
 
     sys.exit(run())
 
 
-# The table of a capture; it fits a terminal of 80 columns.
+# The columns of the table of a capture; they fit a terminal of 80 columns.
 CAPTURED = ("runtime", "found", "new", "grown", "damaged", "records", "opaque", "quarantined")
 
 
-def _say(rows: list[list[str]]) -> bool:
-    """Print the table; False if it takes more than this to print it."""
+def _print_report(rows: list[list[str]]) -> bool:
+    """Print the table; False if only the whole command line can print it."""
     if sys.stdout.isatty():
         from clew.cli.output import table
 
         table(CAPTURED, rows)
         return True
-    from clew.cli.piped import lines
+    from clew.cli.plain_table import lines
 
     text = "\n".join(lines(CAPTURED, rows))
     try:
@@ -43,7 +43,7 @@ def _say(rows: list[list[str]]) -> bool:
     except BrokenPipeError:
         import os
 
-        # Whoever read it has left, and Python would say so at the end.
+        # The reader closed the pipe. Without this, Python prints an error when it exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     return True

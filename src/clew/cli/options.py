@@ -41,3 +41,4 @@ def complete_runtime(context: click.Context, parameter: click.Parameter, incompl
 
 session_argument = click.argument("session", metavar="ID", shell_complete=complete_id)
 runtime_argument = click.argument("runtime", shell_complete=complete_runtime)
+remote_option = click.option("--to", "name", default="", metavar="NAME", help="The server. [default: the only one]")

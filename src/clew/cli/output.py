@@ -1,4 +1,4 @@
-"""Where output goes: data to stdout, messages to stderr, JSON when asked. Stored text is hostile and shown plain."""
+"""Output: data goes to stdout, messages to stderr. Stored text is hostile, so it is printed without control codes."""
 
 import sys
 from collections.abc import Iterable
@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from clew.cli import piped
 from clew.cli.hints import hint_for
+from clew.cli.plain_table import lines as plain_lines
 from clew.model import codec
 from clew.model.errors import ClewError
 from clew.model.plain import plain
@@ -15,25 +15,26 @@ from clew.service.kernel.results import flat as event_object
 
 
 def one_line(text: str, width: int = 100) -> str:
+    """The text in one line without control codes, cut to the width."""
     text = plain(" ".join(text.split()))
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
 def print_json(value: Any) -> None:
-    """One JSON object per line; a list is a line for each."""
+    """Print one JSON object per line; a list has one line per item."""
     for item in value if isinstance(value, list) else [value]:
         sys.stdout.write(codec.to_json(event_object(item)) + "\n")
     sys.stdout.flush()
 
 
 def print_result(result: Any, operation: str, *, as_json: bool) -> None:
-    """Print what an operation returned, as JSON or for a person."""
+    """Print the result of an operation, as JSON or for a person."""
     if as_json:
         print_json(result)
         return
-    from clew.cli.render import RENDER
+    from clew.cli.results import printer
 
-    RENDER[operation](result)
+    printer(operation)(result)
 
 
 def print_error(error: ClewError, *, as_json: bool) -> None:
@@ -51,16 +52,16 @@ NUMBERS = {
     "turns", "calls", "errors", "cost", "answers", "input", "output", "cache read", "cache write", "of budget", "read",
     "written", "by call",
 }  # fmt: skip
-# Columns that may be cut on a narrow terminal, and what is left of them at the least.
+# Columns that a narrow terminal cuts, and the width that they keep.
 TEXTS = {"title", "path", "model", "project", "program", "problem", "policy", "tested with"}
 LEAST = 12
 GAP = 2
 
 
 def table(columns: Iterable[str], rows: Iterable[Iterable[str]], *, wrapped: str = "") -> None:
-    """A table that fits the terminal, a row in one line but for a column that may be wrapped; all of it when piped."""
+    """Print a table. On a terminal it fits the width, and only the `wrapped` column takes several lines."""
     if not sys.stdout.isatty():
-        for line in piped.lines(list(columns), [[plain(cell) for cell in row] for row in rows]):
+        for line in plain_lines(list(columns), [[plain(cell) for cell in row] for row in rows]):
             click.echo(line)
         return
     from rich.box import SIMPLE_HEAD
@@ -76,24 +77,24 @@ def table(columns: Iterable[str], rows: Iterable[Iterable[str]], *, wrapped: str
     cells = [[Text(plain(cell)) for cell in row] for row in rows]
     widths = [max(len(name), *(row[i].cell_len for row in cells), 1) for i, name in enumerate(names)]
     widths = _fitting(names, widths, console.width - GAP * len(names))
-    drawn = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+    rich_table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
     for name, width in zip(names, widths, strict=True):
         justify: Any = "right" if name in NUMBERS else "left"
-        drawn.add_column(name, overflow="ellipsis", no_wrap=name != wrapped, justify=justify, width=width)
+        rich_table.add_column(name, overflow="ellipsis", no_wrap=name != wrapped, justify=justify, width=width)
     for row in cells:
-        drawn.add_row(*row)
+        rich_table.add_row(*row)
     with console.capture() as captured:
-        console.print(drawn)
+        console.print(rich_table)
     lines = (f"{line}\n" for line in captured.get().splitlines())
     print_paged(lines, pager(), rows=console.height)
 
 
 def _fitting(names: list[str], widths: list[int], room: int) -> list[int]:
-    """The widths of columns in the room there is: long texts are cut before anything else is."""
+    """The widths that fit into the room: columns with long texts are cut first."""
     widths = list(widths)
     while sum(widths) > room:
-        long = [i for i, name in enumerate(names) if name in TEXTS and widths[i] > LEAST]
-        widest = max(long or range(len(widths)), key=lambda i: widths[i])
+        long_columns = [i for i, name in enumerate(names) if name in TEXTS and widths[i] > LEAST]
+        widest = max(long_columns or range(len(widths)), key=lambda i: widths[i])
         if widths[widest] <= 1:
             break
         widths[widest] -= 1

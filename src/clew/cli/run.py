@@ -1,11 +1,10 @@
-"""The commands: made from the registry, or written by hand (commands/) where a stream or a person needs more."""
+"""The commands: made from the operations' declarations, or written by hand (commands/) where that is not enough."""
 
 import enum
 import keyword
 import sys
 import types
 import typing
-from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,7 @@ from clew.service.kernel.registry import Operation, Parameter, find, load
 
 
 def written_by_hand() -> list[str]:
-    """The commands that have a file of their own."""
+    """The names of the commands that have a file in commands/."""
     files = (Path(__file__).parent / "commands").glob("[a-z]*.py")
     return sorted(file.stem.rstrip("_") for file in files)
 
@@ -65,10 +64,7 @@ def _hint(error: click.ClickException) -> str:
 
 
 class Commands(click.Group):
-    """Commands are made when they are asked for: each on its own.
-
-    Only a group takes every operation's module.
-    """
+    """Makes a command when somebody asks for it, so that a run imports only what it needs."""
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name in written_by_hand():
@@ -77,23 +73,23 @@ class Commands(click.Group):
             operation = find(cmd_name)
             if operation is not None and operation.group is None and not operation.hidden:
                 return command(operation)
-            self._make()
+            self._add_operations()
         return super().get_command(ctx, cmd_name)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         for name in written_by_hand():
             self._add_written_by_hand(name)
-        self._make()
+        self._add_operations()
         return super().list_commands(ctx)
 
     def _add_written_by_hand(self, name: str) -> None:
         if name not in self.commands:
-            # A name that Python reserves, such as import, has an underscore behind it.
+            # The file of a name that Python reserves ends in an underscore, such as import_.py.
             file = f"{name}_" if keyword.iskeyword(name) else name
             self.add_command(import_module(f"clew.cli.commands.{file}").command)
 
-    def _make(self) -> None:
-        """Make the commands of all operations, but for those that are written by hand."""
+    def _add_operations(self) -> None:
+        """Add the commands of all operations, except those that are written by hand."""
         by_hand = set(written_by_hand())
         for operation in load().values():
             group = operation.group
@@ -105,9 +101,9 @@ class Commands(click.Group):
                 continue
             if top not in self.commands:
                 self.add_command(click.Group(top, help=group.help))
-            made = self.commands[top]
-            if isinstance(made, click.Group):
-                made.add_command(command(operation))
+            parent = self.commands[top]
+            if isinstance(parent, click.Group):
+                parent.add_command(command(operation))
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -119,16 +115,6 @@ def clew(context: click.Context, store: str | None, home: str | None) -> None:
     """Keep the thread of every AI-agent session: durable, forkable, verifiable."""
     context.obj = LazyPlane(app.settings(store=store, home=home))
     context.call_on_close(context.obj.close)
-
-
-def _renderer(operation: Operation) -> Callable[[Any], None]:
-    """What shows the result of an operation to a person; JSON, when nobody wrote anything better."""
-    modules = ("found", "render") if operation.reads_views else ("people", "render", "remotes", "found")
-    for name in modules:
-        renderers: dict[str, Callable[[Any], None]] = import_module(f"clew.cli.{name}").RENDER
-        if operation.name in renderers:
-            return renderers[operation.name]
-    return print_json
 
 
 def command(operation: Operation) -> click.Command:
@@ -145,11 +131,13 @@ def command(operation: Operation) -> click.Command:
         if as_json:
             print_json(result if result is not None else {"done": operation.name})
         elif as_csv and operation.rows is not None:
-            from clew.cli import found
+            from clew.cli.results.csv_table import print_csv
 
-            found.as_csv(operation.rows(result))
+            print_csv(operation.rows(result))
         else:
-            _renderer(operation)(result)
+            from clew.cli.results import printer
+
+            printer(operation.name)(result)
         if operation.finds_damage is not None and operation.finds_damage(result):
             raise click.exceptions.Exit(exit_code("damaged"))
 

@@ -80,17 +80,17 @@ def show(plane: Any, session: str, wanted: Wanted, *, paged: bool) -> None:
 
 def told(plane: Any, session: str, wanted: Wanted) -> Iterator[Block]:
     """All that is shown, in order; where the session stands comes before its events are read."""
-    from clew.cli.render import known, standing
+    from clew.cli.results.session import knowledge_sections, state_lines
 
     detail = plane.call("show", session=session)
     one = detail.session
     if wanted.at is not None and not 1 <= wanted.at <= one.head:
         raise InvalidInput(f"there is no event {wanted.at} in {one.id}: its events are 1 to {one.head}")
-    for label, value in standing(detail):
+    for label, value in state_lines(detail):
         yield Block(gutter=f"{label:<12} ", head=(Span(value),), tight=True, wrapped=True)
     yield from _conversation(_read(plane, one.id), one, wanted, you=plane.settings.principal)
     if wanted.at is None:
-        for title, lines in known(detail):
+        for title, lines in knowledge_sections(detail):
             yield Block(head=(Span(title, "bold"),), body=_listed(lines, wanted), indent=2, wrapped=True)
 
 

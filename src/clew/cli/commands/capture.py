@@ -30,7 +30,7 @@ def command(
         return
     capturing.capture(plane, list(paths), runtime, home, as_json=as_json)
     if watch:
-        from clew.cli.remotes import flowing
+        from clew.cli.pushing import push_meanwhile
 
-        with flowing(plane):
+        with push_meanwhile(plane):
             capturing.watch(plane, list(paths), runtime, home, as_json=as_json)

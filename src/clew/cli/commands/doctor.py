@@ -15,12 +15,12 @@ def command(plane: LazyPlane, as_json: bool) -> None:
     from clew import doctor as examination
     from clew.cli import background
 
-    found = [*examination.diagnose(plane.settings), *background.findings(plane.settings.home)]
+    findings = [*examination.diagnose(plane.settings), *background.findings(plane.settings.home)]
     if as_json:
-        print_json(found)
+        print_json(findings)
     else:
-        from clew.cli.render import findings
+        from clew.cli.results.maintenance import print_findings
 
-        findings(found)
-    if not all(one.ok for one in found):
+        print_findings(findings)
+    if not all(finding.ok for finding in findings):
         raise click.exceptions.Exit(1)

@@ -28,6 +28,6 @@ def command(plane: LazyPlane, session: str, with_forks: bool, reason: str, yes: 
     if as_json:
         print_json(result)
     else:
-        from clew.cli.render import erased
+        from clew.cli.results.maintenance import print_erased
 
-        erased(result)
+        print_erased(result)

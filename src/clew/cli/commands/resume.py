@@ -44,9 +44,9 @@ def command(
     try:
         made = plane.call("materialise", session=session, **wanted)
     except NotFound as error:
-        from clew.cli.remotes import bring
+        from clew.cli.pulling import pull_missing
 
-        bring(plane, session, error)
+        pull_missing(plane, session, error)
         made = plane.call("materialise", session=session, **wanted)
     if as_json:
         print_json(made)

@@ -22,16 +22,16 @@ def command(plane: Any, session: str | None, project: str, as_json: bool) -> Non
 
 
 def _scan(plane: Any, session: str | None, project: str, *, as_json: bool) -> None:
-    found: list[Any] = []
+    secrets: list[Any] = []
     rules = Counter[str]()
     events = size = 0
     for portion in _scanned(plane, session, project, progress=not as_json and sys.stderr.isatty()):
-        found += portion.found
+        secrets += portion.found
         rules.update(portion.rules)
         events, size = events + portion.events, size + portion.bytes
         if as_json:
             print_json(portion.found)
-    sessions = len({one.session for one in found})
+    sessions = len({secret.session for secret in secrets})
     total = {
         "total": True, "secrets": rules.total(), "rules": dict(rules.most_common()), "sessions": sessions,
         "events": events, "bytes": size,
@@ -39,9 +39,9 @@ def _scan(plane: Any, session: str | None, project: str, *, as_json: bool) -> No
     if as_json:
         print_json(total)
         return
-    from clew.cli.render import secrets
+    from clew.cli.results.secrets import print_secrets
 
-    secrets(found, total)
+    print_secrets(secrets, total)
 
 
 def _scanned(plane: Any, session: str | None, project: str, *, progress: bool) -> Iterator[Any]:

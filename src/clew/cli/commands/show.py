@@ -46,15 +46,15 @@ def command(
         wanted = showing.Wanted(full=full, thinking=thinking, at=at, last=last)
         showing.show(plane, session, wanted, paged=not no_pager)
     except NotFound as error:
-        from clew.cli.remotes import hinted
+        from clew.cli.pulling import with_pull_hint
 
-        raise hinted(plane, session, error) from None
+        raise with_pull_hint(plane, session, error) from None
 
 
 def _print_events(found: list[Event], *, as_json: bool) -> None:
     if as_json:
         print_json(found)
     else:
-        from clew.cli.render import RENDER
+        from clew.cli.results.events import print_events
 
-        RENDER["events"](found)
+        print_events(found)

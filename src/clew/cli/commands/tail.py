@@ -27,13 +27,13 @@ def command(
         top = plane.call("show", session=session).session.head if session else newest
         after = max(0, top - lines)
     try:
-        for found in pages(plane, session, after, project=project, follow=follow):
+        for events in pages(plane, session, after, project=project, follow=follow):
             if as_json:
-                print_json(found)
+                print_json(events)
             else:
-                from clew.cli.render import tailed
+                from clew.cli.results.events import print_events_of_all
 
-                tailed(found)
+                print_events_of_all(events)
     except KeyboardInterrupt:
         return
 

@@ -1,5 +1,64 @@
-"""`clew up`."""
+"""`clew up`: the pages and the API for one person on their own machine."""
 
-from clew.cli import serving
+import os
+import sys
+from typing import Any
 
-command = serving.up
+import click
+
+from clew import app
+from clew.cli.http_server import PORT, loopback_names, make_application, server_options
+
+# How many ports after the first one are tried.
+NEXT_PORTS = 20
+
+
+@click.command("up")
+@click.option("--port", type=click.IntRange(1, 65535), help=f"[default: {PORT}, or the next that is free]")
+@click.option("--no-browser", is_flag=True, help="Do not open the browser.")
+@click.option("--no-capture", is_flag=True, help="Do not capture what agent programs do meanwhile.")
+@click.pass_obj
+def command(plane: Any, port: int | None, no_browser: bool, no_capture: bool) -> None:
+    """Show your sessions in a browser, and capture new ones as they come. For you alone, on this machine.
+
+    Listens on 127.0.0.1 only and asks for no login: programs of other accounts on the machine are not let in, and
+    pages of other sites cannot reach it.
+    """
+    options = server_options(is_own=True, hosts=loopback_names(), logs_requests=False)
+    from clew.server.http.uvicorn_server import listen, make_server, url_of
+
+    listener = listen("127.0.0.1", port or PORT, tries=1 if port else NEXT_PORTS)
+    application = make_application(plane.settings, options)
+    url = url_of(listener)
+    click.echo(f"clew is up at {url}")
+    click.echo("your sessions and their transcripts; the API is at /docs; stop with Ctrl-C", err=True)
+    capturing = -1 if no_capture else _start_capturing(plane.settings)
+    if not no_browser and _has_display():
+        import threading
+        import webbrowser
+
+        threading.Timer(0.5, webbrowser.open, [url]).start()
+    try:
+        make_server(application).run(sockets=[listener])
+    finally:
+        if capturing >= 0:
+            os.close(capturing)
+
+
+def _start_capturing(settings: app.Settings) -> int:
+    """Start `clew watch` in a process of its own; it ends when the pipe that this returns is closed."""
+    import subprocess
+
+    variables = {"CLEW_HOME": str(settings.home), "CLEW_STORE": settings.store, "CLEW_PRINCIPAL": settings.principal}
+    reading, writing = os.pipe()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "clew", "watch"], env={**os.environ, **variables}, stdin=reading,
+        stdout=subprocess.DEVNULL, start_new_session=True,
+    )  # fmt: skip
+    process.returncode = 0  # Nobody waits for it; without this, Popen would warn that it still runs.
+    os.close(reading)
+    return writing
+
+
+def _has_display() -> bool:
+    return sys.platform == "darwin" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

@@ -1,4 +1,4 @@
-"""A table without a terminal. Only the standard library is imported here: a capture with nothing new loads no more."""
+"""A table as plain text. Imports nothing but the standard library, because a capture with nothing new must be fast."""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -6,7 +6,7 @@ if TYPE_CHECKING:
 
 
 def lines(columns: "Sequence[str]", rows: "Sequence[Sequence[str]]") -> list[str]:
-    """The lines of a table; nothing is cut."""
+    """The lines of a table; no cell is cut."""
     widths = [max(len(line[i]) for line in (columns, *rows)) for i in range(len(columns))]
     head, *drawn = (
         " " + "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

@@ -1,0 +1,125 @@
+"""Pushes with a progress bar and a table, and pushes beside a capture."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from clew import app
+from clew.cli.output import print_json, table
+from clew.model.errors import InvalidInput
+from clew.model.plain import plain
+from clew.service import Context, call
+
+if TYPE_CHECKING:
+    from clew.service.replication.push import Pushed
+    from clew.sync.flow import Flow
+
+
+def push(plane: Any, ids: list[str], name: str, *, again: bool, as_json: bool) -> None:
+    """Push once, and print a row for each remote."""
+    from clew.service.replication import remotes
+
+    context: Context = plane.client.context
+    with _progress_bar("pushing", shown=not as_json) as on_progress:
+        reporting = msgspec.structs.replace(context, on_progress=on_progress)
+        results: list[Pushed] = call(reporting, "push", {"sessions": ids or None, "remote": name, "again": again})
+    reached = {pushed.remote for pushed in results}
+    for setting in [] if ids else remotes.all_of(plane.settings.home):
+        if name in ("", setting.name) and setting.name not in reached:
+            click.echo(f"nothing is shared with {setting.name} yet; `clew remote share PROJECT` shares one", err=True)
+    if as_json:
+        print_json(results)
+    elif results:
+        _print_results(results)
+    if any(pushed.refused for pushed in results):
+        raise click.exceptions.Exit(4)
+
+
+def watch(plane: Any, name: str, *, as_json: bool) -> None:
+    """Push whenever the log has grown, until interrupted."""
+    from clew.service.replication import remotes
+
+    home: Path = plane.settings.home
+    wanted = [remotes.named(home, name)] if name else remotes.all_of(home) or [remotes.named(home)]
+    if not any(remote.projects or remote.sessions for remote in wanted):
+        raise InvalidInput("nothing is shared yet; `clew remote share PROJECT` shares a project")
+    flow = _flow(plane, name, as_json=as_json)
+    click.echo(f"pushing new events to {', '.join(remote.name for remote in wanted)}; stop with Ctrl-C", err=True)
+    try:
+        flow.run()
+    except KeyboardInterrupt:
+        return
+
+
+@contextmanager
+def push_meanwhile(plane: Any) -> Iterator[None]:
+    """Push what is captured while the block runs, if anything is shared. The capture never waits for a push."""
+    if app.is_remote(plane.settings.store) or not (plane.settings.home / "remotes").is_dir():
+        yield
+        return
+    from clew.sync.flow import is_wanted
+
+    if not is_wanted(plane.settings.home):
+        yield
+        return
+    flow = _flow(plane, "", as_json=False).start()
+    try:
+        yield
+    finally:
+        flow.stop()
+
+
+def print_refusals(remote: str, reasons: dict[str, str]) -> None:
+    """Print which sessions a remote refused, and why."""
+    for id, why in reasons.items():
+        click.echo(f"{remote} refused {plain(id)}: {plain(why)}", err=True)
+
+
+def _flow(plane: Any, name: str, *, as_json: bool) -> "Flow":
+    from clew.sync.flow import Flow
+
+    printed: set[str] = set()
+
+    def print_pushed(pushed: "Pushed") -> None:
+        if as_json and (pushed.events or pushed.erased or pushed.files):
+            print_json(pushed)
+        elif pushed.events or pushed.erased:
+            click.echo(f"pushed to {pushed.remote}: {pushed.sessions:,} sessions, {pushed.events:,} events", err=True)
+        print_refusals(pushed.remote, {id: why for id, why in pushed.refused.items() if id not in printed})
+        printed.update(pushed.refused)
+
+    return Flow(
+        plane.client.context, plane.settings.home, name=name, pushed=print_pushed,
+        report=lambda text: click.echo(plain(text), err=True),
+    )  # fmt: skip
+
+
+@contextmanager
+def _progress_bar(text: str, *, shown: bool) -> Iterator[Callable[[int, int], None] | None]:
+    """A progress bar on a terminal; nothing elsewhere."""
+    if not shown or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn(text), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("push", total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)
+
+
+def _print_results(results: "list[Pushed]") -> None:
+    names = ("sessions", "events", "blobs", "files", "erased")
+    rows = [
+        (pushed.remote, *(f"{getattr(pushed, name):,}" for name in names), f"{sum(pushed.masked.values()):,}")
+        for pushed in results
+    ]
+    table(("remote", *names, "masked"), rows)
+    for pushed in results:
+        print_refusals(pushed.remote, pushed.refused)

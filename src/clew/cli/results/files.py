@@ -1,0 +1,32 @@
+"""`clew files` for people: the sessions that read or wrote a file."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from clew.cli.output import table
+from clew.cli.results.counts import number_if_any
+from clew.cli.times import ago
+
+if TYPE_CHECKING:
+    from clew.service.find.files import FileTouch
+
+
+def print_files(rows: "list[FileTouch]") -> None:
+    if not rows:
+        click.echo("no session touched such a file; give a name or the end of a path, as in: app/billing.py", err=True)
+        return
+    table(
+        ("id", "last", "read", "written", "by call", "runtime", "path", "title"),
+        (
+            (
+                row.session[:10], ago(row.last_at), number_if_any(row.read), number_if_any(row.written),
+                str(max(row.read_seq, row.written_seq)), row.runtime, row.path, row.title or "(untitled)",
+            )
+            for row in rows
+        ),
+    )  # fmt: skip
+
+
+RENDER: dict[str, Callable[[Any], None]] = {"files": print_files}

@@ -1,0 +1,61 @@
+"""Facts, decisions and progress for people."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from clew.cli.output import one_line, table
+from clew.cli.times import ago
+
+if TYPE_CHECKING:
+    from clew.service.knowledge.recall import Recall, Recalled
+    from clew.service.knowledge.remember import Decided, Noted, Remembered
+
+
+def print_remembered(fact: "Remembered") -> None:
+    click.echo(fact.fact)
+    click.echo(f"kept in {fact.session} as event {fact.seq}; find it with: clew recall", err=True)
+
+
+def print_decided(decision: "Decided") -> None:
+    click.echo(decision.decision)
+    click.echo(f"kept in {decision.session} as event {decision.seq}; find it with: clew recall", err=True)
+
+
+def print_noted(noted: "Noted") -> None:
+    click.echo(f"{noted.session} event {noted.seq}")
+
+
+def print_recalled(result: "Recall") -> None:
+    if not result.found:
+        more = f"; to search older entries: --after {result.next}" if result.next else ""
+        click.echo(f"nothing recorded matches{more}", err=True)
+        return
+    rows = (
+        (entry.session[:10], str(entry.seq), ago(entry.at), entry.kind, entry.id, _in_one_line(entry))
+        for entry in result.found
+    )
+    table(("session", "seq", "when", "kind", "id", "what is known"), rows, wrapped="what is known")
+    if result.next:
+        click.echo(f"the next page: --after {result.next}", err=True)
+
+
+def _in_one_line(entry: "Recalled") -> str:
+    """The fact, the choice with its reason, or the progress: done, next and open."""
+    parts = [entry.text] if entry.kind != "progress" else [f"done: {entry.text}"] if entry.text else []
+    parts += [f"because {entry.why}"] if entry.why else []
+    parts += [f"not {', '.join(entry.rejected)}"] if entry.rejected else []
+    parts += [f"next: {entry.next}"] if entry.next else []
+    parts += [f"open: {'; '.join(entry.open)}"] if entry.open else []
+    return one_line("; ".join(parts), 400)
+
+
+RENDER: dict[str, Callable[[Any], None]] = {
+    "remember": print_remembered,
+    "decide": print_decided,
+    "progress": print_noted,
+    "retire": print_noted,
+    "reverse": print_noted,
+    "recall": print_recalled,
+}

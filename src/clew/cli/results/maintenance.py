@@ -1,0 +1,113 @@
+"""Results of the operations that look after the store, for people: verification, leases, retention and erasure."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from clew.cli.output import table
+from clew.cli.results.counts import count
+from clew.cli.times import moment
+from clew.model.plain import plain
+
+if TYPE_CHECKING:
+    from clew.doctor import Finding
+    from clew.model.retention import Policy
+    from clew.service.capture.connect import KnownProgram
+    from clew.service.privacy.collect import Collected
+    from clew.store.log.erase import Erased
+    from clew.store.log.leases import Lease
+    from clew.store.log.problems import Verified
+    from clew.store.log.retention import Pruned
+
+
+def print_verified(logs: "list[Verified]") -> None:
+    problems = [problem for log in logs for problem in log.problems]
+    if problems:
+        rows = ((problem.session, str(problem.seq), problem.what) for problem in problems)
+        table(("session", "seq", "problem"), rows, wrapped="problem")
+    total, removed = sum(log.events for log in logs), sum(log.removed for log in logs)
+    click.echo(
+        f"{count(len(logs), 'log')} (control logs included), {count(total, 'event')}"
+        + (f" ({count(removed, 'body', 'bodies')} removed on record)" if removed else "")
+        + (f": {count(len(problems), 'problem')}" if problems else ": every chain holds")
+    )
+
+
+def print_lease(lease: "Lease") -> None:
+    click.echo(f"epoch {lease.epoch} for {lease.holder} until {moment(lease.until)}")
+
+
+def print_policies(policies: "list[Policy]") -> None:
+    if not policies:
+        click.echo("no policies: everything is kept; set one with: clew retention set PROJECT --keep-days 90", err=True)
+        return
+    rows = (
+        (policy.project, policy.agent or "(all)", _kept_for(policy), "yes" if policy.hold else "")
+        for policy in policies
+    )
+    table(("project", "agent", "keep conversations", "hold"), rows)
+
+
+def _kept_for(policy: "Policy") -> str:
+    return "for ever" if policy.keep_days is None else f"{policy.keep_days} days"
+
+
+def print_pruned(sessions: "list[Pruned]") -> None:
+    if not sessions:
+        click.echo("nothing to prune")
+        return
+    table(
+        ("session", "bodies removed", "kept for forks", "policy"),
+        ((pruned.session, str(pruned.events), str(pruned.kept_for_forks), pruned.policy) for pruned in sessions),
+    )
+
+
+def print_erased(sessions: "list[Erased]") -> None:
+    for erased in sessions:
+        click.echo(f"{erased.session} erased: {erased.events} events, {erased.blobs} blobs")
+    for copy in sessions[0].beyond_reach if sessions else ():
+        click.secho(f"beyond the reach of clew: {copy}", fg="yellow", err=True)
+
+
+def print_collected(collected: "Collected") -> None:
+    click.echo(f"{collected.blobs} blobs deleted, {collected.bytes:,} bytes")
+
+
+def print_findings(findings: "list[Finding]") -> None:
+    """Print what `clew doctor` checked; a problem is followed by its advice."""
+    for finding in findings:
+        mark, color = ("ok", "green") if finding.ok else ("!!", "red")
+        click.secho(f" {mark} ", fg=color, bold=True, nl=False)
+        click.echo(f"{finding.what:<10} {plain(finding.found)}")
+        if finding.advice and not finding.ok:
+            click.echo(f"    {'':<10} -> {plain(finding.advice)}")
+
+
+def print_programs(programs: "list[KnownProgram]") -> None:
+    words = {None: "-", True: "yes", False: "no"}
+    table(
+        ("runtime", "program", "installed", "sessions", "connected", "read", "resume in", "tested with"),
+        (
+            (
+                program.name, program.title, "yes" if program.installed else "no", str(program.sessions),
+                words[program.connected], words[program.reads], words[program.writes], program.tested_with or "-",
+            )
+            for program in programs
+        ),
+    )  # fmt: skip
+
+
+RENDER: dict[str, Callable[[Any], None]] = {
+    "runtimes": print_programs,
+    "verify": print_verified,
+    "lease_acquire": print_lease,
+    "lease_renew": print_lease,
+    "lease_release": lambda _: click.echo("released"),
+    "retention_set": lambda policy: click.echo(str(policy)),
+    "retention_remove": lambda _: click.echo("removed"),
+    "retention_list": print_policies,
+    "retention_apply": print_pruned,
+    "erase": print_erased,
+    "collect": print_collected,
+}

@@ -1,0 +1,153 @@
+"""Principals, keys, grants, agents and settings for people."""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from clew.app import is_remote
+from clew.cli.output import table
+from clew.cli.times import ago, moment
+
+if TYPE_CHECKING:
+    from clew.service.access.api_keys import KeyInfo
+    from clew.service.access.grants import Explained, GrantInfo, Me
+    from clew.service.access.principals import Team
+    from clew.service.access.settings import Setting
+    from clew.store.access.agents import Agent
+    from clew.store.access.principals import Principal
+
+
+def _table(columns: list[str], rows: Sequence[Sequence[str]], *, empty: str) -> None:
+    if rows:
+        table(columns, rows)
+    else:
+        click.echo(empty, err=True)
+
+
+def print_principals(principals: "list[Principal]") -> None:
+    rows = [
+        (principal.name, principal.title, "yes" if principal.login else "", "disabled" if principal.disabled else "")
+        for principal in principals
+    ]
+    _table(["principal", "name", "login", ""], rows, empty="no principals yet; `clew principal add NAME` adds one")
+
+
+def print_teams(teams: "list[Team]") -> None:
+    rows = [(team.name, ", ".join(team.members)) for team in teams]
+    _table(["team", "members"], rows, empty="no teams yet; `clew team add TEAM NAME` makes one")
+
+
+def print_new_key(key: "KeyInfo") -> None:
+    """Print a new key. Only the key itself goes to standard output, so a pipe can write it into a file."""
+    click.echo(key.key)
+    click.echo(f"key {key.id} of {key.principal}, until {moment(key.until)}; it is not shown again", err=True)
+
+
+def print_link(key: "KeyInfo") -> None:
+    """Print a key for one login, and its link when a server keeps the store."""
+    print_new_key(key)
+    store: str = click.get_current_context().obj.settings.store
+    if is_remote(store):
+        click.echo(f"in a browser: {store.rstrip('/')}/login#{key.key}", err=True)
+
+
+def print_keys(keys: "list[KeyInfo]") -> None:
+    rows = [
+        (key.id, key.principal, key.label, " ".join(key.scopes) or "all", key.project or "all", _until(key.until),
+         ago(key.used_at) if key.used_at else "never")
+        for key in keys
+    ]  # fmt: skip
+    _table(["key", "principal", "label", "scopes", "project", "until", "last used"], rows, empty="no keys")
+
+
+def print_grants(grants: "list[GrantInfo]") -> None:
+    rows = [
+        (str(grant.id), grant.who, " ".join(grant.rights), _scope(grant), _until(grant.until), grant.given_by)
+        for grant in grants
+    ]
+    _table(["grant", "who", "rights", "on", "until", "given by"], rows, empty="no grants")
+
+
+def print_granted(grant: "GrantInfo") -> None:
+    until = f" until {moment(grant.until)}" if grant.until else ""
+    click.echo(f"grant {grant.id}: {grant.who} may {', '.join(grant.rights)} on {_scope(grant)}{until}")
+
+
+def print_revoked(grant: "GrantInfo") -> None:
+    click.echo(f"{grant.who} may no longer {', '.join(grant.rights)} on {_scope(grant)} by grant {grant.id}")
+
+
+def print_explained(rulings: "list[Explained]") -> None:
+    rows = [(ruling.right, "yes" if ruling.allowed else "no", ruling.because) for ruling in rulings]
+    table(["right", "", "because"], rows, wrapped="because")
+
+
+def print_me(me: "Me") -> None:
+    click.echo(me.principal)
+    for label, value in (
+        ("teams", ", ".join(me.teams)),
+        ("only these rights", ", ".join(me.scopes or ())),
+        ("only project", me.project),
+    ):
+        if value:
+            click.echo(f"{label}: {value}")
+    print_grants(me.grants)
+
+
+def print_agents(agents: "list[Agent]") -> None:
+    rows = [
+        (agent.name, agent.project or "all", agent.runtime, agent.model, agent.owner, agent.place, _rules(agent))
+        for agent in agents
+    ]
+    _table(
+        ["agent", "project", "runtime", "model", "owner", "runs on", "its sessions"], rows,
+        empty="no agents yet; `clew agent register NAME` adds one",
+    )  # fmt: skip
+
+
+def print_settings(settings: "list[Setting]") -> None:
+    rows = [(setting.project or "all", setting.name, setting.value) for setting in settings]
+    empty = "nothing is set; `clew setting set --help` lists the settings"
+    _table(["project", "setting", "value"], rows, empty=empty)
+
+
+def _rules(agent: "Agent") -> str:
+    return "; ".join(" ".join(part for part in (rule.runtime, rule.path, rule.name) if part) for rule in agent.rules)
+
+
+def _scope(grant: "GrantInfo") -> str:
+    scopes = (("session", grant.session), ("project", grant.project), ("agent", grant.agent))
+    return ", ".join(f"{name} {value}" for name, value in scopes if value) or "everything"
+
+
+def _until(at: int) -> str:
+    return moment(at) if at else "for ever"
+
+
+RENDER: dict[str, Callable[[Any], None]] = {
+    "principal_add": lambda principal: click.echo(f"added {principal.name}"),
+    "principal_disable": lambda _: click.echo("disabled"),
+    "principal_enable": lambda _: click.echo("enabled"),
+    "principal_list": print_principals,
+    "team_add": lambda team: print_teams([team]),
+    "team_remove": lambda team: print_teams([team]),
+    "team_list": print_teams,
+    "key_create": print_new_key,
+    "key_rotate": print_new_key,
+    "key_revoke": lambda key: click.echo(f"key {key.id} of {key.principal} is revoked"),
+    "key_list": print_keys,
+    "whoami": print_me,
+    "access_grant": print_granted,
+    "access_revoke": print_revoked,
+    "access_list": print_grants,
+    "access_explain": print_explained,
+    "share": print_granted,
+    "link": print_link,
+    "privacy": lambda session: click.echo(f"{session.id} is {'private' if session.private else 'open to its project'}"),
+    "agent_register": lambda agent: print_agents([agent]),
+    "agent_remove": lambda _: click.echo("removed"),
+    "agents": print_agents,
+    "setting_set": lambda setting: print_settings([setting]),
+    "setting_list": print_settings,
+}

@@ -1,0 +1,29 @@
+"""`clew pull` for people: what came from the server."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from clew.cli.output import one_line
+
+if TYPE_CHECKING:
+    from clew.service.replication.pull import Pulled
+
+
+def print_pulled(pulled: "Pulled") -> None:
+    counts = f"{pulled.events:,} event{'s' if pulled.events != 1 else ''}"
+    counts += f", {pulled.blobs:,} blob{'s' if pulled.blobs != 1 else ''}" if pulled.blobs else ""
+    counts += f", {pulled.files:,} native file{'s' if pulled.files != 1 else ''}" if pulled.files else ""
+    click.echo(f"{pulled.session} {one_line(pulled.title, 60)}".rstrip())
+    click.echo(f"{counts} from {pulled.remote}" if pulled.events or pulled.is_new else "nothing new", err=True)
+    if pulled.flat:
+        click.echo("note: you may not read the session it was forked from; it holds a copy of that history", err=True)
+    if pulled.masked:
+        click.echo(
+            "note: the server masked secrets in its native files, so they are not byte for byte what was captured",
+            err=True,
+        )
+
+
+RENDER: dict[str, Callable[[Any], None]] = {"pull": print_pulled}

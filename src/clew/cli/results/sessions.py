@@ -1,0 +1,56 @@
+"""`clew sessions` for people: the list of sessions, as many columns as the terminal has room for."""
+
+import sys
+from collections.abc import Callable
+from shutil import get_terminal_size
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from clew.cli.output import table
+from clew.cli.results.counts import cost, number_if_any
+from clew.cli.times import ago
+from clew.views.contract import origin_of
+
+if TYPE_CHECKING:
+    from clew.service.sessions.list import SessionLine
+
+
+def print_sessions(lines: "list[SessionLine]") -> None:
+    if not lines:
+        click.echo(
+            "no such sessions; `clew capture` adds those of your agent programs, `clew open` opens a new one", err=True
+        )
+        return
+    left_out = _left_out(lines)
+    rows = [_session_row(line) for line in lines]
+    columns = [name for name in rows[0] if name not in left_out]
+    table(columns, ([row[name] for name in columns] for row in rows))
+
+
+def _session_row(line: "SessionLine") -> dict[str, str]:
+    prefix = "subagent: " if origin_of(line.metadata).parent else ""
+    return {
+        "id": line.id[:10], "last": ago(line.last_at), "state": line.state, "runtime": line.runtime,
+        "agent": line.agent, "project": line.project, "person": line.person.removeprefix("person:"),
+        "turns": number_if_any(line.turns), "calls": number_if_any(line.calls), "errors": number_if_any(line.errors),
+        "cost": cost(line.cost_micros) if line.tokens else "", "title": prefix + (line.title or "(untitled)"),
+    }  # fmt: skip
+
+
+def _left_out(lines: "list[SessionLine]") -> set[str]:
+    """Columns whose values are all alike, and on a narrow terminal those that matter less than the title."""
+    columns = set()
+    if all(line.agent in ("", line.runtime) for line in lines):
+        columns.add("agent")
+    if len({line.person for line in lines}) == 1:
+        columns.add("person")
+    width = get_terminal_size().columns if sys.stdout.isatty() else 1000
+    if width < 130:
+        columns |= {"calls", "errors"}
+    if width < 100:
+        columns |= {"state", "project", "agent", "person"}
+    return columns
+
+
+RENDER: dict[str, Callable[[Any], None]] = {"sessions": print_sessions}
