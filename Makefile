@@ -47,12 +47,13 @@ test-clients: $(VENV)/.dev  ## Run the real agent programs against a scripted mo
 	@bash tools/install_clients.sh
 	$(BIN)/python -m pytest tests/clients -m clients -n 2 $(ARGS)
 
-check: $(VENV)/.dev  ## Lint, check the format, the types, the layers and the file lengths.
+check: $(VENV)/.dev  ## Lint, check the format, types, layers, file lengths and complexity.
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python tools/file_lengths.py
+	$(BIN)/python tools/complexity.py
 
 format: $(VENV)/.dev  ## Fix what ruff can fix, and format.
 	$(BIN)/ruff check --fix-only

@@ -10,6 +10,17 @@ from typing import Any, ClassVar
 import msgspec
 from msgspec import Raw
 
+from clew.model.opaque import Opaque as Opaque
+from clew.model.opaque import Removed as Removed
+from clew.model.parts import Budget as Budget
+from clew.model.parts import FilePart as FilePart
+from clew.model.parts import ImagePart as ImagePart
+from clew.model.parts import Part as Part
+from clew.model.parts import TextPart as TextPart
+from clew.model.parts import ThinkingPart as ThinkingPart
+from clew.model.parts import Touch as Touch
+from clew.model.parts import Usage as Usage
+
 
 class Body(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     # Frozen JSON values form no cycles, so the garbage collector skips them (gc=False).
@@ -18,72 +29,6 @@ class Body(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fal
     step: ClassVar[str] = "work"
     durable: ClassVar[bool] = False
     reserved: ClassVar[bool] = False
-
-
-# Parts of a message ---------------------------------------------------------------------------------------------------
-
-
-class TextPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="text"):
-    text: str
-
-
-class ThinkingPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="thinking"):
-    """An llm's reasoning. `signature` is valid only for the provider that made it."""
-
-    text: str
-    signature: str = ""
-
-
-class ImagePart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="image"):
-    blob: str
-    media_type: str = ""
-    name: str = ""
-
-
-class FilePart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="file"):
-    blob: str
-    media_type: str = ""
-    name: str = ""
-
-
-Part = TextPart | ThinkingPart | ImagePart | FilePart
-
-
-class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Tokens as the llm's provider counts them, and what they cost in millionths of a US dollar.
-
-    Reasoning is a part of the output, and `cache_write_hour`, what is kept for an hour, a part of `cache_write`. An
-    answer that was given `fast` has a price of its own.
-    """
-
-    input: int = 0
-    output: int = 0
-    cache_read: int = 0
-    cache_write: int = 0
-    cache_write_hour: int = 0
-    reasoning: int = 0
-    cost_micros: int = 0
-    fast: bool = False
-
-    @property
-    def tokens(self) -> int:
-        """The tokens that a budget counts: everything newly processed, without cache reads."""
-        return self.input + self.output + self.cache_write
-
-
-class Budget(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How much a session may use; None is no limit."""
-
-    tokens: int | None = None
-    cost_micros: int | None = None
-
-
-class Touch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One thing a call touched: a file, an app or a data source, read or written."""
-
-    what: str
-    how: str = "read"
-    type: str = "file"
 
 
 # Lifecycle ------------------------------------------------------------------------------------------------------------
@@ -511,28 +456,6 @@ class OperationCalled(Body, frozen=True, kw_only=True):
     arguments: Raw = Raw(b"{}")
 
 
-# Bodies that have no kind of their own --------------------------------------------------------------------------------
-
-
-class Opaque(msgspec.Struct, frozen=True, kw_only=True):
-    """A body this program does not know, kept verbatim: a foreign kind, or a newer version of ours."""
-
-    kind: str
-    raw: str
-    version: int = 1
-    step: ClassVar[str] = "work"
-    durable: ClassVar[bool] = False
-    reserved: ClassVar[bool] = False
-
-
-class Removed(msgspec.Struct, frozen=True, kw_only=True):
-    """The placeholder of a body that was pruned or erased."""
-
-    kind: str
-    how: str
-    version: int = 1
-
-
 AnyBody = Body | Opaque | Removed
 
 
@@ -566,13 +489,11 @@ KINDS: dict[str, type[Body]] = {body.kind: body for body in Body.__subclasses__(
 
 
 def blobs_of(body: Any) -> list[str]:
-    """The digests of the blobs a body points to."""
+    """The digests of the blobs a body points to. Tuples of types, because a union costs more than the check itself."""
     digests = [part.blob for part in getattr(body, "parts", ()) if isinstance(part, _IN_BLOBS)]
     if isinstance(body, _A_BLOB) and body.blob:
         digests.append(body.blob)
     return digests
 
 
-# Tuples: building a union for each event costs more than the check itself.
-_IN_BLOBS = (ImagePart, FilePart)
-_A_BLOB = (ArtifactSaved, WorkspaceSnapshotted)
+_IN_BLOBS, _A_BLOB = (ImagePart, FilePart), (ArtifactSaved, WorkspaceSnapshotted)

@@ -16,6 +16,7 @@ from clew.model.chain_check import ChainCheck, ChainedEvent
 from clew.model.errors import ClewError, Damaged, InvalidInput, NotFound
 from clew.model.events import (
     KINDS,
+    AnyBody,
     LeaseReleased,
     LeaseTaken,
     Opaque,
@@ -348,20 +349,25 @@ class _Replay:
         self._spent_known = self._spent_known and not (text is None and kind in _SPENDING)
         try:
             body = _EMPTY if text is None else codec.decode(kind, version, text)
-            if isinstance(body, SessionOpened | SessionForked):
-                self._first, self._title, self._private = body, body.title, body.private
-            if isinstance(body, PrivacySet):
-                self._private = body.private
-            if isinstance(body, SessionTitled):
-                self._title = body.title
-            if isinstance(body, LeaseTaken):
-                self._epoch = body.epoch
-            elif isinstance(body, LeaseReleased | SessionErased):
-                self._epoch += 1
+            self._follow(body)
             self._head = apply(self._head, body, "")
         except (msgspec.DecodeError, ClewError, LookupError):
             self._head = None  # LookupError: a version that there never was.
         return self._head is not None
+
+    def _follow(self, body: AnyBody) -> None:
+        """Take over what a body says about the rows of its session."""
+        match body:
+            case SessionOpened() | SessionForked():
+                self._first, self._title, self._private = body, body.title, body.private
+            case PrivacySet():
+                self._private = body.private
+            case SessionTitled():
+                self._title = body.title
+            case LeaseTaken():
+                self._epoch = body.epoch
+            case LeaseReleased() | SessionErased():
+                self._epoch += 1
 
     def expectations(
         self, session: Session, head: Head, parent: Session | None
