@@ -13,7 +13,7 @@ from clew.service import Context, call
 from clew.store import open_store
 from clew.store.database.statements import conditional_statements, statements
 from clew.store.reach import parameters_of
-from clew.views.text import PROJECT, ROLE, match, tag
+from clew.views.text import PROJECT, ROLE, index_query, tag
 from support.postgres import Server
 from support.talks import on, opened
 
@@ -42,8 +42,8 @@ FROM generate_series(1, 6000) AS n
 
 PAGE: dict[str, Any] = {"before": FAR, "first": 0, "limit": 50}
 LIST: dict[str, Any] = {"before_at": FAR, "before": FAR, "limit": 50}
-WORDS = [match("pg", parse(text)) for text in ("rare77", "common", "common w7", "rare*", "w7 -common")]
-TAGGED = match("pg", parse("common w7"), tags=[tag(ROLE, "asked"), tag(PROJECT, 1)])
+WORDS = [index_query("pg", parse(text)) for text in ("rare77", "common", "common w7", "rare*", "w7 -common")]
+TAGGED = index_query("pg", parse("common w7"), tags=[tag(ROLE, "asked"), tag(PROJECT, 1)])
 _REACH = Reach(
     me="person:1", projects=frozenset({"p"}), agents=frozenset({("p", "a"), ("", "b")}), sessions=frozenset({"s"})
 )
