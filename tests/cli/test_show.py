@@ -596,7 +596,7 @@ def test_last_shows_the_last_turns(clew: Clew, session: str, add: Add) -> None:
     ("options", "words"),
     [
         (["--at", "1", "--last", "1"], "--at and --last"),
-        (["--after", "1"], "belong to --events"),
+        (["--after", "1"], "need --events"),
         (["--upto", "1"], "--at SEQ"),
         (["--last", "-1"], "'--last'"),
     ],

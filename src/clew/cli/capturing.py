@@ -1,4 +1,4 @@
-"""A capture for a person: a bar while it runs, a table when it is done, and again whenever something changes."""
+"""A capture with a progress bar and a table, once or whenever a file changes."""
 
 import os
 import sys
@@ -18,7 +18,7 @@ FIELDS = ("runtime", "path", "session", "records", "events", "opaque", "quaranti
 
 
 def capture(plane: Any, paths: list[str], runtime: str, home: str, *, as_json: bool, quiet: bool = False) -> None:
-    # Before it is opened, and so before anything is asked of it.
+    # Before the store is opened, because opening changes its files.
     store = _fingerprints_of_store(plane.settings)
     finds = plane.call("capture_find", runtime=runtime, home=home, paths=paths or None)
     reports = []
@@ -64,7 +64,7 @@ def _fingerprints_of_store(settings: Any) -> dict[str, str | None] | None:
     from clew.cli import background
 
     path = os.path.expanduser(settings.store.removeprefix("sqlite:///"))
-    # Another store than a plain `clew capture` would ask, here or in another folder.
+    # A plain `clew capture`, here or in another folder, would open another store.
     if settings != app.settings() or not settings.store.startswith("sqlite:///") or not os.path.isabs(path):
         return None
     paths = (path, f"{path}-wal")
@@ -72,9 +72,9 @@ def _fingerprints_of_store(settings: Any) -> dict[str, str | None] | None:
 
 
 def _captured(plane: Any, finds: Any, *, progress: bool) -> Iterator[Any]:
-    """The report of each file, with a bar on a terminal."""
+    """The report of each file, with a progress bar on a terminal."""
     yield from finds.unchanged
-    total = sum(one.size for one in finds.changed)
+    total = sum(file.size for file in finds.changed)
     if is_worth_it(total):
         with following(plane):
             yield from _with_bar(plane, finds.changed, total, progress=progress)
@@ -98,20 +98,21 @@ def _with_bar(plane: Any, files: list[Any], total: int, *, progress: bool) -> It
         task = bar.add_task("capture", total=total)
         for portion in split_into_portions(files, most_bytes=4 * 1024 * 1024):
             yield from plane.call("capture", files=portion)
-            bar.advance(task, sum(one.size for one in portion))
+            bar.advance(task, sum(file.size for file in portion))
 
 
 def totals(reports: list[Any]) -> dict[str, Any]:
-    """All reports in one: the counts added up, and how many files went which way."""
+    """The sums of all reports, and how many files are new, grown, unchanged or failed."""
     states = Counter(report.status for report in reports)
-    counted = {
-        name: sum(getattr(one, name) for one in reports) for name in ("records", "events", "opaque", "quarantined")
+    sums = {
+        name: sum(getattr(report, name) for report in reports)
+        for name in ("records", "events", "opaque", "quarantined")
     }
     return {
         "total": True, "files": len(reports), "found": len(reports), "new": states["new"],
         "grown": states["grown"] + states["rewritten"], "same": states["same"], "failed": states["failed"],
-        "damaged": sum(one.quarantined > 0 for one in reports), **counted,
-        "errors": sum(bool(one.error) for one in reports),
+        "damaged": sum(report.quarantined > 0 for report in reports), **sums,
+        "errors": sum(bool(report.error) for report in reports),
     }  # fmt: skip
 
 
@@ -119,23 +120,23 @@ def print_summary(reports: list[Any], *, quiet: bool) -> None:
     if not reports and not quiet:
         click.echo("no sessions of any known agent program found; `clew runtimes` shows where clew looks", err=True)
         return
-    changed = [one for one in reports if one.status != "same"]
+    changed = [report for report in reports if report.status != "same"]
     if not quiet:
-        table(CAPTURED, _rows(reports))  # A file that failed is named below.
+        table(CAPTURED, _rows(reports))  # The files that failed are named below.
     else:
-        for one in changed:
-            click.echo(f"{one.status}: {plain(one.session[:10])} {plain(one.path)}")
-    for one in reports:
-        if one.error:
-            click.echo(f"{plain(one.path)}: {plain(one.error)}", err=True)
+        for report in changed:
+            click.echo(f"{report.status}: {plain(report.session[:10])} {plain(report.path)}")
+    for report in reports:
+        if report.error:
+            click.echo(f"{plain(report.path)}: {plain(report.error)}", err=True)
 
 
 def _rows(reports: list[Any]) -> list[list[str]]:
-    """A row for each program, and one for all of them together."""
-    by: dict[str, list[Any]] = {}
+    """A row for each program, and a row for all programs."""
+    by_runtime: dict[str, list[Any]] = {}
     for report in reports:
-        by.setdefault(report.runtime, []).append(report)
-    rows = [(name, totals(of)) for name, of in sorted(by.items())]
+        by_runtime.setdefault(report.runtime, []).append(report)
+    rows = [(name, totals(group)) for name, group in sorted(by_runtime.items())]
     rows += [("all", totals(reports))] if len(rows) > 1 else []
     return [[name, *(f"{row[column]:,}" for column in CAPTURED[1:])] for name, row in rows]
 
@@ -149,14 +150,14 @@ def watch(plane: Any, paths: list[str], runtime: str, home: str, *, as_json: boo
     from clew.service.capture.discovery import home_of
 
     wanted = [named(runtime)] if runtime else list(runtimes())
-    roots = paths or [str(home_of(one, home)) for one in wanted if one.home]
-    there = [root for root in roots if os.path.exists(root)]
-    if not there:
-        raise InvalidInput("none of the programs' folders is there to watch; `clew runtimes` shows where clew looks")
+    roots = paths or [str(home_of(program, home)) for program in wanted if program.home]
+    folders = [root for root in roots if os.path.exists(root)]
+    if not folders:
+        raise InvalidInput("none of the programs' folders exists; `clew runtimes` shows where clew looks")
     if not as_json:
-        click.echo(f"watching {len(there)} folders; stop with Ctrl-C", err=True)
+        click.echo(f"watching {len(folders)} folders; stop with Ctrl-C", err=True)
     try:
-        for _ in watchfiles.watch(*there, debounce=400, step=100):
+        for _ in watchfiles.watch(*folders, debounce=400, step=100):
             capture(plane, paths, runtime, home, as_json=as_json, quiet=True)
     except KeyboardInterrupt:
         return

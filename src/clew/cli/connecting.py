@@ -1,4 +1,4 @@
-"""`clew connect` and `clew disconnect`: show the change to a program's settings, ask, make it."""
+"""`clew connect` and `clew disconnect`: show the change to a program's settings, ask, then make it."""
 
 import sys
 from typing import Any

@@ -1,4 +1,4 @@
-"""A second process that takes what is being captured into the views, so that capturing need not wait for them."""
+"""A second process that updates the views during a capture, so that the capture does not wait for them."""
 
 import os
 import select
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-# Less than this is taken in at once.
+# A smaller capture updates the views itself.
 WORTH_BYTES = 8 * 1024 * 1024
 STEP = 4000
 PAUSE_SECONDS = 0.1
@@ -19,36 +19,36 @@ def is_worth_it(bytes_to_come: int) -> bool:
 
 @contextmanager
 def following(plane: Any) -> Iterator[None]:
-    """Have the views follow while the block runs, and finish after it on their own."""
-    # Two processors are often one that pretends to be two: there the views come after.
+    """Update the views in another process while the block runs; that process finishes on its own."""
+    # Two processors are often two threads of one; then the update starts after the block.
     at_once = (os.cpu_count() or 1) > 2
     end = _start(plane) if at_once else -1
     try:
         yield
     finally:
-        # When its standard input ends, it finishes; what it might leave is taken in by whoever reads next.
+        # The process finishes when its standard input ends. The next reader of a view takes in the rest.
         os.close(end if at_once else _start(plane))
 
 
 def _start(plane: Any) -> int:
-    """Start a follower; returns the pipe that keeps it going."""
-    import subprocess  # Here, because most runs have nothing to follow.
+    """Start the process; it runs until the caller closes the pipe that this returns."""
+    import subprocess  # Imported late, because few commands start a process.
 
-    chosen = plane.settings
-    # By the environment and not as arguments, which everybody on the machine can read.
-    settings = {"CLEW_HOME": str(chosen.home), "CLEW_STORE": chosen.store, "CLEW_PRINCIPAL": chosen.principal}
+    settings = plane.settings
+    # The environment carries the store: every account on the machine can read the arguments of a process.
+    variables = {"CLEW_HOME": str(settings.home), "CLEW_STORE": settings.store, "CLEW_PRINCIPAL": settings.principal}
     reading, writing = os.pipe()
     follower = subprocess.Popen(
-        [sys.executable, "-m", "clew", "follow"], env={**os.environ, **settings}, stdin=reading,
+        [sys.executable, "-m", "clew", "follow"], env={**os.environ, **variables}, stdin=reading,
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
     )  # fmt: skip
-    follower.returncode = 0  # It is nobody's to wait for.
+    follower.returncode = 0  # Nobody waits for the process; without this, Popen warns that it still runs.
     os.close(reading)
     return writing
 
 
 def follow(plane: Any) -> None:
-    """Take in what comes, until standard input has ended and nothing is left; capturing goes first."""
+    """Update the views until standard input has ended and no event is left. The capture has priority."""
     os.nice(10)
     ended = False
     while True:

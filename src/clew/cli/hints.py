@@ -38,7 +38,7 @@ def _damaged(details: Details) -> str:
     return f"clew verify {details['session']}" if details.get("session") else "clew verify"
 
 
-# Lists that show what there is instead, by what was not found.
+# The command that lists what exists, by what was not found.
 LISTS = {
     "agent": "clew agents",
     "checkpoint": "clew audit checkpoints",

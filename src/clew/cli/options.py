@@ -1,4 +1,4 @@
-"""What many commands take: `--json`, and the ids of sessions, completed by the shell."""
+"""Options and arguments of many commands, and their completion in a shell."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,13 +17,13 @@ def json_option(function: Callable[..., Any]) -> Callable[..., Any]:
 def complete_id(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Session ids for the shell."""
     if app.is_remote(app.settings().store):
-        return []  # Nor to wait for a server.
+        return []  # Completion does not wait for a server.
     try:
         plane = app.connect()
     except ClewError:
-        return []  # A shell that completes is no place for an error message.
+        return []  # Completion prints no errors.
     with plane:
-        # From the log itself: a shell that completes is no place to wait for views either.
+        # Read from the log, because completion does not wait for views.
         known = plane.client.context.store.sessions(limit=200)
         return [
             CompletionItem(one.session.id, help=one.session.title)

@@ -1,4 +1,4 @@
-"""Text that is longer than the screen goes through a pager; closing it early is no error."""
+"""Text that is longer than the screen goes through a pager; closing it early is not an error."""
 
 import os
 import shlex
@@ -15,29 +15,29 @@ from clew.model.errors import InvalidInput
 
 
 def command() -> list[str] | None:
-    """The pager of this person: $CLEW_PAGER, $PAGER, else less; None if there is none, or none is wanted."""
+    """The user's pager: $CLEW_PAGER, $PAGER or less; None if it is not installed or not wanted."""
     if os.environ.get("TERM", "dumb") == "dumb":
         return None
     name = next((name for name in ("CLEW_PAGER", "PAGER") if name in os.environ), "")
     try:
         words = shlex.split(os.environ[name]) if name else ["less", "-FX"]
     except ValueError as error:
-        raise InvalidInput(f"${name} is no command: {error}; set it to one, such as 'less -R'") from error
+        raise InvalidInput(f"${name} is not a valid command: {error}; set it to one, such as 'less -R'") from error
     if not words or words == ["cat"] or shutil.which(words[0]) is None:
         return None
     return [*words, "-R"] if keeps_colours(words) else words
 
 
 def keeps_colours(words: list[str]) -> bool:
-    """Whether a pager shows colours as colours; of others than less nobody knows."""
+    """Whether the pager shows colours; only less is known to."""
     return PurePath(words[0]).name == "less"
 
 
 def print_paged(texts: Iterator[str], words: list[str] | None, *, rows: int) -> None:
-    """Print to the terminal; through the pager, from when there is more than the screen holds."""
+    """Print to the terminal; through the pager if the text is longer than the screen."""
     held: list[str] = []
     lines = 0
-    # The prompt of the shell takes a row, too.
+    # The prompt of the shell needs a row, too.
     while words and lines < rows and (text := next(texts, None)) is not None:
         held.append(text)
         lines += text.count("\n")

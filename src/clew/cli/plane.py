@@ -1,4 +1,4 @@
-"""The store of one run of the command line."""
+"""The store that one run of the command line uses."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from clew import app, client
 
 
 class LazyPlane:
-    """The store of this run, opened when first needed."""
+    """The store of this run; the first use opens it."""
 
     def __init__(self, settings: app.Settings) -> None:
         self.settings = settings

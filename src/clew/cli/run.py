@@ -32,7 +32,7 @@ def run() -> int:
     """Run the command line; returns the exit code."""
     as_json = "--json" in sys.argv[1:]
     try:
-        # Commands return nothing; what comes back is the code of a command that asked to exit.
+        # Commands return nothing; click returns the code of a command that raised Exit.
         code = clew.main(prog_name="clew", standalone_mode=False)
         return code if isinstance(code, int) else 0
     except ClewError as error:
@@ -53,13 +53,13 @@ def run() -> int:
 
 
 def _hint(error: click.ClickException) -> str:
-    """What a person may have meant."""
+    """What the user may have meant."""
     if (
         isinstance(error, click.NoSuchOption)
         and error.ctx
         and any(param.name == "query" for param in error.ctx.command.params)
     ):
-        return f"A word to leave out comes after --, as in: clew {error.ctx.command.name} lock -- -test"
+        return f"Put a word to exclude after --, as in: clew {error.ctx.command.name} lock -- -test"
     return ""
 
 
@@ -109,7 +109,7 @@ class Commands(click.Group):
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="clew", prog_name="clew", message="%(prog)s %(version)s")
 @click.option("--store", metavar="URL", help="sqlite:///path, postgresql://... or https://server [default: CLEW_STORE]")
-@click.option("--home", metavar="DIR", help="Where the embedded store lives. [default: CLEW_HOME or ~/.clew]")
+@click.option("--home", metavar="DIR", help="The folder of the embedded store. [default: CLEW_HOME or ~/.clew]")
 @click.pass_context
 def clew(context: click.Context, store: str | None, home: str | None) -> None:
     """Keep the thread of every AI-agent session: durable, forkable, verifiable."""
@@ -151,7 +151,7 @@ _JSON = click.Option(["--json", "as_json"], is_flag=True, help="One JSON object 
 
 
 def _parameter(parameter: Parameter) -> click.Parameter:
-    # The second name is what the operation calls it.
+    # The second name is the name of the operation's parameter.
     flag = f"--{_flag(parameter.type) or parameter.name.replace('_', '-')}"
     if parameter.is_session:
         return _session_parameter(parameter, flag)
@@ -190,7 +190,7 @@ def _bare(kind: Any) -> Any:
     if typing.get_origin(kind) is typing.Annotated:
         return _bare(typing.get_args(kind)[0])
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
-        return _bare(next(one for one in typing.get_args(kind) if one is not type(None)))
+        return _bare(next(member for member in typing.get_args(kind) if member is not type(None)))
     return kind
 
 
@@ -209,17 +209,17 @@ class JsonObject(click.ParamType[Any]):
         try:
             return msgspec.json.decode(value, type=dict[str, Any])
         except msgspec.DecodeError as error:
-            self.fail(f"not a JSON object: {error}", param, ctx)
+            self.fail(f"this is not a valid JSON object: {error}", param, ctx)
 
 
 def _flag(kind: Any) -> str:
-    """The name of the option, when the annotation gives it another than the parameter's."""
+    """The name of the option, if the annotation gives it another name than the parameter."""
     metas = getattr(kind, "__metadata__", ())
     return next((meta.extra["flag"] for meta in metas if meta.extra and "flag" in meta.extra), "")
 
 
 def _description(kind: Any) -> str:
-    """What the annotation says a value is for."""
+    """The description in the annotation."""
     if typing.get_origin(kind) is typing.Annotated:
         metas = (meta.description for meta in kind.__metadata__ if isinstance(meta, msgspec.Meta))
         return next((description for description in metas if description), "")
@@ -230,7 +230,7 @@ def _plain_type(kind: Any) -> type:
     """The bare type behind Annotated and `| None`."""
     if typing.get_origin(kind) is typing.Annotated:
         return _plain_type(typing.get_args(kind)[0])
-    arguments = [one for one in typing.get_args(kind) if one is not type(None)]
+    arguments = [member for member in typing.get_args(kind) if member is not type(None)]
     if typing.get_origin(kind) is dict:
         return dict
     return _plain_type(arguments[0]) if arguments else kind

@@ -20,14 +20,14 @@ class Note(msgspec.Struct):
 
 
 def drain(plane: Any) -> None:
-    """Capture the sessions that notes in the spool name. Returns at once if another process does so already."""
+    """Capture the sessions that notes in the spool name. Returns at once if another process is doing it."""
     folder = plane.settings.home / "spool"
     lock = _lock(folder)
     while lock is not None:
         while notes := sorted(folder.glob("*.json")):
             _capture(plane, notes)
         fcntl.flock(lock, fcntl.LOCK_UN)
-        # A note that came just before the lock was given up started nobody.
+        # A note that came just before the unlock started no process.
         if not any(folder.glob("*.json")) or not _take(lock):
             return
 
@@ -51,7 +51,7 @@ def _take(lock: int) -> bool:
 
 
 def _brief(plane: Any, reports: list[Any]) -> None:
-    """Leave the brief of each session for the next one in its directory; the forwarder hands it out."""
+    """Save the brief of each session for the next session in its directory; clew/hook.py prints it."""
     for session in {report.session for report in reports if report.session and report.status in ("new", "grown")}:
         brief = plane.call("brief", session=session)
         if brief.cwd:
@@ -59,15 +59,15 @@ def _brief(plane: Any, reports: list[Any]) -> None:
 
 
 def _capture(plane: Any, notes: list[Path]) -> None:
-    """Capture all that the programs of these notes have; the notes go first, so that a later one counts again."""
-    told = []
+    """Capture every program that a note names. Notes are removed first, so a later note starts a new capture."""
+    notes_read = []
     for path in notes:
-        # Somebody else may have taken it, or written something else: there is nothing to learn from it then.
+        # Another process may have removed the note, or it may not be a note; then it is ignored.
         with suppress(OSError, msgspec.DecodeError):
-            told.append(msgspec.json.decode(path.read_bytes(), type=Note))
+            notes_read.append(msgspec.json.decode(path.read_bytes(), type=Note))
         path.unlink(missing_ok=True)
-    for runtime in sorted({note.runtime for note in told}):
+    for runtime in sorted({note.runtime for note in notes_read}):
         background.capture(plane, runtime, lambda reports: _brief(plane, reports))
-    # Whoever reads the views next would take in what is left.
+    # If this fails, the next reader of a view updates it.
     with suppress(ClewError):
         plane.call("views_step", limit=100_000)

@@ -1,4 +1,4 @@
-"""Times for people."""
+"""Times in words and in local time."""
 
 from datetime import UTC, datetime
 
@@ -16,5 +16,5 @@ def ago(at: int) -> str:
 
 
 def moment(at: int) -> str:
-    """A time of here, whatever number a hostile record gave."""
+    """The local time; a number out of range, as in a hostile record, becomes the nearest valid time."""
     return datetime.fromtimestamp(min(max(at, 0), LATEST) / 1e6).astimezone().strftime("%Y-%m-%d %H:%M:%S")

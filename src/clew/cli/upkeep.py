@@ -1,4 +1,4 @@
-"""The views on the command line: brought up to date before they are read, with a bar when that takes long."""
+"""Updates views before a command reads them, with a progress bar when that takes long."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -6,12 +6,12 @@ from typing import Any
 
 import click
 
-# Taken in at once; more than this is worth a bar.
+# The events of one step; more events than this show a progress bar.
 AT_ONCE = 4000
 
 
 def catch_up(plane: Any) -> int:
-    """Bring the views up to date; returns how many events were new to them."""
+    """Update the views; returns how many events were new to them."""
     step = plane.call("views_step", limit=AT_ONCE)
     done = step.done
     if step.notice:
@@ -31,7 +31,7 @@ def catch_up(plane: Any) -> int:
 
 @contextmanager
 def _bar(total: int) -> Iterator[Callable[[int], None]]:
-    """A bar on the terminal that errors go to; nothing anywhere else."""
+    """A progress bar, if standard error is a terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 

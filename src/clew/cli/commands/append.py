@@ -18,7 +18,7 @@ CHUNK = 256 * 1024
 
 @click.command("append")
 @session_argument
-@click.option("--expect", type=int, help="The head you have seen; refused if it has moved on.")
+@click.option("--expect", type=int, help="The head you know; clew refuses the append if the session has grown.")
 @click.option("--lease", type=int, metavar="EPOCH", help="The epoch of the lease you hold.")
 @json_option
 @click.pass_obj
@@ -39,7 +39,7 @@ def command(plane: LazyPlane, session: str, expect: int | None, lease: int | Non
 
 
 def drafts(descriptor: int) -> Iterator[tuple[list[Draft], InvalidInput | None]]:
-    """Drafts as they arrive: all whole lines at hand make one batch, up to the first that is refused."""
+    """Drafts as they arrive, in batches: each batch holds the lines read so far, up to the first invalid one."""
     rest = b""
     number = 0
     while chunk := os.read(descriptor, CHUNK):

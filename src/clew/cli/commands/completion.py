@@ -14,5 +14,5 @@ def command(shell: str) -> None:
     root = click.get_current_context().find_root().command
     kind = get_completion_class(shell)
     if kind is None:
-        raise InvalidInput(f"no completion for {shell}")
+        raise InvalidInput(f"{shell!r} has no completion script")
     click.echo(kind(root, {}, "clew", "_CLEW_COMPLETE").source())

@@ -2,4 +2,6 @@
 
 from clew.cli.connecting import settings_command
 
-command = settings_command("connect", "Connect an agent program: show the change to its settings, then make it.")
+command = settings_command(
+    "connect", "Connect an agent program to clew: show the change to its settings, then make it."
+)

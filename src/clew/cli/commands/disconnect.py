@@ -2,4 +2,6 @@
 
 from clew.cli.connecting import settings_command
 
-command = settings_command("disconnect", "Disconnect an agent program: take out exactly what connecting put in.")
+command = settings_command(
+    "disconnect", "Disconnect an agent program: remove exactly what `clew connect` added to its settings."
+)

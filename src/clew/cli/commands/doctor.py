@@ -1,4 +1,4 @@
-"""`clew doctor`: works when the store does not."""
+"""`clew doctor`: checks an installation. It works even if the store cannot be opened."""
 
 import click
 
@@ -11,7 +11,7 @@ from clew.cli.plane import LazyPlane
 @json_option
 @click.pass_obj
 def command(plane: LazyPlane, as_json: bool) -> None:
-    """Check versions, permissions, free disk, integrity, every digest chain and captures in the background."""
+    """Check versions, permissions, free disk space, integrity, every digest chain and background captures."""
     from clew import doctor as examination
     from clew.cli import background
 

@@ -23,17 +23,17 @@ FORMS = ["native", "jsonl", "markdown", "html", "atif", "copilot"]
 
 @click.command("export")
 @session_argument
-@click.option("--as", "form", type=click.Choice(FORMS), default="markdown", show_default=True, help="The form.")
+@click.option("--as", "form", type=click.Choice(FORMS), default="markdown", show_default=True, help="The format.")
 @click.option("--out", "-o", default="", metavar="PATH", help="A file, or a folder for it. [default: stdout]")
 @click.option("--upto", type=int, metavar="SEQ", help="Only up to this event.")
-@click.option("--with-secrets", "secrets", is_flag=True, help="The exact bytes, with the secrets in them.")
-@click.option("--strict", is_flag=True, help="Refuse if anything would be dropped.")
+@click.option("--with-secrets", "secrets", is_flag=True, help="Do not mask secrets: export the exact bytes.")
+@click.option("--strict", is_flag=True, help="Refuse the export if the format would drop anything.")
 @json_option
 @click.pass_obj
 def command(
     plane: Any, session: str, form: str, out: str, upto: int | None, secrets: bool, strict: bool, as_json: bool
 ) -> None:  # fmt: skip
-    """Export a session: its native files, or its conversation in a form others read. Secrets are masked."""
+    """Export a session as its native files or in another format. Secrets are masked."""
     wanted = {"session": session, "form": form, "upto": upto, "secrets": secrets, "strict": strict}
     with _temporary_folder(out) as folder:
         files = _files(plane, wanted, folder)
@@ -103,7 +103,7 @@ def _save(written: Path, out: str, name: str, *, several: bool) -> str:
             path = path / Path(name).name
         _move(written, path)
     except FileExistsError:
-        raise Conflict(f"{path} is there already and was left alone; name another with --out") from None
+        raise Conflict(f"{path} exists and was not changed; name another file with --out") from None
     except OSError as error:
         raise InvalidInput(f"cannot write {path}: {error.strerror}") from error
     return str(path)
@@ -121,7 +121,7 @@ def _move(written: Path, path: Path) -> None:
 
 
 def _as_json(path: str | None, file: "ExportedFile") -> dict[str, Any]:
-    """An exported file as one object, with its text where it went to no file."""
+    """An exported file as one object, with its text if it was not written to a file."""
     about = {"file": path, "bytes": file.bytes, "masked": file.masked, "fidelity": file.fidelity}
     if path:
         return about
@@ -132,7 +132,7 @@ def _as_json(path: str | None, file: "ExportedFile") -> dict[str, Any]:
 
 
 def _print_masked(files: "list[ExportedFile]") -> None:
-    """How many secrets were masked, to a person."""
+    """Print how many secrets were masked."""
     rules = Counter[str]()
     for file in files:
         rules.update(file.masked)

@@ -1,4 +1,4 @@
-"""`clew follow`: the process beside a large capture."""
+"""`clew follow`: the process that updates views beside a large capture."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ import click
 @click.command("follow", hidden=True)
 @click.pass_obj
 def command(plane: Any) -> None:
-    """Take what comes into the log into the views, until standard input ends."""
+    """Update the views with new events, until standard input ends."""
     from clew.cli import follower
 
     follower.follow(plane)

@@ -11,7 +11,7 @@ from clew.model.errors import InvalidInput
 @click.command("mcp")
 @click.pass_obj
 def command(plane: Any) -> None:
-    """Serve an agent program over MCP on standard input and output; `clew connect` sets it up."""
+    """Serve an agent program over MCP on standard input and output. `clew connect` sets it up."""
     try:
         from clew.mcp.server import serve_stdio
     except ModuleNotFoundError as error:

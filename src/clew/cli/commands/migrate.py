@@ -12,7 +12,7 @@ from clew.cli.plane import LazyPlane
 @json_option
 @click.pass_obj
 def command(plane: LazyPlane, as_json: bool) -> None:
-    """Bring the store to the schema of this clew."""
+    """Migrate the store to the schema of this version of clew."""
     done = app.migrate(plane.settings)
     if as_json:
         print_json({"steps": done})

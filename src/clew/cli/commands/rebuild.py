@@ -1,4 +1,4 @@
-"""`clew rebuild`: views built again from the log."""
+"""`clew rebuild`: build views again from the log."""
 
 from typing import Any
 
@@ -14,9 +14,9 @@ from clew.cli.upkeep import catch_up
 @json_option
 @click.pass_obj
 def command(plane: Any, view: str, as_json: bool) -> None:
-    """Build a view again from the log, or all: artifacts, files, sessions, text, usage.
+    """Rebuild a view from the log, or all views: artifacts, files, sessions, text, usage.
 
-    The log is the truth and is not touched. A rebuild that is stopped goes on when a view is next read.
+    The log does not change. A stopped rebuild continues when somebody next reads a view.
     """
     done = plane.call("views_rebuild", view=view).done + catch_up(plane)
     if as_json:

@@ -15,14 +15,14 @@ from clew.model.plain import plain
 
 @click.command("resume")
 @session_argument
-@click.option("--in", "runtime", metavar="RUNTIME", default="", help="Go on in this program.",
+@click.option("--in", "runtime", metavar="RUNTIME", default="", help="Continue in this program.",
               shell_complete=complete_runtime)  # fmt: skip
-@click.option("--cwd", default="", metavar="DIR", help="The directory to work in. [default: the session's own]")
-@click.option("--at", type=int, metavar="SEQ", help="Go on from this event instead of the last.")
+@click.option("--cwd", default="", metavar="DIR", help="The working directory. [default: the session's own]")
+@click.option("--at", type=int, metavar="SEQ", help="Continue after this event instead of the last.")
 @click.option("--print", "print_only", is_flag=True, help="Print the command instead of running it.")
-@click.option("--strict", is_flag=True, help="Refuse if anything would be dropped.")
-@click.option("--flatten", is_flag=True, help="Tell calls and results as text.")
-@click.option("--reason", default="", help="Why; kept in the log.")
+@click.option("--strict", is_flag=True, help="Refuse to resume if the program's format would drop anything.")
+@click.option("--flatten", is_flag=True, help="Write calls and results as text.")
+@click.option("--reason", default="", help="The reason; the log keeps it.")
 @click.option("--lease", type=int, metavar="EPOCH", help="The epoch of the lease you hold.")
 @json_option
 @click.pass_obj
@@ -30,13 +30,13 @@ def command(
     plane: Any, session: str, runtime: str, cwd: str, at: int | None, print_only: bool, strict: bool,
     flatten: bool, reason: str, lease: int | None, as_json: bool,
 ) -> None:  # fmt: skip
-    """Go on with a session: in another agent program (--in), or here after a pause.
+    """Continue a session in another agent program (--in), or reopen it after a pause.
 
-    With --in, the session is written in that program's own form and the program's own resume command is run.
+    With --in, clew writes the session in that program's own format and runs the program's own resume command.
     """
     if not runtime:
         if cwd or at or print_only or strict or flatten:
-            raise InvalidInput("--cwd, --at, --print, --strict and --flatten belong to --in RUNTIME")
+            raise InvalidInput("--cwd, --at, --print, --strict and --flatten need --in RUNTIME")
         result = plane.call("resume", session=session, reason=reason, lease=lease)
         print_result(result, "resume", as_json=as_json)
         return
@@ -57,7 +57,7 @@ def command(
 
 
 def _print_materialised(made: Any) -> None:
-    """What became of the conversation, to a person; the command itself to stdout."""
+    """Print what was carried over to standard error, and the command to standard output."""
     click.echo(f"session: {made.session}", err=True)
     print_fidelity(made.fidelity)
     for path in made.files:
@@ -69,7 +69,7 @@ def _print_materialised(made: Any) -> None:
 
 
 def _quoted(word: str) -> str:
-    """A word for the shell; what a terminal would obey is spelled out."""
+    """The word quoted for a shell; control characters are escaped."""
     import shlex
 
     if plain(word) == word:
@@ -79,11 +79,11 @@ def _quoted(word: str) -> str:
 
 
 def _run(plane: Any, made: Any) -> None:
-    """Run the program, then capture what it added."""
+    """Run the program, then capture its new events."""
     import subprocess
 
     if not os.path.isdir(made.cwd):
-        raise InvalidInput(f"{made.cwd} is not there; name the directory with --cwd")
+        raise InvalidInput(f"the directory {made.cwd} does not exist; name another with --cwd")
     try:
         done = subprocess.run(made.command, cwd=made.cwd, env={**os.environ, **made.env}, check=False)
     except FileNotFoundError:

@@ -12,5 +12,5 @@ from clew.cli.output import print_result
 @json_option
 @click.pass_obj
 def command(plane: Any, as_json: bool) -> None:
-    """List the agent programs clew knows: installed, connected, and what can be done with each."""
+    """List the agent programs that clew knows: installed, connected, and what clew can do with each."""
     print_result(plane.call("runtimes"), "runtimes", as_json=as_json)

@@ -17,7 +17,7 @@ from clew.cli.output import print_json
 @json_option
 @click.pass_obj
 def command(plane: Any, session: str | None, project: str, as_json: bool) -> None:
-    """Look for secrets in a session, in a project or in everything. Shows where, never the secret."""
+    """Scan a session, a project or all sessions for secrets. Shows where they are, never the secret."""
     _scan(plane, session, project, as_json=as_json)
 
 
@@ -45,7 +45,7 @@ def _scan(plane: Any, session: str | None, project: str, *, as_json: bool) -> No
 
 
 def _scanned(plane: Any, session: str | None, project: str, *, progress: bool) -> Iterator[Any]:
-    """The log, a portion at a time, with a bar on a terminal."""
+    """The results of each portion of the log, with a progress bar on a terminal."""
     if not progress:
         yield from _portions(plane, session, project)
         return
@@ -53,7 +53,7 @@ def _scanned(plane: Any, session: str | None, project: str, *, progress: bool) -
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
     end = plane.call("show", session=session).session.head if session else plane.client.last_position()
-    columns = (TextColumn("looking for secrets"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    columns = (TextColumn("scanning for secrets"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("scan", total=end)
         for portion in _portions(plane, session, project):

@@ -19,22 +19,24 @@ if TYPE_CHECKING:
 @click.command("serve")
 @click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="The address to listen on.")
 @click.option("--port", type=click.IntRange(1, 65535), default=PORT, show_default=True)
-@click.option("--processes", type=click.IntRange(1, 64), default=1, show_default=True, help="Processes side by side.")
+@click.option("--processes", type=click.IntRange(1, 64), default=1, show_default=True, help="How many processes serve.")
 @click.option(
-    "--public-url", default="", metavar="URL", help="The address that others use, such as https://clew.example."
+    "--public-url", default="", metavar="URL", help="The address that users open, such as https://clew.example."
 )
 @click.option(
-    "--proxies", default="", metavar="ADDRESSES", help="Addresses of proxies whose X-Forwarded-* are believed."
+    "--proxies", default="", metavar="ADDRESSES", help="Addresses of proxies whose X-Forwarded-* headers clew trusts."
 )
-@click.option("--max-body", type=click.IntRange(1, 1024), default=16, show_default=True, help="MiB a request may hold.")
+@click.option(
+    "--max-body", type=click.IntRange(1, 1024), default=16, show_default=True, help="The largest request, in MiB."
+)
 @click.option("--rate", type=click.FloatRange(1, 1_000_000), default=500, show_default=True,
-              help="Requests a second that one key may make.")  # fmt: skip
+              help="How many requests one key may make per second.")  # fmt: skip
 @click.option("--oidc-issuer", default="", metavar="URL", help="The OpenID provider that people log in with.")
-@click.option("--oidc-client-id", default="", metavar="ID", help="What the provider calls this server.")
+@click.option("--oidc-client-id", default="", metavar="ID", help="The client ID of this server at the provider.")
 @click.option("--oidc-client-secret-file", type=click.Path(dir_okay=False), metavar="FILE",
               help="A file with the client's secret; CLEW_OIDC_CLIENT_SECRET is the other way to give it.")  # fmt: skip
 @click.option("--oidc-domain", multiple=True, metavar="DOMAIN",
-              help="People with an address of this domain need not be added first. [may be repeated]")  # fmt: skip
+              help="People with an address of this domain can log in without being added. [repeatable]")  # fmt: skip
 @click.option("--oidc-team-claim", default="", metavar="CLAIM", help="The claim that names teams, such as groups.")
 @click.option("--fd", type=int, hidden=True, help="Serve on this socket, for the process that started this one.")
 @click.option("--worker", type=int, hidden=True, help="The number of this process among several.")
@@ -44,9 +46,9 @@ def command(
     oidc_issuer: str, oidc_client_id: str, oidc_client_secret_file: str | None, oidc_domain: tuple[str, ...],
     oidc_team_claim: str, fd: int | None, worker: int | None,
 ) -> None:  # fmt: skip
-    """Serve a team over HTTP: API keys and logins, behind a proxy that speaks TLS.
+    """Serve a team over HTTP, with API keys and logins, behind a proxy that speaks TLS.
 
-    Prints a link for the first owner when nobody has come in yet. SQLite serves one process, PostgreSQL any number.
+    Prints a link for the first owner if nobody has logged in yet. SQLite allows one process, PostgreSQL any number.
     """
     public_name = _name_in(public_url)
     from clew.server.login.oidc_options import oidc_options, warning
@@ -70,7 +72,7 @@ def command(
     url = options.public_url or url_of(listener)
     click.echo(f"clew serves {url}")
     if oidc is not None and (problem := warning(oidc)):
-        click.echo(f"nobody can log in with the provider yet: {problem}", err=True)
+        click.echo(f"nobody can log in through the provider yet: {problem}", err=True)
     if processes == 1:
         application = make_application(plane.settings, options)
         _show_owner_link(application.authenticator, url)
@@ -96,14 +98,14 @@ def _supervise(settings: app.Settings, listener: socket.socket, processes: int, 
     authenticator = app.authenticator(settings)
     _show_owner_link(authenticator, url)
     authenticator.close()
-    # The store is passed in the environment: everybody on the machine can read the arguments of a process.
+    # The environment carries the store: every account on the machine can read the arguments of a process.
     os.environ["CLEW_STORE"], os.environ["CLEW_HOME"] = settings.store, str(settings.home)
     command = [sys.executable, "-m", "clew", "serve", *_options_given(click.get_current_context())]
     Supervisor(command, listener, processes, lambda text: click.echo(text, err=True)).run()
 
 
 def _options_given(context: click.Context) -> list[str]:
-    """The options on the command line, but for those that say where to listen."""
+    """The options of this command line, except where to listen and how many processes."""
     words: list[str] = []
     for option in context.command.params:
         name = option.name or ""

@@ -11,30 +11,30 @@ from clew.model.events import Event
 
 @click.command("show")
 @session_argument
-@click.option("--full", is_flag=True, help="Fold nothing.")
-@click.option("--thinking", is_flag=True, help="Show what models thought, too.")
-@click.option("--at", type=int, metavar="SEQ", help="Only the place around this event.")
-@click.option("--last", type=click.IntRange(min=0), metavar="N", help="Only the last N turns; 0 for none.")
-@click.option("--no-pager", is_flag=True, help="Print straight to the terminal.")
+@click.option("--full", is_flag=True, help="Show long outputs in full.")
+@click.option("--thinking", is_flag=True, help="Also show the thinking of models.")
+@click.option("--at", type=int, metavar="SEQ", help="Show only the events around this one.")
+@click.option("--last", type=click.IntRange(min=0), metavar="N", help="Show only the last N turns; 0 for none.")
+@click.option("--no-pager", is_flag=True, help="Print without a pager.")
 @click.option("--events", is_flag=True, help="Print the events themselves, one per line.")
-@click.option("--after", type=int, metavar="SEQ", help="With --events: only those after this one.")
-@click.option("--upto", type=int, metavar="SEQ", help="With --events: only those up to this one.")
+@click.option("--after", type=int, metavar="SEQ", help="With --events: only events after this one.")
+@click.option("--upto", type=int, metavar="SEQ", help="With --events: only events up to this one.")
 @json_option
 @click.pass_obj
 def command(
     plane: LazyPlane, session: str, full: bool, thinking: bool, at: int | None, last: int | None, no_pager: bool,
     events: bool, after: int | None, upto: int | None, as_json: bool,
 ) -> None:  # fmt: skip
-    """Show a session: where it stands, its conversation, what it knows and its working set.
+    """Show a session: its state, its conversation, what it knows and its working set.
 
-    What tools gave back is folded, and what was taken back is left out; --events has all that ever happened.
+    Outputs of tools are folded, and rewound turns are left out; --events shows every event.
     """
     if events:
-        found = plane.call("events", session=session, after=after or 0, upto=upto)
-        _print_events(found, as_json=as_json)
+        page = plane.call("events", session=session, after=after or 0, upto=upto)
+        _print_events(page, as_json=as_json)
         return
     if after is not None or upto is not None:
-        raise InvalidInput("--after and --upto belong to --events; --at SEQ shows the place around an event")
+        raise InvalidInput("--after and --upto need --events; --at SEQ shows the events around one")
     if at is not None and last is not None:
         raise InvalidInput("--at and --last are two ways to show a part; use one of them")
     try:
@@ -51,10 +51,10 @@ def command(
         raise with_pull_hint(plane, session, error) from None
 
 
-def _print_events(found: list[Event], *, as_json: bool) -> None:
+def _print_events(events: list[Event], *, as_json: bool) -> None:
     if as_json:
-        print_json(found)
+        print_json(events)
     else:
         from clew.cli.results.events import print_events
 
-        print_events(found)
+        print_events(events)

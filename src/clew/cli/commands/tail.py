@@ -1,4 +1,4 @@
-"""`clew tail`: the last events of one session or of all, and what comes."""
+"""`clew tail`: the last events of one session or of all, and new ones."""
 
 from collections.abc import Iterator
 
@@ -12,16 +12,16 @@ from clew.model.events import Event
 
 @click.command("tail")
 @click.argument("session", metavar="[ID]", required=False, shell_complete=complete_id)
-@click.option("-f", "--follow", is_flag=True, help="Wait for more.")
-@click.option("-n", "--lines", default=10, show_default=True, help="How many of the last events to begin with.")
-@click.option("--after", type=int, help="Begin after this position (or this seq, with an ID) instead.")
+@click.option("-f", "--follow", is_flag=True, help="Print new events until stopped.")
+@click.option("-n", "--lines", default=10, show_default=True, help="How many of the last events to print.")
+@click.option("--after", type=int, help="Print the events after this position (with an ID: after this seq) instead.")
 @click.option("--project", default="", help="Only this project.")
 @json_option
 @click.pass_obj
 def command(
     plane: LazyPlane, session: str | None, follow: bool, lines: int, after: int | None, project: str, as_json: bool
 ) -> None:
-    """Print the last events of one session or of all, and follow what comes."""
+    """Print the last events of one session or of all; with --follow, also new ones."""
     newest = plane.client.last_position()
     if after is None:
         top = plane.call("show", session=session).session.head if session else newest
@@ -39,7 +39,7 @@ def command(
 
 
 def pages(plane: LazyPlane, session: str | None, after: int, *, project: str, follow: bool) -> Iterator[list[Event]]:
-    """Events page by page; with `follow`, for ever."""
+    """The events page by page; with `follow`, without an end."""
     while True:
         events: list[Event] = (
             plane.call("events", session=session, after=after, limit=1000)

@@ -14,15 +14,15 @@ NEXT_PORTS = 20
 
 
 @click.command("up")
-@click.option("--port", type=click.IntRange(1, 65535), help=f"[default: {PORT}, or the next that is free]")
+@click.option("--port", type=click.IntRange(1, 65535), help=f"[default: {PORT}, or the next free one]")
 @click.option("--no-browser", is_flag=True, help="Do not open the browser.")
-@click.option("--no-capture", is_flag=True, help="Do not capture what agent programs do meanwhile.")
+@click.option("--no-capture", is_flag=True, help="Do not capture new events of agent programs meanwhile.")
 @click.pass_obj
 def command(plane: Any, port: int | None, no_browser: bool, no_capture: bool) -> None:
-    """Show your sessions in a browser, and capture new ones as they come. For you alone, on this machine.
+    """Show your sessions in a browser and capture new ones, for you alone on this machine.
 
-    Listens on 127.0.0.1 only and asks for no login: programs of other accounts on the machine are not let in, and
-    pages of other sites cannot reach it.
+    Listens on 127.0.0.1 only and needs no login. It rejects programs of other accounts on the machine and requests
+    from pages of other sites.
     """
     options = server_options(is_own=True, hosts=loopback_names(), logs_requests=False)
     from clew.server.http.uvicorn_server import listen, make_server, url_of
@@ -46,7 +46,7 @@ def command(plane: Any, port: int | None, no_browser: bool, no_capture: bool) ->
 
 
 def _start_capturing(settings: app.Settings) -> int:
-    """Start `clew watch` in a process of its own; it ends when the pipe that this returns is closed."""
+    """Start `clew watch` in a process of its own. It ends when the caller closes the pipe that this returns."""
     import subprocess
 
     variables = {"CLEW_HOME": str(settings.home), "CLEW_STORE": settings.store, "CLEW_PRINCIPAL": settings.principal}
@@ -55,7 +55,7 @@ def _start_capturing(settings: app.Settings) -> int:
         [sys.executable, "-m", "clew", "watch"], env={**os.environ, **variables}, stdin=reading,
         stdout=subprocess.DEVNULL, start_new_session=True,
     )  # fmt: skip
-    process.returncode = 0  # Nobody waits for it; without this, Popen would warn that it still runs.
+    process.returncode = 0  # Nobody waits for the process; without this, Popen warns that it still runs.
     os.close(reading)
     return writing
 
