@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
     from clew.service.sessions.info import SessionInfo
 
-# How many items are shown before and after an event that was asked for.
+# How many items are shown before and after the event of --at.
 REACH = 20
 # How many decisions, facts or files are listed.
 MOST_LISTED = 20
-# Longer lines are hard to read; shorter ones than the least are left to the terminal to break.
+# Longer lines are hard to read; the terminal wraps lines in a narrower window.
 WIDEST, MOST_NARROW = 120, 20
-# What is longer is shown as it was written: laying it out would take seconds.
+# Longer texts are not formatted, because that takes seconds.
 LONGEST_MARKDOWN, LONGEST_CODE = 100_000, 20_000
 STYLES = {
     "dim": "dim", "bold": "bold", "person": "bold green", "agent": "bold cyan", "system": "bold magenta",
@@ -46,15 +46,15 @@ MARKDOWN = {
     "markdown.link": "", "markdown.link_url": "underline", "markdown.table.border": "dim",
     "markdown.table.header": "bold",
 }  # fmt: skip
-# What happened beside the conversation and says nothing to a reader of it; `clew show --events` has all.
-UNTOLD = (
+# Events that help no reader of the conversation; `clew show --events` prints all.
+NOT_SHOWN = (
     e.SessionOpened, e.TurnStarted, e.TurnEnded, e.UsageCounted, e.Rewound, e.ScratchSet, e.ScratchCleared,
     e.BodiesPruned, e.LeaseTaken, e.LeaseReleased,
 )  # fmt: skip
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """What was asked for: how much of the session, and how much of each event."""
+    """The options: how much of the session, and how much of each event."""
 
     full: bool = False
     thinking: bool = False
@@ -64,9 +64,9 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
 def show(plane: Any, session: str, wanted: Wanted, *, paged: bool) -> None:
     """Print a session as a transcript."""
-    found = told(plane, session, wanted)
+    transcript = transcript_blocks(plane, session, wanted)
     if not sys.stdout.isatty():
-        for text in on_paper(found):
+        for text in on_paper(transcript):
             sys.stdout.write(text)
             sys.stdout.flush()
         return
@@ -74,60 +74,60 @@ def show(plane: Any, session: str, wanted: Wanted, *, paged: bool) -> None:
 
     command = pager.command() if paged else None
     columns, rows = get_terminal_size()
-    drawn = on_screen(found, min(columns, WIDEST), colours=command is None or pager.keeps_colours(command))
+    drawn = on_screen(transcript, min(columns, WIDEST), colours=command is None or pager.keeps_colours(command))
     pager.print_paged(drawn, command, rows=rows)
 
 
-def told(plane: Any, session: str, wanted: Wanted) -> Iterator[Block]:
-    """All that is shown, in order; where the session stands comes before its events are read."""
+def transcript_blocks(plane: Any, session: str, wanted: Wanted) -> Iterator[Block]:
+    """The blocks to show, in order; the state of the session comes first, before its events are read."""
     from clew.cli.results.session import knowledge_sections, state_lines
 
     detail = plane.call("show", session=session)
-    one = detail.session
-    if wanted.at is not None and not 1 <= wanted.at <= one.head:
-        raise InvalidInput(f"there is no event {wanted.at} in {one.id}: its events are 1 to {one.head}")
+    info = detail.session
+    if wanted.at is not None and not 1 <= wanted.at <= info.head:
+        raise InvalidInput(f"there is no event {wanted.at} in {info.id}: its events are 1 to {info.head}")
     for label, value in state_lines(detail):
         yield Block(gutter=f"{label:<12} ", head=(Span(value),), tight=True, wrapped=True)
-    yield from _conversation(_read(plane, one.id), one, wanted, you=plane.settings.principal)
+    yield from _conversation(_read(plane, info.id), info, wanted, you=plane.settings.principal)
     if wanted.at is None:
         for title, lines in knowledge_sections(detail):
             yield Block(head=(Span(title, "bold"),), body=_listed(lines, wanted), indent=2, wrapped=True)
 
 
 def _read(plane: Any, session: str) -> list[Event]:
-    """Every event: one read is bounded."""
-    found: list[Event] = []
-    while page := plane.call("events", session=session, after=found[-1].seq if found else 0):
-        found += page
-    return found
+    """Every event, page by page, because one read is bounded."""
+    events: list[Event] = []
+    while page := plane.call("events", session=session, after=events[-1].seq if events else 0):
+        events += page
+    return events
 
 
-def _conversation(events: list[Event], one: "SessionInfo", wanted: Wanted, *, you: str) -> Iterator[Block]:
-    found = items(events)
-    first, end = 0, len(found)
+def _conversation(events: list[Event], info: "SessionInfo", wanted: Wanted, *, you: str) -> Iterator[Block]:
+    shown = items(events)
+    first, end = 0, len(shown)
     if wanted.at is not None:
-        first, end = around(found, wanted.at, REACH)
+        first, end = around(shown, wanted.at, REACH)
     elif wanted.last is not None:
-        first = last_turns(found, wanted.last)
-    if not found:
-        yield note(f"nothing was said yet; append to it with: clew append {one.id[:10]}")
-    if wanted.at and not any(event.seq == wanted.at for item in found for event in item):
-        whole = f"clew show {one.id[:10]} --events --after {wanted.at - 1} --upto {wanted.at}"
+        first = last_turns(shown, wanted.last)
+    if not shown:
+        yield note(f"nothing was said yet; append to it with: clew append {info.id[:10]}")
+    if wanted.at and not any(event.seq == wanted.at for item in shown for event in item):
+        whole = f"clew show {info.id[:10]} --events --after {wanted.at - 1} --upto {wanted.at}"
         yield note(f"event {wanted.at} is not part of the conversation as it is now; {whole} shows it")
     if first:
-        yield note(_left_out(found[:first], "earlier", one.id, found[first - 1][0].seq if wanted.at else 0))
+        yield note(_left_out(shown[:first], "earlier", info.id, shown[first - 1][0].seq if wanted.at else 0))
     cwds = (event.body.cwd for event in reversed(events) if isinstance(event.body, e.RuntimeAttached))
     manner = Manner(
-        you=you, agent=one.agent, cwd=next(cwds, ""), full=wanted.full, thinking=wanted.thinking, at=wanted.at or 0,
-        digits=max(3, len(str(one.head))),
+        you=you, agent=info.agent, cwd=next(cwds, ""), full=wanted.full, thinking=wanted.thinking, at=wanted.at or 0,
+        digits=max(3, len(str(info.head))),
     )  # fmt: skip
-    yield from blocks(found[first:end], manner)
-    if end < len(found):
-        yield note(_left_out(found[end:], "later", one.id, found[end][0].seq))
+    yield from blocks(shown[first:end], manner)
+    if end < len(shown):
+        yield note(_left_out(shown[end:], "later", info.id, shown[end][0].seq))
 
 
 def _left_out(hidden: list[Item], when: str, session: str, next_to: int) -> str:
-    """How much is not shown on one side, and how to see it."""
+    """How many events are not shown, and the command that shows them."""
     number = sum(map(len, hidden))
     events = f"… {number:,} {when} event{'s' if number != 1 else ''}"
     if not next_to:
@@ -146,22 +146,22 @@ def _listed(lines: list[str], wanted: Wanted) -> tuple[Line, ...]:
 
 
 def items(events: list[Event]) -> list[Item]:
-    """The conversation as it is now, returns with their calls, and in their places the other events worth telling."""
-    found: list[Item] = []
+    """The current conversation, with returns at their calls and other events of interest in order."""
+    kept: list[Item] = []
     waiting: dict[str, list[Item]] = {}
     for event in _in_place(events):
         body = event.body
         if isinstance(body, e.CallReturned) and waiting.get(body.call):
-            # Some programs number the calls of every answer anew: a return belongs to the newest that waits.
+            # Some programs restart the numbers of calls in every answer: a return belongs to the newest open call.
             waiting[body.call].pop().append(event)
             continue
-        if found and _is_alike(found[-1][-1].body, body):
-            found[-1].append(event)
+        if kept and _is_alike(kept[-1][-1].body, body):
+            kept[-1].append(event)
             continue
-        found.append([event])
+        kept.append([event])
         if isinstance(body, e.CallMade):
-            waiting.setdefault(body.call, []).append(found[-1])
-    return found
+            waiting.setdefault(body.call, []).append(kept[-1])
+    return kept
 
 
 def _in_place(events: list[Event]) -> Iterator[Event]:
@@ -174,12 +174,12 @@ def _in_place(events: list[Event]) -> Iterator[Event]:
     others = deque(
         event
         for event in events
-        if not isinstance(event.body, SPOKEN + UNTOLD) and newest.get(_record(event), event.seq) == event.seq
+        if not isinstance(event.body, SPOKEN + NOT_SHOWN) and newest.get(_record(event), event.seq) == event.seq
     )
     for event in conversation(events, sides=True):
-        # A corrected record stands where it first stood.
-        place = first.get(_record(event), event.seq)
-        while others and others[0].seq < place:
+        # A corrected record keeps the place of its first version.
+        position = first.get(_record(event), event.seq)
+        while others and others[0].seq < position:
             yield others.popleft()
         yield event
     yield from others
@@ -190,25 +190,25 @@ def _record(event: Event) -> tuple[str, str]:
 
 
 def _is_alike(before: e.AnyBody, body: e.AnyBody) -> bool:
-    """Whether two bodies are told in one line."""
+    """Whether two bodies share one line."""
     if isinstance(before, e.Removed) and isinstance(body, e.Removed):
         return before.how == body.how
     return isinstance(before, e.Opaque) and isinstance(body, e.Opaque)
 
 
-def around(found: list[Item], at: int, reach: int) -> tuple[int, int]:
-    """Which items are within reach of an event, as a slice; an event that is not shown counts as the one before it."""
-    inside = (i for i, item in enumerate(found) if any(event.seq == at for event in item))
-    before = (i for i, item in enumerate(found) if item[0].seq <= at)
-    place = next(inside, max(before, default=0))
-    return max(0, place - reach), min(len(found), place + reach + 1)
+def around(shown: list[Item], at: int, reach: int) -> tuple[int, int]:
+    """The slice of items around an event; for an event that is not shown, around the item before it."""
+    inside = (i for i, item in enumerate(shown) if any(event.seq == at for event in item))
+    before = (i for i, item in enumerate(shown) if item[0].seq <= at)
+    index = next(inside, max(before, default=0))
+    return max(0, index - reach), min(len(shown), index + reach + 1)
 
 
-def last_turns(found: list[Item], number: int) -> int:
-    """Where the last turns begin: each begins with what a user said."""
-    starts = [i for i, item in enumerate(found) if _is_prompt(item[0].body)]
+def last_turns(shown: list[Item], number: int) -> int:
+    """The index of the first of the last turns; a turn begins with a message of the user."""
+    starts = [i for i, item in enumerate(shown) if _is_prompt(item[0].body)]
     if number == 0:
-        return len(found)
+        return len(shown)
     return starts[-number] if len(starts) > number else 0
 
 
@@ -219,9 +219,9 @@ def _is_prompt(body: e.AnyBody) -> bool:
 # On a pipe ------------------------------------------------------------------------------------------------------------
 
 
-def on_paper(found: Iterable[Block]) -> Iterator[str]:
-    """The blocks as text: nothing is wrapped, and Markdown is as it was written."""
-    for gap, block in _spaced(found):
+def on_paper(transcript: Iterable[Block]) -> Iterator[str]:
+    """The blocks as plain text, without wrapping and with Markdown as written."""
+    for gap, block in _spaced(transcript):
         bar = "│ " if block.side else ""
         margin = " " * len(block.gutter) + bar + " " * block.indent
         head = "".join(span.text for span in block.head)
@@ -231,10 +231,10 @@ def on_paper(found: Iterable[Block]) -> Iterator[str]:
         yield "\n" * gap + "".join(f"{plain(line)}\n" for line in lines)
 
 
-def _spaced(found: Iterable[Block]) -> Iterator[tuple[bool, Block]]:
+def _spaced(transcript: Iterable[Block]) -> Iterator[tuple[bool, Block]]:
     """Each block, and whether a blank line comes before it."""
     before: Block | None = None
-    for block in found:
+    for block in transcript:
         yield before is not None and not (before.tight and block.tight), block
         before = block
 
@@ -242,8 +242,8 @@ def _spaced(found: Iterable[Block]) -> Iterator[tuple[bool, Block]]:
 # On a terminal --------------------------------------------------------------------------------------------------------
 
 
-def on_screen(found: Iterable[Block], width: int, *, colours: bool) -> Iterator[str]:
-    """The blocks drawn for a terminal of this width."""
+def on_screen(transcript: Iterable[Block], width: int, *, colours: bool) -> Iterator[str]:
+    """The blocks formatted for a terminal of this width."""
     from rich.console import Console
     from rich.segment import Segment, Segments
     from rich.theme import Theme
@@ -252,7 +252,7 @@ def on_screen(found: Iterable[Block], width: int, *, colours: bool) -> Iterator[
         width=width, force_terminal=True, color_system="auto" if colours else None, highlight=False, markup=False,
         emoji=False, theme=Theme(MARKDOWN),
     )  # fmt: skip
-    for gap, block in _spaced(found):
+    for gap, block in _spaced(transcript):
         drawn = [Segment(plain(part.text), part.style) for line in _drawn(console, block, width) for part in line]
         with console.capture() as captured:
             console.print(Segments(drawn), end="")
@@ -278,7 +278,7 @@ def _drawn(console: "Console", block: Block, width: int) -> Iterator[list["Segme
 
 
 def _stripped(line: list["Segment"]) -> list["Segment"]:
-    """A line without the spaces behind it, which are in the way when it is copied."""
+    """The line without trailing spaces, which get in the way when a user copies it."""
     from rich.segment import Segment
 
     while line and not line[-1].text.strip(" "):
@@ -302,7 +302,7 @@ def _head(block: Block, room: int) -> "RenderableType":
 
 
 def _pieces(block: Block) -> Iterator["RenderableType"]:
-    """The body: lines that follow each other as one text, Markdown laid out."""
+    """The body: consecutive lines as one text, Markdown formatted."""
     from rich.text import Text
 
     for is_prose, pieces in groupby(block.body, lambda piece: isinstance(piece, Prose)):
@@ -329,11 +329,11 @@ def _prose(piece: Line | Prose) -> "RenderableType":
 
 
 def _parsed(text: str) -> list["Token"]:
-    """Markdown of which nothing is left out: HTML, images and definitions are text, and lines stay lines."""
+    """Parsed Markdown that loses nothing: HTML, images and definitions become text, and line breaks stay."""
     tokens = _parser().parse(text)
     for token in tokens:
         if token.tag == "h1":
-            token.tag = "h2"  # The first of them would be centred.
+            token.tag = "h2"  # rich centres h1.
         if token.type == "fence" and len(token.content) > LONGEST_CODE:
             token.info = ""
         for child in token.children or ():
@@ -352,7 +352,7 @@ def _parser() -> "MarkdownIt":
 
 @cache
 def _markdown_type() -> type["Markdown"]:
-    """Markdown whose code has the colours of the terminal and no room around it."""
+    """Markdown whose code uses the colours of the terminal and has no padding above and below."""
     from rich.console import Console, ConsoleOptions, RenderResult
     from rich.markdown import CodeBlock, Markdown
     from rich.syntax import Syntax

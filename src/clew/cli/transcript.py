@@ -1,7 +1,7 @@
-"""A session as a transcript: what is shown of it, as blocks of text with names for their styles. Nothing here draws.
+"""A session as a transcript: blocks of text with names for their styles. showing.py formats them for a terminal.
 
-Stored text is hostile and comes in through `shown` alone. What is long is folded before it is looked at closely, so
-that a session of any size costs what is shown of it.
+Stored text is hostile, so all of it passes through `shown`. Long texts are folded before they are processed, so the
+cost depends on what is shown, not on the size of the session.
 """
 
 import difflib
@@ -20,18 +20,18 @@ from clew.model.events import Event
 from clew.model.plain import plain
 from clew.runtimes.adapters.interchange import LAST, returned_text
 
-# How many of the first and of the last lines stay when a text is folded.
+# How many first and last lines of a folded text are shown.
 OUTPUT, FAILURE, CHANGE, NEW_FILE, SUMMARY = (3, 3), (3, 12), (16, 4), (8, 0), (3, 3)
-# A line that is folded, too, is cut here; a terminal cuts it to its own width.
+# Lines of a folded text are cut at this length; a terminal cuts them further.
 LONGEST_LINE = 300
-# A day before the last that a four-digit year can tell: somewhere on earth it is a day later.
+# A day before the last one with a four-digit year, because some time zones are a day ahead.
 LATEST = LAST - 86_400_000_000
-# Comparing takes the product of the two: what is longer is shown as all out and all in.
+# A diff takes time in proportion to the product of both lengths; longer texts are shown as removed and added.
 MOST_COMPARED_LINES = 1_000
 
 
 class Span(msgspec.Struct, frozen=True):
-    """A piece of a line. The one that `gives_way` is cut when the line is too long."""
+    """A piece of a line. If the line is too long, the piece that `gives_way` is cut."""
 
     text: str
     style: str = ""
@@ -39,14 +39,14 @@ class Span(msgspec.Struct, frozen=True):
 
 
 class Line(msgspec.Struct, frozen=True):
-    """One line, that is cut or wrapped as its block says."""
+    """One line; its block says whether it is cut or wrapped."""
 
     text: str
     style: str = ""
 
 
 class Prose(msgspec.Struct, frozen=True):
-    """Markdown, as it was written."""
+    """Markdown source."""
 
     text: str
     style: str = ""
@@ -71,7 +71,7 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Manner(msgspec.Struct, frozen=True, kw_only=True):
-    """How a session is told: who is who, what is folded, which event was asked for, and how wide a seq is."""
+    """How a session is shown: the names of the speakers, what is folded, the event of --at, and the width of a seq."""
 
     you: str = ""
     agent: str = ""
@@ -82,21 +82,21 @@ class Manner(msgspec.Struct, frozen=True, kw_only=True):
     digits: int = 3
 
 
-# A call with its return, a run of events that are told in one line, or an event alone.
+# A call with its return, events that share one line, or a single event.
 Item = list[Event]
 
 
 # Blocks ---------------------------------------------------------------------------------------------------------------
 
 
-def blocks(found: list[Item], manner: Manner) -> Iterator[Block]:
+def blocks(items: list[Item], manner: Manner) -> Iterator[Block]:
     """The items as blocks, with a line where a day begins."""
     day = ""
-    said_at = next((item[0].said_at for item in found if item[0].said_at is not None), None)
-    for item in found:
+    said_at = next((item[0].said_at for item in items if item[0].said_at is not None), None)
+    for item in items:
         event = item[0]
         said_at = said_at if event.said_at is None else event.said_at
-        # A captured record without a time of its own is told at the time of the one before.
+        # A captured record without a time of its own gets the time of the record before.
         is_captured = event.said_at is not None or event.source
         at = _local(said_at if is_captured and said_at is not None else event.at)
         block = _block(item, at, manner)
@@ -109,28 +109,28 @@ def blocks(found: list[Item], manner: Manner) -> Iterator[Block]:
 
 
 def _local(at: int) -> datetime:
-    """A time of here, whatever number a hostile record gave."""
+    """The local time; a number out of range, as in a hostile record, becomes the nearest valid time."""
     return datetime.fromtimestamp(min(max(at, 0), LATEST) / 1e6)
 
 
 def note(text: str) -> Block:
-    """A remark of ours that belongs to no event."""
+    """A note by clew that belongs to no event."""
     return Block(head=(Span(text, "dim"),), wrapped=True)
 
 
 def _block(item: Item, at: datetime, manner: Manner) -> Block | None:
-    event, asked = item[0], any(one.seq == manner.at for one in item)
+    event, asked = item[0], any(member.seq == manner.at for member in item)
     if asked:
         manner = msgspec.structs.replace(manner, full=True, thinking=True)
-    told = _told(item, manner)
-    if told is None:
+    block = _block_of(item, manner)
+    if block is None:
         return None
     gutter = f"{event.seq:>{manner.digits}} {at:%H:%M} {'▶' if asked else ' '} "
     side = bool(getattr(event.body, "side", ""))
-    return msgspec.structs.replace(told, gutter=gutter, side=side, marked=asked)
+    return msgspec.structs.replace(block, gutter=gutter, side=side, marked=asked)
 
 
-def _told(item: Item, manner: Manner) -> Block | None:
+def _block_of(item: Item, manner: Manner) -> Block | None:
     event = item[0]
     match event.body:
         case e.MessageAdded() as body:
@@ -205,10 +205,10 @@ def _part(part: e.Part, manner: Manner) -> list[Line | Prose]:
             return [Prose(shown(text).strip("\n"))] if text.strip() else []
         case e.ThinkingPart(text=text):
             if not text.strip():
-                return []  # Some providers hand out thoughts that only they can read.
+                return []  # Some providers encrypt thinking, so there is no text.
             words = len(text.split())
-            told = Line(f"thinking ({words:,} word{'s' if words != 1 else ''})", "dim")
-            return [told, Prose(shown(text).strip("\n"), "dim")] if manner.thinking else [told]
+            summary = Line(f"thinking ({words:,} word{'s' if words != 1 else ''})", "dim")
+            return [summary, Prose(shown(text).strip("\n"), "dim")] if manner.thinking else [summary]
         case e.ImagePart() | e.FilePart():
             return [Line(_attached(part), "attached")]
 
@@ -240,7 +240,7 @@ _CONTENTS = ("content", "contents", "file_text", "code_edit", "new_source")
 _PATCHES = ("patch", "patchText", "diff", "input", "command", "cmd")
 _PATCHED = re.compile(r"^(?:\*\*\* (?:Add|Update|Delete) File: |\+\+\+ (?:b/)?)(.+)", re.MULTILINE)
 _PATCH = re.compile(r"^(\*\*\* Begin Patch|--- .*\n\+\+\+ |<<<<<<< SEARCH|-{7} SEARCH)", re.MULTILINE)
-# Colours say nothing that is missed; all else that would drive a terminal is written out.
+# Colours are removed; `plain` writes out all other control codes.
 _COLOURS = re.compile(r"\x1b\[[0-9;:]*m")
 _ELSEWHERE = Line("⋯", "dim")
 
@@ -249,7 +249,7 @@ def _call(made: e.CallMade, back: e.CallReturned | None, manner: Manner) -> Bloc
     values = _inputs(made)
     changes = _changes(values)
     lines = _lines(_returned(back)) if back else []
-    telling, told = _telling(values, manner)
+    telling, in_head = _telling(values, manner)
     head = [Span("● ", "failed" if back and back.failed else "call"), Span(one_line(made.tool), "bold"), Span("  ")]
     head += [Span(one_line(telling, LONGEST_LINE), gives_way=True), Span("  ")] if telling else []
     head += _outcome(back, lines, _counted(changes))
@@ -257,8 +257,8 @@ def _call(made: e.CallMade, back: e.CallReturned | None, manner: Manner) -> Bloc
     if changes:
         body += _fold(changes, NEW_FILE if all(line.style == "added" for line in changes) else CHANGE, manner)
     elif manner.full:
-        body += _whole(telling, {name: value for name, value in values.items() if name not in told})
-    # What an edit says when it went well is that it went well.
+        body += _whole(telling, {name: value for name, value in values.items() if name not in in_head})
+    # The output of a successful edit only says that it succeeded.
     if back and (manner.full or back.failed or not changes):
         body += _output(back, lines, manner)
     return Block(head=tuple(head), body=tuple(body), indent=2, wrapped=manner.full)
@@ -267,7 +267,7 @@ def _call(made: e.CallMade, back: e.CallReturned | None, manner: Manner) -> Bloc
 def _inputs(made: e.CallMade) -> dict[str, Any]:
     values = _json(bytes(made.input))
     inner = values.get("input") if isinstance(values, dict) and len(values) == 1 else values
-    # Some programs hand on the text their model wrote, whatever it is.
+    # Some programs store the text that their llm wrote, even if it is not a JSON object.
     if isinstance(inner, str):
         parsed = _json(inner.encode())
         return parsed if isinstance(parsed, dict) else {"input": inner}
@@ -282,7 +282,7 @@ def _json(text: bytes) -> Any:
 
 
 def _telling(values: dict[str, Any], manner: Manner) -> tuple[str, set[str]]:
-    """The part of a call's input that says most, and the names of what it says."""
+    """The most telling part of the input of a call, and the names of its fields."""
     if patch := _patch(values):
         return ", ".join(_PATCHED.findall(patch)), set(values)
     command, pattern, path = (_named(values, names) for names in (_COMMANDS, _PATTERNS, _PATHS))
@@ -317,7 +317,7 @@ def _brief(value: Any) -> str:
 
 
 def _whole(telling: str, untold: dict[str, Any]) -> list[Line]:
-    """What the head of a call leaves out: a script of several lines or a long one, and the rest of the input."""
+    """The input that the head of a call does not show: a long script or one of several lines, and other fields."""
     lines = _lines(telling) if "\n" in telling.strip() or len(telling) > LONGEST_LINE else []
     lines += msgspec.json.format(msgspec.json.encode(untold), indent=2).decode().split("\n") if untold else []
     return [Line(shown(line), "input") for line in lines]
@@ -335,12 +335,12 @@ def _outcome(back: e.CallReturned | None, lines: list[str], counted: str = "") -
 def _output(back: e.CallReturned, lines: list[str], manner: Manner) -> tuple[Line, ...]:
     fold, style = (FAILURE, "failed") if back.failed else (OUTPUT, "output")
     pictures = [part for part in back.parts if isinstance(part, e.ImagePart | e.FilePart)]
-    told = _fold([Line(line, style) for line in lines], fold, manner)
-    return (*told, *(Line(_attached(part), "attached") for part in pictures))
+    folded = _fold([Line(line, style) for line in lines], fold, manner)
+    return (*folded, *(Line(_attached(part), "attached") for part in pictures))
 
 
 def _returned(back: e.CallReturned) -> str:
-    """What came back as text: what a program wrapped is unwrapped, other JSON is laid out."""
+    """The output of a call as text: known wrappers are removed, other JSON is indented."""
     text = _COLOURS.sub("", returned_text(back))
     if not text.lstrip().startswith(("{", "[")):
         return text
@@ -351,7 +351,7 @@ def _returned(back: e.CallReturned) -> str:
 
 
 def _unwrapped(value: Any) -> str | None:
-    """The text of an output that is a text and what is usual around it; None of any other."""
+    """The text inside a known wrapper; None for any other output."""
     if not isinstance(value, dict):
         return None
     name = next((name for name in ("output", "text") if isinstance(value.get(name), str)), "")
@@ -366,7 +366,7 @@ def _unwrapped(value: Any) -> str | None:
 
 
 def _changes(values: dict[str, Any]) -> list[Line]:
-    """What a call changed in a file, as the lines of a diff; nothing if it changed none."""
+    """The changes that a call made to a file, as the lines of a diff; empty if there are none."""
     pairs = [pair for edit in _edits(values) if (pair := _old_new(edit))]
     if pairs:
         hunks = [_compared(old, new) for old, new in pairs]
@@ -389,10 +389,10 @@ def _edits(values: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _patch(values: dict[str, Any]) -> str:
-    """The text of a patch, without what a shell was told before it."""
+    """The text of a patch, without a shell command before it."""
     given = (values[name] for name in _PATCHES if values.get(name))
     texts = ("\n".join(map(str, value)) if isinstance(value, list) else str(value) for value in given)
-    return next((text[found.start() :] for text in texts if (found := _PATCH.search(text))), "")
+    return next((text[match.start() :] for text in texts if (match := _PATCH.search(text))), "")
 
 
 def _old_new(values: dict[str, Any]) -> tuple[str, str] | None:
@@ -407,11 +407,11 @@ def _old_new(values: dict[str, Any]) -> tuple[str, str] | None:
 def _compared(old: str, new: str) -> list[Line]:
     before, after = (text.replace("\r\n", "\n").split("\n") if text else [] for text in (old, new))
     if max(len(before), len(after)) > MOST_COMPARED_LINES:
-        found = [f"-{line}" for line in before] + [f"+{line}" for line in after]
+        differences = [f"-{line}" for line in before] + [f"+{line}" for line in after]
     else:
-        # Without the names and the first place: they are those of a piece, not of the file.
-        found = list(difflib.unified_diff(before, after, lineterm=""))[3:]
-    lines = [_ELSEWHERE if line.startswith("@@") else _changed(line) for line in found]
+        # Without the names and the first line numbers, which are those of a piece and not of the file.
+        differences = list(difflib.unified_diff(before, after, lineterm=""))[3:]
+    lines = [_ELSEWHERE if line.startswith("@@") else _changed(line) for line in differences]
     return lines or [Line("no line is another", "dim")]
 
 
@@ -422,15 +422,15 @@ def _changed(line: str) -> Line:
 
 def _counted(changes: list[Line]) -> str:
     styles = Counter(line.style for line in changes)
-    told = (f"{sign}{styles[style]:,}" for sign, style in (("+", "added"), ("-", "removed")) if styles[style])
-    return " ".join(told)
+    counts = (f"{sign}{styles[style]:,}" for sign, style in (("+", "added"), ("-", "removed")) if styles[style])
+    return " ".join(counts)
 
 
 # Text -----------------------------------------------------------------------------------------------------------------
 
 
 def shown(text: str) -> str:
-    """Stored text that drives nothing."""
+    """Stored text without control codes."""
     return plain(text.replace("\r\n", "\n"))
 
 
@@ -444,7 +444,7 @@ def _folded(text: str, manner: Manner) -> list[Line]:
 
 
 def _fold(lines: list[Line], fold: tuple[int, int], manner: Manner) -> list[Line]:
-    """The first and the last lines, and how many are between them; only these are looked at closely."""
+    """The first and the last lines, and the number of lines between them; only the shown lines are processed."""
     first, last = fold
     more = len(lines) - first - last
     if manner.full:
@@ -462,16 +462,16 @@ def _cut(line: Line) -> Line:
 
 # All other events -----------------------------------------------------------------------------------------------------
 
-# Fields that only a program reads.
+# Fields that are of no use to a person.
 _UNREAD = {"fact", "decision", "handoff", "approval", "call", "blob", "evidence", "scope", "native", "epoch"}
 
 
 def _remarked(body: e.Body) -> str:
-    """What an event beside the conversation says, on one line: its kind in words, and what its fields hold."""
+    """An event that is not part of the conversation, in one line: its kind in words and its fields."""
     words = [_field(name, getattr(body, name)) for name in body.__struct_fields__ if name not in _UNREAD]
-    told = ", ".join(word for word in words if word)
+    fields = ", ".join(word for word in words if word)
     kind = body.kind.replace("_", " ")
-    return f"{kind}: {told}" if told else kind
+    return f"{kind}: {fields}" if fields else kind
 
 
 def _field(name: str, value: Any) -> str:

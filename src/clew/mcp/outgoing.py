@@ -1,7 +1,7 @@
-"""What goes out to a model: stored text as data with its origin told, masked, and never more than it can take.
+"""Answers for an llm: stored text is masked, marked as data of others, and at most as long as an llm can take.
 
-Stored text is hostile: it may say "ignore your instructions". It leaves only inside JSON, or inside a block whose mark
-nobody could have written down before, and each answer that holds any says what it is.
+Stored text is hostile: it may say "ignore your instructions". It leaves only inside JSON, or inside a block between
+random marks that nobody can predict. Each answer with stored text says that it holds some.
 """
 
 import os
@@ -17,9 +17,9 @@ from clew.service import Context
 from clew.service.sessions.info import SessionInfo
 from clew.service.sessions.lifecycle import Changed
 
-# About 5,000 tokens: what clients show in full and a model reads without losing its own thread.
+# About 5,000 tokens: clients show that much in full, and it leaves most of the context of an llm free.
 MOST_CHARACTERS = 20_000
-# Of one text inside a list.
+# The limits of one text in a list: the usual one, and the one for an entry that alone is too long.
 LONGEST = 2_000
 SHORTEST = 200
 
@@ -29,28 +29,28 @@ Mask = Callable[[str], str]
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What a tool gives back: values for a program, and a text for whoever only reads texts."""
+    """The answer of a tool: values for a program, and text for clients that only read text."""
 
     values: dict[str, Any]
     text: str
 
 
 def mask_of(context: Context) -> Mask:
-    """What takes secrets out of a text."""
+    """A function that masks the secrets in a text."""
     from clew.service.privacy.masking import masker
 
-    masked = masker(context)
-    return lambda text: masked(text.encode("utf-8", "replace")).decode("utf-8", "replace")
+    mask = masker(context)
+    return lambda text: mask(text.encode("utf-8", "replace")).decode("utf-8", "replace")
 
 
 def block(text: str, about: str, *, after: str = "") -> str:
-    """A text that others wrote, between marks that it cannot hold itself, and what we say after it."""
+    """Stored text between random marks that it cannot contain, and our own text `after` it."""
     mark = f"clew-data-{os.urandom(6).hex()}"
     return f"{ABOUT} {about}\n<{mark}>\n{text}\n</{mark}>" + (f"\n{after}" if after else "")
 
 
 def answer(values: dict[str, Any], *, stored: bool) -> Answer:
-    """An answer of values alone; its text is the same as JSON."""
+    """An answer with these values; its text is the same values as JSON."""
     text = msgspec.json.encode(values).decode()
     if not stored:
         return Answer(values=values, text=text)
@@ -63,13 +63,13 @@ def size(values: dict[str, Any]) -> int:
 
 # Values ---------------------------------------------------------------------------------------------------------------
 
-# What a result calls it, and what the tools call it as an argument.
+# The name of a field in a result, and the name of the same argument in the tools.
 _NAMES = {"session": "session_id", "expect": "expected_seq", "lease": "lease_epoch"}
 _LEFT_OUT = {"metadata", "notice", "owner", "began_at"}
 
 
 def values_of(result: Any, mask: Mask, longest: int = LONGEST) -> Any:
-    """A result as JSON values: what is empty left out, times as ISO 8601, long texts cut where they say so."""
+    """A result as JSON values: without empty fields, times as ISO 8601, long texts cut with a note."""
     match result:
         case Snippet(text=text):
             return _text(text, mask, longest)
@@ -100,15 +100,15 @@ def _value(name: str, value: Any, mask: Mask, longest: int) -> Any:
 
 
 def moment(at: int) -> str:
-    """A time as models read it."""
+    """A time as ISO 8601."""
     try:
         return datetime.fromtimestamp(at // 1_000_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     except (ValueError, OverflowError, OSError):
-        return str(at)  # A runtime may have said any number.
+        return str(at)  # An agent program may have recorded any number.
 
 
 def _text(text: str, mask: Mask, longest: int) -> str:
-    # Masked before it is cut: half of a secret is not recognised.
+    # Mask first, then cut: the scanner does not recognise half of a secret.
     masked = plain(mask(text))
     if len(masked) <= longest:
         return masked

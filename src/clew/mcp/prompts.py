@@ -1,4 +1,4 @@
-"""Prompts: what a person picks to continue earlier work, or to hand theirs over."""
+"""Prompts: a person picks one to continue earlier work or to hand over their own."""
 
 from typing import NamedTuple
 
@@ -6,12 +6,12 @@ from clew.mcp.tools import read_brief
 from clew.model.errors import InvalidInput, NotFound
 from clew.service import Context, call
 
-# Of so many newest sessions the one of this folder is looked for.
+# How many of the newest sessions are searched for one of this folder.
 NEWEST = 100
 
 
 class Prompt(NamedTuple):
-    """One prompt: its arguments with what each is, and which of them it needs."""
+    """One prompt: its arguments with their descriptions, and which of them are required."""
 
     name: str
     title: str
@@ -33,31 +33,31 @@ HAND_OVER = Prompt(
     {"session_id": "The session to hand over.", "to": "Who goes on: a person, an agent or a program."},
     ("session_id",),
 )
-PROMPTS = {one.name: one for one in (CONTINUE, HAND_OVER)}
+PROMPTS = {prompt.name: prompt for prompt in (CONTINUE, HAND_OVER)}
 
 
 def prompt(context: Context, name: str, given: dict[str, str], *, folder: str = "") -> str:
-    """What a prompt says to the model."""
-    known = PROMPTS.get(name)
-    if known is None:
+    """The text of a prompt for the llm."""
+    prompt = PROMPTS.get(name)
+    if prompt is None:
         raise InvalidInput(f"no prompt {name[:100]!r}; there are {', '.join(PROMPTS)}")
-    if unknown := given.keys() - known.takes.keys():
-        raise InvalidInput(f"{name} takes {', '.join(known.takes)}, not {', '.join(sorted(unknown))[:100]}")
-    if missing := [one for one in known.needs if not given.get(one)]:
+    if unknown := given.keys() - prompt.takes.keys():
+        raise InvalidInput(f"{name} takes {', '.join(prompt.takes)}, not {', '.join(sorted(unknown))[:100]}")
+    if missing := [argument for argument in prompt.needs if not given.get(argument)]:
         raise InvalidInput(f"{name} needs {', '.join(missing)}")
-    if known is HAND_OVER:
+    if prompt is HAND_OVER:
         return _hand_over(context, given["session_id"], given.get("to", ""))
     return _continue(context, given.get("session_id", "") or _newest(context, given.get("project", ""), folder))
 
 
 def _newest(context: Context, project: str, folder: str) -> str:
-    """The session to go on with: the newest of the project, and of the folder if one was worked in there."""
+    """The session to continue: the newest of the project, or of this folder if it has one."""
     given = {"limit": NEWEST, **({"project": project} if project else {})}
-    found = call(context, "sessions", given)
-    if not found:
+    sessions = call(context, "sessions", given)
+    if not sessions:
         raise NotFound("no session to continue yet; begin with the tool open_session")
-    here = [one for one in found if folder and one.folder == folder]
-    return str((here or found)[0].id)
+    in_folder = [session for session in sessions if folder and session.folder == folder]
+    return str((in_folder or sessions)[0].id)
 
 
 def _continue(context: Context, id: str) -> str:
@@ -73,7 +73,7 @@ def _continue(context: Context, id: str) -> str:
 def _hand_over(context: Context, id: str, to: str) -> str:
     read = read_brief(context, id)
     session = read.values["session_id"]
-    # Whoever picks a prompt types this; a line is enough for a name.
+    # A person types this; one line is enough for a name.
     whom = f" to {' '.join(to.split())[:100]}" if to else ""
     return (
         f"Hand session {session} over{whom}. Compare its brief below with what was done since, then: call remember for "

@@ -1,4 +1,4 @@
-"""Resources: sessions as addresses. What is cut ends with the address that goes on."""
+"""Resources: addresses of sessions. A text that is cut ends with the address of the rest."""
 
 import re
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ from clew.model.plain import plain
 from clew.service import Context, call
 
 PAGE = 20
-# A person chose to read this, so it may be longer than what a tool gives back.
+# A person chooses a resource, so it may be longer than the answer of a tool.
 MOST_CHARACTERS = 100_000
 MOST_EVENTS = 1000
 
@@ -23,7 +23,7 @@ _ADDRESS = re.compile(
 
 
 class Listed(NamedTuple):
-    """A session among the resources."""
+    """A session in the list of resources."""
 
     uri: str
     name: str
@@ -31,7 +31,7 @@ class Listed(NamedTuple):
 
 
 class Read(NamedTuple):
-    """What is at an address."""
+    """The content of an address."""
 
     uri: str
     media_type: str
@@ -72,25 +72,29 @@ TEMPLATES = (
 def listed(context: Context, cursor: str) -> tuple[list[Listed], str]:
     """The sessions with the latest activity, and the cursor of those that follow."""
     given = {"limit": PAGE, **({"before": cursor} if cursor else {})}
-    found = call(context, "sessions", given)
+    sessions = call(context, "sessions", given)
     mask = mask_of(context)
     lines = [
         Listed(
-            uri=f"clew://session/{one.id}",
-            name=plain(mask(" ".join(one.title.split()) or "(untitled)"))[:100],
-            description=plain(mask(" ".join(part for part in (one.runtime, one.project, one.state) if part)))[:200],
+            uri=f"clew://session/{session.id}",
+            name=plain(mask(" ".join(session.title.split()) or "(untitled)"))[:100],
+            description=plain(
+                mask(" ".join(part for part in (session.runtime, session.project, session.state) if part))
+            )[:200],
         )
-        for one in found
+        for session in sessions
     ]
-    return lines, found[-1].id if len(found) == PAGE else ""
+    return lines, sessions[-1].id if len(sessions) == PAGE else ""
 
 
 def read(context: Context, uri: str) -> Read:
-    """What is at an address of ours."""
-    found = _ADDRESS.fullmatch(uri)
-    if found is None:
-        raise NotFound(f"{uri[:200]!r} is no address here; there are {', '.join(one.uri for one in TEMPLATES)}")
-    id, brief, first, last = found.groups()
+    """The content of a clew:// address."""
+    match = _ADDRESS.fullmatch(uri)
+    if match is None:
+        raise NotFound(
+            f"{uri[:200]!r} is not a valid address; there are {', '.join(template.uri for template in TEMPLATES)}"
+        )
+    id, brief, first, last = match.groups()
     if brief:
         return Read(uri, "text/plain", read_brief(context, id).text)
     if first:
@@ -111,7 +115,7 @@ def _events(context: Context, id: str, first: int, last: int) -> str:
     if last < first:
         raise NotFound(f"no events from {first} to {last}; the first seq comes first")
     count = min(last - first + 1, MOST_EVENTS)
-    found = read_slice(context, id, str(first), count, most=MOST_CHARACTERS)
-    on = int(found.next or 0)
-    after = f"It goes on at clew://session/{id}/events/{on}-{last}" if on and on <= last else ""
-    return block(found.text, f"Session {id}, events {first} to {found.last_seq}:", after=after)
+    piece = read_slice(context, id, str(first), count, most=MOST_CHARACTERS)
+    next_seq = int(piece.next or 0)
+    after = f"It goes on at clew://session/{id}/events/{next_seq}-{last}" if next_seq and next_seq <= last else ""
+    return block(piece.text, f"Session {id}, events {first} to {piece.last_seq}:", after=after)

@@ -1,7 +1,7 @@
 """The tools, resources and prompts on the SDK, over standard input and output or streamable HTTP.
 
-The only module that imports the SDK. Operations block, so each runs in a thread. What goes wrong in here is told to
-standard error without a word of what was asked or stored.
+The only module that imports the SDK. Operations block, so each runs in a thread. Unexpected errors go to standard error
+without any text that was requested or stored.
 """
 
 import functools
@@ -43,20 +43,20 @@ log = logging.getLogger("clew.mcp")
 T = TypeVar("T")
 
 Contexts = Callable[[Any], Context]
-"""On whose behalf a request is served, from the SDK's context of it."""
+"""Gives the context of the principal who sent a request, from the SDK's context of the request."""
 
 
 class HttpApp(NamedTuple):
-    """What an HTTP server mounts, and what it has to keep open while it serves."""
+    """The application that an HTTP server mounts, and the context manager that stays open while it serves."""
 
     app: ASGIApp
     run: Callable[[], AbstractAsyncContextManager[None]]
 
 
 def build(contexts: Contexts, *, runtime: str = "", folder: str = "") -> Server[Any]:
-    """The MCP server; `contexts` tells on whose behalf a request is served.
+    """The MCP server; `contexts` gives the context of the principal who sent a request.
 
-    `runtime` is the program that started it for itself, and `folder` where that works; a server for many knows neither.
+    `runtime` is the program that started the server, and `folder` is its working directory; an HTTP server has neither.
     """
 
     async def list_tools(ctx: Any, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
@@ -67,18 +67,18 @@ def build(contexts: Contexts, *, runtime: str = "", folder: str = "") -> Server[
         if tool is None:
             raise MCPError(types.INVALID_PARAMS, f"no tool {params.name[:100]!r}; there are {', '.join(tools())}")
         try:
-            found = await _in_thread(tool.name, lambda: tool(contexts(ctx), params.arguments or {}, runtime=runtime))
+            answer = await _in_thread(tool.name, lambda: tool(contexts(ctx), params.arguments or {}, runtime=runtime))
         except ClewError as error:
             return _refused(error)
-        content: list[types.ContentBlock] = [types.TextContent(type="text", text=found.text)]
-        return types.CallToolResult(content=content, structured_content=found.values)
+        content: list[types.ContentBlock] = [types.TextContent(type="text", text=answer.text)]
+        return types.CallToolResult(content=content, structured_content=answer.values)
 
     async def list_resources(ctx: Any, params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
         cursor = (params.cursor if params else "") or ""
-        found, following = await _or_error("resources", lambda: resources.listed(contexts(ctx), cursor))
+        page, following = await _or_error("resources", lambda: resources.listed(contexts(ctx), cursor))
         described = [
-            types.Resource(uri=one.uri, name=one.name, description=one.description, mime_type="application/json")
-            for one in found
+            types.Resource(uri=entry.uri, name=entry.name, description=entry.description, mime_type="application/json")
+            for entry in page
         ]
         return types.ListResourcesResult(resources=described, next_cursor=following or None)
 
@@ -87,25 +87,28 @@ def build(contexts: Contexts, *, runtime: str = "", folder: str = "") -> Server[
     ) -> types.ListResourceTemplatesResult:
         templates = [
             types.ResourceTemplate(
-                uri_template=one.uri, name=one.name, description=one.description, mime_type=one.media_type
+                uri_template=template.uri,
+                name=template.name,
+                description=template.description,
+                mime_type=template.media_type,
             )
-            for one in resources.TEMPLATES
+            for template in resources.TEMPLATES
         ]
         return types.ListResourceTemplatesResult(resource_templates=templates)
 
     async def read_resource(ctx: Any, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
-        found = await _or_error("resource", lambda: resources.read(contexts(ctx), str(params.uri)))
-        text = types.TextResourceContents(uri=found.uri, mime_type=found.media_type, text=found.text)
+        resource = await _or_error("resource", lambda: resources.read(contexts(ctx), str(params.uri)))
+        text = types.TextResourceContents(uri=resource.uri, mime_type=resource.media_type, text=resource.text)
         return types.ReadResourceResult(contents=[text])
 
     async def list_prompts(ctx: Any, params: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
-        return types.ListPromptsResult(prompts=[_offered(one) for one in prompts.PROMPTS.values()])
+        return types.ListPromptsResult(prompts=[_offered(prompt) for prompt in prompts.PROMPTS.values()])
 
     async def get_prompt(ctx: Any, params: types.GetPromptRequestParams) -> types.GetPromptResult:
         given = params.arguments or {}
         text = await _or_error("prompt", lambda: prompts.prompt(contexts(ctx), params.name, given, folder=folder))
-        said = types.PromptMessage(role="user", content=types.TextContent(type="text", text=text))
-        return types.GetPromptResult(messages=[said], description=prompts.PROMPTS[params.name].description)
+        message = types.PromptMessage(role="user", content=types.TextContent(type="text", text=text))
+        return types.GetPromptResult(messages=[message], description=prompts.PROMPTS[params.name].description)
 
     return Server(
         "clew",
@@ -125,7 +128,7 @@ def build(contexts: Contexts, *, runtime: str = "", folder: str = "") -> Server[
 
 def serve_stdio(context: Context) -> None:
     """Serve one client on standard input and output, until it closes them."""
-    # The SDK logs what it could not parse, and with it what was asked.
+    # The SDK logs messages that it cannot parse, and these hold what the client sent.
     logging.getLogger("mcp").setLevel(logging.CRITICAL + 1)
     server = build(lambda _: context, runtime=os.environ.get("CLEW_RUNTIME", ""), folder=os.getcwd())
 
@@ -139,15 +142,15 @@ def serve_stdio(context: Context) -> None:
 def http_app(
     context_of_request: Callable[[Request], Context], *, hosts: Sequence[str] = LOOPBACK, origins: Sequence[str] = ()
 ) -> HttpApp:
-    """The server for streamable HTTP; `context_of_request` gets a request that was authenticated already."""
+    """The server for streamable HTTP; `context_of_request` gets a request that is authenticated already."""
     return over_http(build(lambda ctx: context_of_request(ctx.request)), hosts=hosts, origins=origins)
 
 
 def over_http(server: Server[Any], *, hosts: Sequence[str] = LOOPBACK, origins: Sequence[str] = ()) -> HttpApp:
     """A server over streamable HTTP, stateless: any process of several answers any request.
 
-    `hosts` are the names under which it is reached, and `origins` the pages that may call it; any other is refused, so
-    that no page can reach it by a name of its own (DNS rebinding).
+    The server accepts only these `hosts` and only pages of these `origins`, so that no page can reach it under another
+    host name (DNS rebinding).
     """
     pages = [*origins, *(f"{scheme}://{host}" for host in hosts for scheme in ("http", "https"))]
     manager = StreamableHTTPSessionManager(
@@ -174,22 +177,22 @@ def _described(tool: Tool) -> types.Tool:
     )
 
 
-def _offered(one: prompts.Prompt) -> types.Prompt:
+def _offered(prompt: prompts.Prompt) -> types.Prompt:
     arguments = [
-        types.PromptArgument(name=name, description=told, required=name in one.needs)
-        for name, told in one.takes.items()
+        types.PromptArgument(name=name, description=description, required=name in prompt.needs)
+        for name, description in prompt.takes.items()
     ]
-    return types.Prompt(name=one.name, title=one.title, description=one.description, arguments=arguments)
+    return types.Prompt(name=prompt.name, title=prompt.title, description=prompt.description, arguments=arguments)
 
 
 def _refused(error: ClewError) -> types.CallToolResult:
-    """A refusal as the model sees it: the code, what was found and what to do."""
+    """A ClewError as the llm reads it: the code and the message."""
     content: list[types.ContentBlock] = [types.TextContent(type="text", text=f"{error.code}: {error}")]
     return types.CallToolResult(content=content, structured_content=error.to_dict(), is_error=True)
 
 
 async def _or_error(what: str, function: Callable[[], T]) -> T:
-    """What the function gives; a refusal becomes an error of the protocol, with our code in its data."""
+    """The result of the function; a ClewError becomes an error of the protocol, with its code in the data."""
     try:
         return await _in_thread(what, function)
     except ClewError as error:
@@ -202,6 +205,6 @@ async def _in_thread(what: str, function: Callable[[], T]) -> T:
     except (ClewError, MCPError):
         raise
     except Exception as error:  # noqa: BLE001
-        # A mistake in clew: its text may hold what was stored, so that neither the client nor a log gets it.
+        # A bug in clew. Its message may hold stored text, so neither the client nor a log gets it.
         log.error("%s failed: %s", what, type(error).__name__)
         raise MCPError(types.INTERNAL_ERROR, f"{what} failed inside of clew ({type(error).__name__})") from None

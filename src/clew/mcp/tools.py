@@ -1,4 +1,4 @@
-"""The tools: which operation each one is, what it takes, and what a model has to know to use it well."""
+"""The tools: the operation that each one calls, its arguments, and the description that an llm reads."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -7,38 +7,38 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from clew.mcp.outgoing import LONGEST, MOST_CHARACTERS, SHORTEST, Answer, Mask, answer, block, mask_of, size, values_of
-from clew.mcp.transcript import Slice, inside, place, transcript
+from clew.mcp.transcript import Slice, inside, parse_cursor, transcript
 from clew.model.errors import InvalidInput, NotFound, TooLarge
 from clew.model.plain import plain
 from clew.service import Context, call
 from clew.service.kernel.registry import Parameter, operation_named
 
-# More than this is no call of a model; a program that appends much has the Python API and HTTP.
+# No llm writes longer calls; a program that appends more uses the Python API or HTTP.
 MOST_BYTES = 1024 * 1024
 
 Arguments = dict[str, Any]
 
 
 class Tool(msgspec.Struct, frozen=True, kw_only=True):
-    """One tool: its name, what a model reads of it, the shape of its arguments, and what it does with them."""
+    """One tool: its name, its description for an llm, the type of its arguments, and the function that runs it."""
 
     name: str
     description: str
     arguments: type[msgspec.Struct]
     run: Callable[[Context, Arguments], Answer]
     reads: bool
-    """Whether it changes nothing."""
+    """Whether the tool only reads."""
     origin: Callable[[Context, str], Arguments] = lambda context, runtime: {}
-    """What it also says of the program that calls it."""
+    """Further arguments, from the context and the program that calls the tool."""
 
     @property
     def schema(self) -> dict[str, Any]:
         return _plain_schema(msgspec.json.schema(self.arguments))
 
     def __call__(self, context: Context, arguments: Mapping[str, Any], *, runtime: str = "") -> Answer:
-        """Check the arguments and do it; every refusal is a `ClewError` with its code."""
-        if (found := len(msgspec.json.encode(arguments))) > MOST_BYTES:
-            raise TooLarge(f"{self.name}: arguments of {found:,} bytes are too many; the limit is {MOST_BYTES:,}")
+        """Check the arguments and run the tool; every refusal is a `ClewError` with its code."""
+        if (length := len(msgspec.json.encode(arguments))) > MOST_BYTES:
+            raise TooLarge(f"{self.name}: arguments of {length:,} bytes are too many; the limit is {MOST_BYTES:,}")
         try:
             parsed = msgspec.convert(dict(arguments), self.arguments)
         except msgspec.ValidationError as error:
@@ -54,9 +54,9 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
 
 # Tools that are one operation -----------------------------------------------------------------------------------------
 
-# What a tool calls a parameter of an operation, where the two differ: a model sees what state it has to carry.
+# The name of an argument in a tool, where the operation has another: it tells an llm which state to carry.
 _RENAMED = {"session": "session_id", "expect": "expected_seq", "lease": "lease_epoch"}
-_TOLD = {
+_DESCRIPTIONS = {
     "session_id": "The session's id, or a beginning of it that no other session has.",
     "expected_seq": "The head you know. If somebody wrote since, the call is refused with stale_head.",
     "lease_epoch": "The epoch of the lease you hold, if you hold one.",
@@ -74,26 +74,27 @@ def _tool(
     renamed: Mapping[str, str] | None = None,
     defaults: Mapping[str, Any] | None = None,
     types: Mapping[str, Any] | None = None,
-    told: Mapping[str, str] | None = None,
+    described: Mapping[str, str] | None = None,
     origin: Callable[[Context, str], Arguments] = lambda context, runtime: {},
     part: str = "",
     reads: bool = False,
     stored: bool = False,
 ) -> Callable[[], Tool]:
-    """A tool for an operation, with these of its parameters; made when it is asked for, as operations are."""
+    """A function that makes the tool of an operation, with these of its parameters; the operation is loaded then."""
 
     def make() -> Tool:
         names = {**_RENAMED, **(renamed or {})}
-        known = {parameter.name: parameter for parameter in operation_named(operation).parameters}
-        told_of = {**_TOLD, **(told or {})}
+        parameters = {parameter.name: parameter for parameter in operation_named(operation).parameters}
+        descriptions = {**_DESCRIPTIONS, **(described or {})}
         fields = [
-            _field(known[taken], names.get(taken, taken), types or {}, defaults or {}, told_of) for taken in takes
+            _field(parameters[taken], names.get(taken, taken), types or {}, defaults or {}, descriptions)
+            for taken in takes
         ]
-        back = {names.get(taken, taken): taken for taken in takes}
+        operation_names = {names.get(taken, taken): taken for taken in takes}
         pages = "limit" in takes
 
         def run(context: Context, arguments: Arguments) -> Answer:
-            given = {back.get(name, name): value for name, value in arguments.items()}
+            given = {operation_names.get(name, name): value for name, value in arguments.items()}
             mask = mask_of(context)
             if not pages:
                 return answer(_values(call(context, operation, given), mask, LONGEST, part, given), stored=stored)
@@ -112,10 +113,14 @@ def _tool(
 
 
 def _field(
-    parameter: Parameter, name: str, types: Mapping[str, Any], defaults: Mapping[str, Any], told: Mapping[str, str]
+    parameter: Parameter,
+    name: str,
+    types: Mapping[str, Any],
+    defaults: Mapping[str, Any],
+    descriptions: Mapping[str, str],
 ) -> tuple[Any, ...]:
     kind = types.get(parameter.name, parameter.type)
-    kind = Annotated[kind, msgspec.Meta(description=told[name])] if name in told else kind
+    kind = Annotated[kind, msgspec.Meta(description=descriptions[name])] if name in descriptions else kind
     if parameter.required:
         return (name, kind)
     return (name, kind, defaults.get(parameter.name, parameter.default))
@@ -124,14 +129,14 @@ def _field(
 def _values(result: Any, mask: Mask, longest: int, part: str, given: Arguments) -> dict[str, Any]:
     values = values_of(result, mask, longest)
     if not isinstance(values, list):
-        # What was asked for is there even when there is none.
+        # The list is present even if it is empty.
         return {part: [], **values} if part else dict(values)
-    # A list says by its length that there may be more; it goes on after its last one.
+    # A full list may have a next page, which begins after its last entry.
     return {part: values, **({"next": values[-1]["session_id"]} if len(values) == given["limit"] else {})}
 
 
 def _page(context: Context, operation: str, given: Arguments, mask: Mask, part: str) -> dict[str, Any]:
-    """A page that a model can take: a smaller one, if the one asked for has too much text."""
+    """A page that is short enough for an llm: with fewer entries if these have too much text."""
     while True:
         result = call(context, operation, given)
         values = _values(result, mask, LONGEST, part, given)
@@ -147,7 +152,7 @@ def _page(context: Context, operation: str, given: Arguments, mask: Mask, part: 
 
 
 class ReadSession(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    session_id: Annotated[str, msgspec.Meta(description=_TOLD["session_id"])]
+    session_id: Annotated[str, msgspec.Meta(description=_DESCRIPTIONS["session_id"])]
     form: Annotated[
         Literal["transcript", "brief"],
         msgspec.Meta(
@@ -166,11 +171,11 @@ def _read(context: Context, arguments: Arguments) -> Answer:
     id = arguments["session_id"]
     if arguments["form"] == "brief":
         return read_brief(context, id)
-    found = read_slice(context, id, arguments.get("cursor") or str(arguments["from_seq"]), arguments["count"])
-    values = {"session_id": id, "transcript": found.text, "last_seq": found.last_seq}
-    values |= {"next": found.next} if found.next else {}
-    after = f"next: {found.next}" if found.next else "That was the end of the session."
-    return _with_text(values, block(found.text, f"Session {id}:", after=after))
+    piece = read_slice(context, id, arguments.get("cursor") or str(arguments["from_seq"]), arguments["count"])
+    values = {"session_id": id, "transcript": piece.text, "last_seq": piece.last_seq}
+    values |= {"next": piece.next} if piece.next else {}
+    after = f"next: {piece.next}" if piece.next else "That was the end of the session."
+    return _with_text(values, block(piece.text, f"Session {id}:", after=after))
 
 
 def _with_text(values: dict[str, Any], text: str) -> Answer:
@@ -188,13 +193,13 @@ def read_brief(context: Context, id: str) -> Answer:
 
 def read_slice(context: Context, id: str, cursor: str, count: int, *, most: int = MOST_CHARACTERS) -> Slice:
     """A slice of a session's transcript."""
-    at = place(cursor)
+    at = parse_cursor(cursor)
     if at.is_inside:
         events = call(context, "events", {"session": id, "after": max(0, at.seq - 1), "limit": 1})
         if not events or events[0].seq != at.seq:
             raise NotFound(f"session {id} has no event {at.seq}; use a cursor that read_session gave", session=id)
         return inside(events[0], mask_of(context), at.character, most=most)
-    # One more than is wanted tells whether there is more.
+    # One event more than requested shows whether there are more.
     events = call(context, "events", {"session": id, "after": max(0, at.seq - 1), "limit": count + 1})
     return transcript(events[:count], mask_of(context), more=len(events) > count, most=most)
 
@@ -271,7 +276,7 @@ _MADE = (
         comes with its session and seq; read_session shows the evidence.
         """,
         "query", "project", "session", "scope", "limit", "after",
-        told={"session_id": "Only what this session knows."},
+        described={"session_id": "Only what this session knows."},
         part="found",
         reads=True,
         stored=True,
@@ -316,7 +321,7 @@ _MADE = (
         secrets. Gives the fact's id; the same `fact` again replaces it.
         """,
         "session", "text", "scope", "evidence", "fact", "expect", "lease",
-        told={"text": "The fact, in one sentence."},
+        described={"text": "The fact, in one sentence."},
     ),
     _tool(
         "decide",
@@ -326,7 +331,7 @@ _MADE = (
         nobody has to find it out again, or undo it by mistake.
         """,
         "session", "choice", "why", "rejected", "decision", "expect", "lease",
-        told={"choice": "What was chosen, in one sentence."},
+        described={"choice": "What was chosen, in one sentence."},
     ),
     _tool(
         "fork_session",
@@ -383,7 +388,7 @@ _SAYS_NOTHING: list[tuple[str, Any]] = [
 
 
 def _plain_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """A schema as clients of every age take it: no references, no titles, and an optional value without null."""
+    """A schema that old and new clients accept: without references and titles, and optional values without null."""
     definitions = schema.get("$defs", {})
 
     def resolved(part: Any) -> Any:

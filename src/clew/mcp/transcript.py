@@ -1,6 +1,6 @@
-"""A session as a readable transcript, a slice at a time: each event under its seq, and a cursor to go on from.
+"""A session as a readable transcript, a slice at a time: each event with its seq, and the cursor of the next slice.
 
-A cursor is the seq to go on with, or `SEQ+N`: the event SEQ alone, from its character N on.
+A cursor is the seq of the next event, or `SEQ+N`: the event SEQ alone, from its character N on.
 """
 
 import re
@@ -13,14 +13,14 @@ from clew.model import events as e
 from clew.model.errors import InvalidInput
 from clew.model.plain import plain
 
-# Of one event, unless it is asked for alone: outputs of tools would crowd out what was said about them.
+# The longest text of one event in a slice: outputs of tools must not crowd out the conversation.
 LONGEST = 2_000
 
 _CURSOR = re.compile(r"(\d{1,15})(?:\+(\d{1,15}))?", re.ASCII)
 
 
-class Place(msgspec.Struct, frozen=True):
-    """Where to go on: at an event, or inside of one."""
+class Cursor(msgspec.Struct, frozen=True):
+    """Where a slice begins: at an event, or inside one."""
 
     seq: int
     character: int = 0
@@ -35,19 +35,19 @@ class Slice(msgspec.Struct, frozen=True, kw_only=True):
     next: str
 
 
-def place(cursor: str) -> Place:
-    """The place that a cursor means."""
-    found = _CURSOR.fullmatch(cursor)
-    if found is None:
+def parse_cursor(cursor: str) -> Cursor:
+    """The parsed cursor."""
+    match = _CURSOR.fullmatch(cursor)
+    if match is None:
         raise InvalidInput(
-            f"{cursor[:40]!r} is no cursor; use the `next` of the slice before, such as '41' or '12+2000'"
+            f"{cursor[:40]!r} is not a valid cursor; use the `next` of the slice before, such as '41' or '12+2000'"
         )
-    seq, character = found.groups()
-    return Place(int(seq), int(character or 0), character is not None)
+    seq, character = match.groups()
+    return Cursor(int(seq), int(character or 0), character is not None)
 
 
 def transcript(events: list[e.Event], mask: Mask, *, more: bool, most: int = MOST_CHARACTERS) -> Slice:
-    """The events as a transcript, as many as there is room for; `more` says that others follow them."""
+    """The transcript of as many events as fit into `most` characters; `more` says that other events follow."""
     texts: list[str] = []
     room = most
     last = 0
@@ -75,15 +75,15 @@ def inside(event: e.Event, mask: Mask, character: int, *, most: int = MOST_CHARA
 
 
 def _shown(event: e.Event, mask: Mask) -> tuple[str, str]:
-    """The line above an event, and what it says."""
-    label, text = _said(event.body)
+    """The heading of an event, and its text."""
+    label, text = _label_and_text(event.body)
     at = event.at if event.said_at is None else event.said_at
-    # Masked before it is cut: half of a secret is not recognised.
+    # Mask first, then cut: the scanner does not recognise half of a secret.
     return plain(mask(f"#{event.seq} {moment(at)} {event.actor} {label}")), plain(mask(text))
 
 
-def _said(body: e.AnyBody) -> tuple[str, str]:
-    """What a body is, and what it says, in words."""
+def _label_and_text(body: e.AnyBody) -> tuple[str, str]:
+    """What kind of body it is, and its text."""
     match body:
         case e.MessageAdded(role=role):
             return role, _of_parts(body.content)
@@ -91,7 +91,7 @@ def _said(body: e.AnyBody) -> tuple[str, str]:
             return f"call {tool}", bytes(value).decode()
         case e.CallReturned(output=value, failed=failed, parts=parts):
             text = _of_json(value)
-            return "failed" if failed else "returned", "\n".join(one for one in (text, _of_parts(parts)) if one)
+            return "failed" if failed else "returned", "\n".join(piece for piece in (text, _of_parts(parts)) if piece)
         case e.FactLearned(fact=id, text=text):
             return f"fact {id}", text
         case e.DecisionMade(decision=id, choice=choice, why=why, rejected=rejected):
@@ -123,9 +123,9 @@ def _of_part(part: e.Part) -> str:
 def _of_json(value: msgspec.Raw) -> str:
     """A JSON value as text: a string as itself, nothing for null, anything else as it was written."""
     try:
-        found = msgspec.json.decode(value)
+        decoded = msgspec.json.decode(value)
     except (msgspec.DecodeError, RecursionError):
-        found = value
-    if found is None:
+        decoded = value
+    if decoded is None:
         return ""
-    return found if isinstance(found, str) else bytes(value).decode("utf-8", "replace")
+    return decoded if isinstance(decoded, str) else bytes(value).decode("utf-8", "replace")

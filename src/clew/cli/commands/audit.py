@@ -157,7 +157,13 @@ def export(plane: Any, /, out: str, as_json: bool, **filters: Any) -> None:
 @command.command()
 @click.option("--checkpoint", "paths", multiple=True, metavar="FILE", help="A checkpoint that you kept elsewhere.")
 @click.option("--bundle", default="", metavar="FILE", help="Verify this bundle, without any store; - is stdin.")
-@click.option("--key", "keys", multiple=True, metavar="KEY", help="A public key to trust. [default: this home's]")
+@click.option(
+    "--key",
+    "keys",
+    multiple=True,
+    metavar="KEY",
+    help="A public key to trust, as `clew audit key` prints it. [default: of this home]",
+)
 @json_option
 @click.pass_obj
 def verify(plane: Any, paths: tuple[str, ...], bundle: str, keys: tuple[str, ...], as_json: bool) -> None:
