@@ -171,7 +171,7 @@ def test_export_native_is_the_file_itself(clew: Clew, session: str, person: Path
     assert clew("export", session, "--as", "native").out.encode() == original
     again = clew("export", session, "--as", "native", "--out", f"{out}/")
     assert again.code == 4
-    assert "left alone" in again.err
+    assert "was not changed" in again.err
 
 
 @pytest.mark.parametrize("form", ["jsonl", "markdown", "html", "atif", "copilot"])

@@ -761,7 +761,10 @@ def test_the_pager_is_the_persons_own(terminal: Terminal, pager: Path, session: 
         assert "paged by" not in terminal("show", session, **path, CLEW_PAGER=nothing, PAGER="less").text
     wrong = terminal("show", session, CLEW_PAGER="less 'x")
     assert wrong.code == 2
-    assert wrong.text == "error: $CLEW_PAGER is no command: No closing quotation; set it to one, such as 'less -R'\n"
+    assert (
+        wrong.text
+        == "error: $CLEW_PAGER is not a valid command: No closing quotation; set it to one, such as 'less -R'\n"
+    )
 
 
 def test_without_a_pager_of_their_own_people_get_less(pager: Path, home: Path, session: str, add: Add) -> None:
