@@ -191,13 +191,13 @@ def test_a_bundle_without_content_holds_none(store: Store) -> None:
 def test_what_was_not_given_is_said(store: Store) -> None:
     assert [note[:27] for note in examine(store, [], []).notes] == [
         "there is no checkpoint yet,",
-        "a log whose end was cut off",
+        "a log whose end was removed",
     ]
     opened(store)
     mark(store)
     for found in (examine(store, [], []), verify_bundle.examine(bundled(store), [], [])):
         assert found.problems == []
-        assert [note[:27] for note in found.notes] == ["the signatures were checked", "a log whose end was cut off"]
+        assert [note[:27] for note in found.notes] == ["the signatures were checked", "a log whose end was removed"]
 
 
 @embedded
@@ -291,7 +291,7 @@ def is_harmless(whole: list[bytes], lines: list[bytes]) -> bool:
 
 @embedded
 def test_the_first_checkpoint_makes_the_key_and_others_need_it(context: Context, tmp_path: Path) -> None:
-    with pytest.raises(NotFound, match="nothing in the log yet"):
+    with pytest.raises(NotFound, match="the log is empty"):
         call(context, "audit_checkpoint", {})
     session = call(context, "open", {}).id
     made: CheckpointInfo = call(context, "audit_checkpoint", {})

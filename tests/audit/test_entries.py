@@ -155,5 +155,5 @@ def test_logs_of_opentelemetry_are_those_of_its_own_json(context: Context) -> No
 def test_an_export_is_itself_on_record(context: Context) -> None:
     exported(context, "csv")
     assert logged(context)[0] == (ADA, "audit_export", True)
-    with pytest.raises(InvalidInput, match="content belongs to a bundle"):
+    with pytest.raises(InvalidInput, match="only a bundle can have content"):
         call(context, "audit_export", {"form": "csv", "with_content": True})

@@ -116,7 +116,7 @@ def test_what_is_wrong_is_said_and_nothing_is_kept(running: Running, clew: Clew,
     assert "no grant gives person:ada" in json.loads(refused.stdout)["refused"][opened["id"]]
     assert opened["id"] in clew("a", "remote", "list").stderr
     (tmp_path / "a" / "keys" / "team").chmod(0o644)
-    assert "can be read by others" in clew("a", "push").stderr
+    assert "can be read by other users" in clew("a", "push").stderr
     secret = call(running.owner, "open", {"project": "elsewhere"}).id
     (tmp_path / "a" / "keys" / "team").chmod(0o600)
     for id in (secret, new_id()):

@@ -1,1 +1,1 @@
-"""Sync: what this machine's log tells a team's server, and what it brings back from there."""
+"""Sync in the background: push the shared projects to a team's servers."""

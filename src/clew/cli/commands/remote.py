@@ -145,7 +145,7 @@ def _read_key(url: str) -> str:
 def _list(plane: Any, *, as_json: bool) -> None:
     from clew.cli.pushing import print_refusals
     from clew.service.replication import remotes
-    from clew.service.replication.push import behind
+    from clew.service.replication.push import pending_events
     from clew.store.cursors import read_cursor
 
     all_remotes = remotes.all_of(plane.settings.home)
@@ -155,7 +155,7 @@ def _list(plane: Any, *, as_json: bool) -> None:
     context = plane.client.context
     rows = [
         {
-            **_as_object(remote), "behind": behind(context, remote, most=MOST_COUNTED),
+            **_as_object(remote), "behind": pending_events(context, remote, most=MOST_COUNTED),
             "pushed_at": read_cursor(context.store, f"pushed:{remote.server}"),
         }
         for remote in all_remotes

@@ -1,4 +1,4 @@
-"""The audit log: who called which operation, on what, with which ruling; and its export."""
+"""The operations that list and export the audit log: who called which operation, on what, with which ruling."""
 
 import enum
 from typing import Annotated
@@ -9,7 +9,7 @@ from clew.model.access import Right
 from clew.model.errors import InvalidInput
 from clew.service.audit import bundle, entries, entry_forms
 from clew.service.audit.checkpoints import AUDIT
-from clew.service.audit.entries import Entries, Wanted
+from clew.service.audit.entries import Entries, EntryFilter
 from clew.service.find.filters import Project, Since, Until, principal, times
 from clew.service.kernel.call import permit
 from clew.service.kernel.context import Context
@@ -29,7 +29,7 @@ class Form(enum.StrEnum):
 
 
 class Exported(msgspec.Struct, frozen=True, kw_only=True):
-    """A portion of a file. `next` goes on with the next one; all of them, one after the other, are the file."""
+    """A part of an exported file. `next` is the cursor of the next part; all parts in order are the file."""
 
     text: str
     next: str
@@ -49,8 +49,8 @@ def audit_log(
     after: Annotated[str, msgspec.Meta(description="Go on from the `next` of the page before.")] = "",
 ) -> Entries:
     """List what was asked for, newest first: who, what, on what, the ruling and why."""
-    wanted = _wanted(project, principal, operation, ruling, since, until)
-    return entries.page(context.store, wanted, before=entries.start(after), limit=limit)
+    filter = _filter(project, principal, operation, ruling, since, until)
+    return entries.page(context.store, filter, before=entries.start(after), limit=limit)
 
 
 @operation(right=Right.AUDIT, route="GET /audit/export", audited=True, group=AUDIT, proves=True)
@@ -72,32 +72,32 @@ def audit_export(
     """Export the log for an audit elsewhere, a portion at a time: all of it to verify, or the entries alone."""
     if form is Form.BUNDLE:
         if project or principal or operation or ruling or since or until:
-            raise InvalidInput("a bundle is of the whole log and takes no filters; they belong to jsonl, csv and otel")
+            raise InvalidInput("a bundle has the whole log and takes no filters; jsonl, csv and otel do")
         if with_content:
             permit(context, Right.READ, "")
         if with_content and context.answers_leave_machine:
             raise InvalidInput(
-                "a bundle with content is made where the store is: secrets are masked on the way out, and what was "
-                "masked does not have its hash any more"
+                "a bundle with content can only be made on the store's own machine: elsewhere secrets are masked, and "
+                "a masked body no longer matches its hash"
             )
         text, following = bundle.portion(context.store, after, content=with_content)
         return Exported(text=text, next=following)
     if with_content:
-        raise InvalidInput("content belongs to a bundle; the entries of the audit log hold none")
-    wanted = _wanted(project, principal, operation, ruling, since, until)
-    found = entries.page(context.store, wanted, before=entries.start(after), limit=1000)
+        raise InvalidInput("only a bundle can have content; the entries of the audit log have none")
+    filter = _filter(project, principal, operation, ruling, since, until)
+    page = entries.page(context.store, filter, before=entries.start(after), limit=1000)
     match form:
         case Form.JSONL:
-            text = entry_forms.as_jsonl(found.entries)
+            text = entry_forms.as_jsonl(page.entries)
         case Form.CSV:
-            text = entry_forms.as_csv(found.entries, titles=not after)
+            text = entry_forms.as_csv(page.entries, titles=not after)
         case Form.OTEL:
-            text = entry_forms.as_otel(found.entries)
-    return Exported(text=text, next=found.next)
+            text = entry_forms.as_otel(page.entries)
+    return Exported(text=text, next=page.next)
 
 
-def _wanted(project: str, who: str, operation: str, ruling: Verdict | None, since: str, until: str) -> Wanted:
-    return Wanted(
-        project=project, principal=principal(who) if who else "", operation=operation,
+def _filter(project: str, caller: str, operation: str, ruling: Verdict | None, since: str, until: str) -> EntryFilter:
+    return EntryFilter(
+        project=project, principal=principal(caller) if caller else "", operation=operation,
         allowed=None if ruling is None else ruling is Verdict.ALLOWED, period=times("", since, until),
     )  # fmt: skip

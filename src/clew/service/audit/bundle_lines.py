@@ -54,7 +54,7 @@ class EndLine(msgspec.Struct, frozen=True):
 
 
 class BundleLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One line: one of these is there."""
+    """One line of a bundle: exactly one of these fields is set."""
 
     bundle: HeaderLine | None = None
     checkpoint: CheckpointLine | None = None

@@ -1,4 +1,4 @@
-"""Checkpoints: sign what the log holds, list what was signed, and the keys that sign."""
+"""The operations on checkpoints: sign the log's state, list the checkpoints, show or replace the signing key."""
 
 from pathlib import Path
 from typing import Annotated
@@ -18,7 +18,7 @@ from clew.store.audit_tree import Signed
 
 
 class CheckpointInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """A checkpoint: its note is what to keep elsewhere. `made` tells whether this call made it."""
+    """A checkpoint: keep its note elsewhere. `made` says whether this call made it."""
 
     number: int
     size: int
@@ -37,7 +37,7 @@ class Checkpoints(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Keys(msgspec.Struct, frozen=True, kw_only=True):
-    """The public key that checks the signatures of this log's checkpoints: to be written down elsewhere."""
+    """The public key that verifies this log's checkpoints: write it down elsewhere."""
 
     key: str
     file: str
@@ -52,13 +52,13 @@ def audit_checkpoint(context: Context) -> CheckpointInfo:
 
     Keep what it prints where nobody can change it together with the log.
     """
-    # Not audited: the record of one checkpoint would be what is new for the next, for ever.
+    # Not audited: the record of a checkpoint would be a new event, and every call would make a checkpoint.
     signing.need_cryptography()
     made = checkpoints.make(context.store, lambda last: _signer(context, last))
-    found = made or checkpoints.newest(context.store)
-    if found is None:
-        raise NotFound("there is nothing in the log yet, so there is nothing to make a checkpoint of")
-    return _info(context.store, found, made=made is not None)
+    signed = made or checkpoints.newest(context.store)
+    if signed is None:
+        raise NotFound("the log is empty, so there is nothing to make a checkpoint of")
+    return _info(context.store, signed, made=made is not None)
 
 
 @operation(right=Right.AUDIT, route="GET /audit/checkpoints", group=AUDIT, proves=True)
@@ -69,14 +69,15 @@ def audit_checkpoints(
     after: Annotated[str, msgspec.Meta(description="Go on from the `next` of the page before.")] = "",
 ) -> Checkpoints:
     """List the checkpoints, newest first."""
-    found = checkpoints.checkpoints(context.store, before=entries.start(after), limit=limit + 1)
+    page = checkpoints.checkpoints(context.store, before=entries.start(after), limit=limit + 1)
     listed = [
         CheckpointInfo(
-            number=one.number, size=one.size, position=leaf.position, at=leaf.at, note=one.note, signer=one.signer
+            number=signed.number, size=signed.size, position=leaf.position, at=leaf.at, note=signed.note,
+            signer=signed.signer,
         )
-        for one, leaf in found[:limit]
-    ]
-    return Checkpoints(checkpoints=listed, next=str(listed[-1].number) if len(found) > limit else "")
+        for signed, leaf in page[:limit]
+    ]  # fmt: skip
+    return Checkpoints(checkpoints=listed, next=str(listed[-1].number) if len(page) > limit else "")
 
 
 @operation(right=Right.AUDIT, route="GET /audit/key", group=AUDIT, proves=True)
@@ -103,17 +104,17 @@ def audit_new_key(context: Context) -> Keys:
 
 
 def _signer(context: Context, last: Signed | None) -> signing.SigningKey:
-    """The key of this log: the one that signed last, or a new one for the first checkpoint."""
+    """The key that signed the last checkpoint; a new one for the first checkpoint."""
     path = signing.key_file(context.home)
     key = signing.read_key(path)
     if last is None:
         return key or _first_key(path)
     if key is None or key.key != last.signer:
-        found = f"{path} has {key.key}" if key else f"{path} is not there"
+        local_key = f"{path} has {key.key}" if key else f"{path} is not there"
         raise Conflict(
-            f"the last checkpoint was signed by {last.signer}, and {found}; every process that makes checkpoints needs "
-            f"the same key: name its file with {signing.VARIABLE}, or, if it is lost, begin a new one: clew audit key "
-            "--new",
+            f"the last checkpoint was signed by {last.signer}, and {local_key}; every process that makes checkpoints "
+            f"needs the same key: name its file with {signing.VARIABLE}, or, if it is lost, begin a new one: "
+            "clew audit key --new",
             signer=last.signer,
         )
     return key
@@ -124,7 +125,7 @@ def _first_key(path: Path) -> signing.SigningKey:
     try:
         signing.write_key(path, key)
     except Conflict:
-        # Another process made it a moment ago.
+        # Another process made the key at the same time; use that one.
         return signing.read_key(path) or key
     return key
 
@@ -133,9 +134,9 @@ def _origin(last: Signed) -> str:
     return checkpoint_from(note_from(last.note).text).origin
 
 
-def _info(store: Store, found: Signed, *, made: bool) -> CheckpointInfo:
-    leaf = checkpoints.leaf_of(store, found)
+def _info(store: Store, signed: Signed, *, made: bool) -> CheckpointInfo:
+    leaf = checkpoints.leaf_of(store, signed)
     return CheckpointInfo(
-        number=found.number, size=found.size, position=leaf.position, at=leaf.at, note=found.note, signer=found.signer,
-        made=made,
+        number=signed.number, size=signed.size, position=leaf.position, at=leaf.at, note=signed.note,
+        signer=signed.signer, made=made,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The entries of the control logs: who called which operation, on what, the ruling and why."""
+"""Reading the control logs: who called which operation, on what, with which ruling and why."""
 
 import heapq
 
@@ -10,13 +10,13 @@ from clew.store import Store
 from clew.store.audit_records import control_events, control_logs
 from clew.store.log.rows import EVERYTHING
 
-# How many are looked at for one page, however few of them are wanted.
+# How many entries one page reads at most, even when few of them match.
 MOST_READ = 20_000
 _NOTHING = msgspec.Raw(b"{}")
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """One call of an operation. `log` and `seq` are the event it is recorded as."""
+    """One call of an operation. `log` and `seq` identify the event that records it."""
 
     at: int
     principal: str
@@ -31,8 +31,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     position: int
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """Which entries; empty fields leave none out."""
+class EntryFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """The entries to return; an empty field matches every entry."""
 
     project: str = ""
     principal: str = ""
@@ -40,41 +40,41 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     allowed: bool | None = None
     period: Period = Period(None, None)
 
-    def fits(self, entry: Entry) -> bool:
+    def matches(self, entry: Entry) -> bool:
         return (not self.operation or entry.operation == self.operation) and self.allowed in (None, entry.allowed)
 
 
 class Entries(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of entries, newest first. `next` goes on with the next page; there may be one even when this is empty."""
+    """A page of entries, newest first. `next` is the cursor of the next page; an empty page can have one, too."""
 
     entries: list[Entry]
     next: str
 
 
-def page(store: Store, wanted: Wanted, *, before: int, limit: int) -> Entries:
+def page(store: Store, filter: EntryFilter, *, before: int, limit: int) -> Entries:
     """The newest entries before a position."""
-    found: list[Entry] = []
+    matching: list[Entry] = []
     looked_at = 0
     while looked_at < MOST_READ:
-        read = _read(store, wanted, before=before, limit=max(limit, 200))
-        for entry in read:
+        newest = _read(store, filter, before=before, limit=max(limit, 200))
+        for entry in newest:
             looked_at, before = looked_at + 1, entry.position
-            if wanted.fits(entry):
-                found.append(entry)
-                if len(found) == limit:
-                    return Entries(entries=found, next=str(before))
-        if not read:
-            return Entries(entries=found, next="")
-    return Entries(entries=found, next=str(before))
+            if filter.matches(entry):
+                matching.append(entry)
+                if len(matching) == limit:
+                    return Entries(entries=matching, next=str(before))
+        if not newest:
+            return Entries(entries=matching, next="")
+    return Entries(entries=matching, next=str(before))
 
 
-def _read(store: Store, wanted: Wanted, *, before: int, limit: int) -> list[Entry]:
-    """The next so many entries of all the logs together."""
-    period = wanted.period
+def _read(store: Store, filter: EntryFilter, *, before: int, limit: int) -> list[Entry]:
+    """The newest entries before a position, merged from all control logs."""
+    period = filter.period
     pages = []
-    for log in control_logs(store, wanted.project):
+    for log in control_logs(store, filter.project):
         events = control_events(
-            store, log, before=before, limit=limit, since=period.start, until=period.end, principal=wanted.principal
+            store, log, before=before, limit=limit, since=period.start, until=period.end, principal=filter.principal
         )
         pages.append(
             [
@@ -93,11 +93,11 @@ def _read(store: Store, wanted: Wanted, *, before: int, limit: int) -> list[Entr
 
 
 def start(after: str) -> int:
-    """The position that a page goes on from."""
+    """The position in a page's cursor."""
     from clew.model.errors import InvalidInput
 
     if not after:
         return EVERYTHING
     if not (after.isascii() and after.isdigit() and len(after) < 19):
-        raise InvalidInput(f"{after[:40]!r} is no place to go on from; use the `next` of the page before")
+        raise InvalidInput(f"{after[:40]!r} is not a valid cursor; use the `next` of the page before")
     return int(after)

@@ -1,4 +1,4 @@
-"""The audit log in forms that other programs read: JSON lines, CSV, OpenTelemetry."""
+"""The audit log in the formats of other programs: JSON lines, CSV, OpenTelemetry."""
 
 import csv
 import io
@@ -47,7 +47,7 @@ def as_csv(entries: Iterable[Entry], *, titles: bool) -> str:
 
 
 def as_otel(entries: Iterable[Entry]) -> str:
-    """OTLP's JSON of logs, all in one line: what a collector's file receiver reads."""
+    """OTLP logs as one line of JSON, the format of a collector's file receiver."""
     records = [_record(entry) for entry in entries]
     if not records:
         return ""
@@ -93,6 +93,6 @@ def _iso(at: int) -> str:
 
 
 def _harmless(text: str) -> str:
-    """A cell that no spreadsheet takes for a formula."""
+    """A cell that no spreadsheet interprets as a formula."""
     text = plain(text)
     return f"'{text}" if text.lstrip()[:1] in ("=", "+", "-", "@") else text

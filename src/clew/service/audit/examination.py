@@ -1,7 +1,7 @@
-"""The examination of an audit tree: its checkpoints, then its leaves, then the sessions they are about.
+"""Verify an audit tree: its checkpoints, then its leaves, then the sessions that the leaves describe.
 
-It knows nothing of where they come from, a store or a bundle, and believes nothing but the keys that it is given.
-Whatever does not hold is a problem that says where it is and what was found.
+The input comes from a store or a bundle; this module does not know which. It trusts only the keys that it is given.
+Every failed check is reported as a problem: where it is and what was found.
 """
 
 from collections.abc import Iterable
@@ -22,25 +22,25 @@ from clew.model.errors import InvalidInput
 from clew.service.audit.signing import check
 
 UNPINNED = (
-    "the signatures were checked with the key that is kept beside them, and whoever can change those can change it: "
-    "pass the key you wrote down (`clew audit key`) with --key"
+    "the signatures were checked with the key that is stored beside them, and whoever can change them can change the "
+    "key: pass the key you wrote down (`clew audit key`) with --key"
 )
 NOTHING_KEPT = (
-    "a log whose end was cut off, or that was put back to an older copy of itself, looks whole from inside: only a "
-    "checkpoint that is kept elsewhere shows it (--checkpoint FILE)"
+    "a log whose end was removed, or that was replaced by an older copy of itself, still verifies: only a checkpoint "
+    "that is kept elsewhere shows it (--checkpoint FILE)"
 )
 NO_CHECKPOINT = "there is no checkpoint yet, so only the chains were checked; make one with `clew audit checkpoint`"
 
 
 class Flaw(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that does not hold, and where."""
+    """A failed check: where, and what is wrong."""
 
     where: str
     what: str
 
 
 class Audited(msgspec.Struct, frozen=True, kw_only=True):
-    """What an audit looked at and what it found. `beyond` are events that came after the newest checkpoint."""
+    """What an audit checked, and the problems. `beyond` is the number of events after the newest checkpoint."""
 
     sessions: int
     events: int
@@ -54,21 +54,21 @@ class Audited(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Examination:
-    """One pass: every `checkpoint`, those `kept_elsewhere`, every `leaf` in order, every `session`, then `finish`."""
+    """One pass. Call `checkpoint` and `kept_elsewhere`, then `leaf` in order, then `session`, then `finish`."""
 
     def __init__(self, keys: Iterable[PublicKey]) -> None:
-        """Without keys, those beside the checkpoints have to do, and a note says so."""
+        """Without keys, the keys stored beside the checkpoints are used, and a note says so."""
         self._keys = list(keys)
         self._pinned = bool(self._keys)
         self.flaws: list[Flaw] = []
         self._roots: dict[int, list[tuple[str, bytes]]] = {}
         self._sizes: dict[int, int] = {}
         self._origin: str | None = None
-        self._edge = merkle.Edge()
+        self._frontier = merkle.Edge()
         self._is_whole = True
         self._reached = 0
         self._newest: dict[str, HeadLeaf] = {}
-        self._blamed: set[str] = set()
+        self._reported_sessions: set[str] = set()
         self._kept: list[int | None] = []
         self.beyond = 0
 
@@ -82,7 +82,7 @@ class Examination:
         if not (
             isinstance(number, int) and isinstance(size, int) and isinstance(note, str) and isinstance(signer, str)
         ):
-            self.report(where, "a value of it has a wrong type: it was changed or damaged")
+            self.report(where, "one of its values has a wrong type: it was changed or damaged")
             return
         if number in self._sizes:
             self.report(where, "it is there twice")
@@ -91,51 +91,51 @@ class Examination:
             own = public_key(signer)
             if not self._pinned and own not in self._keys:
                 self._keys.append(own)
-            if self._keys != [own]:  # Else it is checked below.
+            if self._keys != [own]:  # With this key alone, `_signed` below makes the same check.
                 check(note, [own])
         except InvalidInput as error:
-            self.report(where, f"it is not signed by the key that stands beside it: {error}")
-        found = self._signed(where, note)
-        if found is not None and found.size != size:
-            self.report(where, f"its row says {size} leaves, and what was signed says {found.size}")
+            self.report(where, f"it is not signed by the key stored beside it: {error}")
+        signed = self._signed(where, note)
+        if signed is not None and signed.size != size:
+            self.report(where, f"its row says {size} leaves, and the signed note says {signed.size}")
 
     def kept_elsewhere(self, note: str) -> None:
-        """Take a checkpoint that was kept where nobody could change it together with the log."""
-        found = self._signed(f"kept checkpoint {len(self._kept) + 1}", note)
-        self._kept.append(None if found is None else found.size)
+        """Add a checkpoint that was kept where nobody could change it together with the log."""
+        signed = self._signed(f"kept checkpoint {len(self._kept) + 1}", note)
+        self._kept.append(None if signed is None else signed.size)
 
     def _signed(self, where: str, note: str) -> Checkpoint | None:
-        """What a note says about the tree, if it is signed."""
+        """The checkpoint in a note; None when no trusted key signed it."""
         try:
-            found = checkpoint_from(check(note, self._keys).text)
+            signed = checkpoint_from(check(note, self._keys).text)
         except InvalidInput as error:
             self.report(where, str(error))
             return None
-        self._origin = self._origin or found.origin
-        if found.origin != self._origin:
-            self.report(where, f"it is of the log {found.origin}, and the others are of {self._origin}")
-        self._roots.setdefault(found.size, []).append((where, found.root))
-        return found
+        self._origin = self._origin or signed.origin
+        if signed.origin != self._origin:
+            self.report(where, f"it is of the log {signed.origin}, and the others are of {self._origin}")
+        self._roots.setdefault(signed.size, []).append((where, signed.root))
+        return signed
 
     # Leaves -----------------------------------------------------------------------------------------------------------
 
     def leaf(self, number: object, session: object, statement: object, hashes: object = None) -> HeadLeaf | None:
-        """Take the next leaf; returns what it states about a session, for `stood` to be told what is there."""
+        """Check the next leaf; returns its statement about a session, which the caller passes to `compare_digest`."""
         where = f"leaf {number}"
         if not (isinstance(number, int) and isinstance(session, str) and isinstance(statement, str)):
-            self.report(where, "a value of it has a wrong type: it was changed or damaged")
+            self.report(where, "one of its values has a wrong type: it was changed or damaged")
             self._is_whole = False
             return None
         completed = self._grow(number, merkle.leaf_hash(statement.encode()))
         if hashes is not None and completed is not None and hashes != completed:
-            self.report(where, "the hashes kept with it are not those of the tree")
+            self.report(where, "the hashes stored with it are not those of the tree")
         try:
             leaf = leaf_from(statement)
         except InvalidInput as error:
             self.report(where, str(error))
             return None
         if session != (leaf.session if isinstance(leaf, HeadLeaf) else ""):
-            self.report(where, f"it stands under session {session!r}, and is not about that")
+            self.report(where, f"it is stored under session {session!r}, but is not about that session")
         if isinstance(leaf, CheckpointLeaf):
             self._mark(number, leaf)
             return None
@@ -148,62 +148,65 @@ class Examination:
     def _grow(self, number: int, leaf: bytes) -> bytes | None:
         if not self._is_whole:
             return None
-        if number != self._edge.size:
-            self.report(f"leaf {self._edge.size}", f"missing: the next leaf stored is {number}")
+        if number != self._frontier.size:
+            self.report(f"leaf {self._frontier.size}", f"missing: the next leaf stored is {number}")
             self._is_whole = False
             return None
-        completed = self._edge.add(leaf)
-        for where, root in self._roots.get(self._edge.size, ()):
-            if self._edge.root() != root:
+        completed = self._frontier.add(leaf)
+        for where, root in self._roots.get(self._frontier.size, ()):
+            if self._frontier.root() != root:
                 self.report(
                     where,
-                    f"the first {self._edge.size} leaves do not have its root: one of them was changed, removed or "
+                    f"the first {self._frontier.size} leaves do not have its root: one of them was changed, removed or "
                     "inserted",
                 )
         return completed
 
     def _mark(self, number: int, leaf: CheckpointLeaf) -> None:
         if self._sizes.get(leaf.number) != number + 1:
-            self.report(f"checkpoint {leaf.number}", f"leaf {number} says that it was made, and it is not there")
+            self.report(f"checkpoint {leaf.number}", f"leaf {number} says that it was made, but it is missing")
         if leaf.position < self._reached:
-            self.report(f"leaf {number}", f"it reaches back to position {leaf.position} from {self._reached}")
+            self.report(
+                f"leaf {number}",
+                f"its position {leaf.position} is lower than {self._reached}, that of the checkpoint before it",
+            )
         self._reached = leaf.position
 
-    def stood(self, number: int, leaf: HeadLeaf, digest: bytes | None) -> None:
-        """Compare a statement with the digest of the event it is about; None when there is no such event."""
-        if leaf.session in self._blamed:
+    def compare_digest(self, number: int, leaf: HeadLeaf, digest: bytes | None) -> None:
+        """Compare a leaf with the digest of its event; None means that the event is missing."""
+        if leaf.session in self._reported_sessions:
             return
         where = f"session {leaf.session} seq {leaf.seq}"
         if digest is None:
-            self.report(where, f"leaf {number} states it, and it is gone")
+            self.report(where, f"leaf {number} states it, but it is missing")
         elif digest.hex() != leaf.digest:
             self.report(where, f"its digest is not the one in leaf {number}: what happened up to it was rewritten")
         else:
             return
-        self._blamed.add(leaf.session)
+        self._reported_sessions.add(leaf.session)
 
     # Sessions ---------------------------------------------------------------------------------------------------------
 
     def covered(self, session: str) -> int:
-        """The last seq of a session that is in the tree; 0 when none is."""
+        """The last seq of a session in the tree; 0 when the tree has none."""
         leaf = self._newest.get(session)
         return leaf.seq if leaf else 0
 
     def session(
         self, id: str, *, project: object, opened_at: object, control: object, head: int, own: int, position: int | None
     ) -> None:
-        """Compare a session with the tree. `own` is the seq before its first event, `position` the lowest position of
-        its events that are not in the tree."""
+        """Compare a session with the tree. `own` is the seq before its first own event; `position` is the lowest
+        position among its events that the tree does not cover."""
         where = f"session {id}"
         leaf = self._newest.get(id)
         if leaf is not None:
-            for what, found, stated in (
+            for what, stored, stated in (
                 ("project", project, leaf.project), ("time of opening", opened_at, leaf.opened_at),
                 ("place among the control logs", control, int(leaf.control)),
             ):  # fmt: skip
-                if found != stated:
-                    self.report(where, f"its {what} is {found!r}, and the tree says {stated!r}")
-            if head < leaf.seq and id not in self._blamed:
+                if stored != stated:
+                    self.report(where, f"its {what} is {stored!r}, and the tree says {stated!r}")
+            if head < leaf.seq and id not in self._reported_sessions:
                 self.report(where, f"it ends at seq {head}, and the tree has it at {leaf.seq}")
         covered = max(self.covered(id), own)
         self.beyond += max(0, head - covered)
@@ -215,18 +218,18 @@ class Examination:
             )
 
     def finish(self) -> list[str]:
-        """Compare the ends; returns what should be known about the examination itself."""
+        """Compare the sizes; returns notes on what this verification cannot show."""
         for size in self._roots:
-            if self._is_whole and size > self._edge.size:
+            if self._is_whole and size > self._frontier.size:
                 for where, _ in self._roots[size]:
                     self.report(
                         where,
-                        f"it covers {size} leaves, and only {self._edge.size} are there: the end was cut off, or an "
-                        "older copy was put in place",
+                        f"it covers {size} leaves, and only {self._frontier.size} exist: the end was removed, or an "
+                        "older copy was restored",
                     )
-        for number, kept in enumerate(self._kept, 1):
-            if kept is not None and kept not in self._sizes.values():
-                self.report(f"kept checkpoint {number}", f"it covers {kept} leaves, and no stored checkpoint does")
+        for number, kept_size in enumerate(self._kept, 1):
+            if kept_size is not None and kept_size not in self._sizes.values():
+                self.report(f"kept checkpoint {number}", f"it covers {kept_size} leaves, and no stored checkpoint does")
         notes = [] if self._sizes or self._kept else [NO_CHECKPOINT]
         if self._sizes and not self._pinned:
             notes.append(UNPINNED)
@@ -236,7 +239,7 @@ class Examination:
 
     @property
     def leaves(self) -> int:
-        return self._edge.size
+        return self._frontier.size
 
     @property
     def checkpoints(self) -> int:

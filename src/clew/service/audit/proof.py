@@ -1,4 +1,4 @@
-"""Proofs: that a session is in the audit tree, and that the tree has only grown."""
+"""The operation `audit_proof`: prove that a session is in the audit tree, and that the tree has only grown."""
 
 from base64 import b64encode
 from typing import Annotated
@@ -43,25 +43,25 @@ def audit_proof(
     newest = checkpoints.newest(store) if checkpoint is None else checkpoints.checkpoint(store, checkpoint)
     if newest is None:
         raise NotFound("there is no checkpoint yet; make one: clew audit checkpoint")
-    found = checkpoints.inclusion(store, session.id, newest.size)
-    if found is None:
+    included = checkpoints.inclusion(store, session.id, newest.size)
+    if included is None:
         raise NotFound(
             f"session {session.id} is not in checkpoint {newest.number}, because it was opened later; make a new one: "
             "clew audit checkpoint",
             session=session.id,
         )
-    leaf = leaf_from(found.statement)
+    leaf = leaf_from(included.statement)
     if not isinstance(leaf, HeadLeaf):
-        raise InvalidInput(f"leaf {found.number} is not about a session; run `clew audit verify`")
+        raise InvalidInput(f"leaf {included.number} is not about a session; run `clew audit verify`")
     older = None if since is None else checkpoints.checkpoint(store, since)
     if older is not None and older.size > newest.size:
         raise InvalidInput(f"checkpoint {since} is newer than checkpoint {newest.number}; --since names an older one")
     return SessionProof(
-        session=session.id, seq=leaf.seq, digest=leaf.digest, statement=found.statement, index=found.number,
-        hashes=_base64(found.hashes), checkpoint=newest.note, since=older.note if older else "",
+        session=session.id, seq=leaf.seq, digest=leaf.digest, statement=included.statement, index=included.number,
+        hashes=_base64(included.hashes), checkpoint=newest.note, since=older.note if older else "",
         consistency=_base64(checkpoints.consistency(store, older.size, newest.size)) if older else [],
     )  # fmt: skip
 
 
 def _base64(hashes: list[bytes]) -> list[str]:
-    return [b64encode(one).decode() for one in hashes]
+    return [b64encode(hash).decode() for hash in hashes]

@@ -1,4 +1,4 @@
-"""The key that signs checkpoints: a file of its owner alone, in the form that Go's note package reads and writes.
+"""The key that signs checkpoints: a file that only its owner can read, in the format of Go's note package.
 
     PRIVATE+KEY+NAME+ID+BASE64
 
@@ -58,19 +58,19 @@ def new_key(name: str) -> SigningKey:
 
 
 def key_from(text: str) -> SigningKey:
-    """The key that a private key's text says."""
+    """Parse the text of a private key."""
     text = text.strip()
     if not text.startswith(_MARK):
-        raise InvalidInput("this is no private key for checkpoints: it should begin with PRIVATE+KEY+")
+        raise InvalidInput("this is not a valid private key for checkpoints: it must begin with PRIVATE+KEY+")
     name, id, seed = key_parts(text.removeprefix(_MARK), "a private key")
-    found = SigningKey(name, seed)
-    if key_id(name, found.public.data).hex() != id:
-        raise InvalidInput(f"the private key of {name} is damaged: its id does not fit it")
-    return found
+    key = SigningKey(name, seed)
+    if key_id(name, key.public.data).hex() != id:
+        raise InvalidInput(f"the private key of {name} is damaged: its id does not match it")
+    return key
 
 
 def key_file(home: str) -> Path:
-    """Where the key of this store is, or will be."""
+    """The path of this store's key, which may not exist yet."""
     return Path(os.environ.get(VARIABLE) or Path(home or Path.home() / ".clew") / FILE).expanduser()
 
 
@@ -86,8 +86,8 @@ def read_key(path: Path) -> SigningKey | None:
         raise Unavailable(f"cannot read the key for checkpoints in {path}: {error}; check the file") from error
     if mode & 0o077:
         raise Unavailable(
-            f"{path} holds a private key and is open to others (mode {mode:o}); run `chmod 600 {path}`, and think "
-            "about who may have read it"
+            f"{path} holds a private key and other users can read it (mode {mode:o}); run `chmod 600 {path}`, and "
+            "consider who may have read it"
         )
     try:
         return key_from(text)
@@ -96,13 +96,13 @@ def read_key(path: Path) -> SigningKey | None:
 
 
 def known_keys(path: Path) -> list[PublicKey]:
-    """The public halves of the key in a file and of those that it took the place of."""
+    """The public halves of the key in a file and of the keys that it replaced."""
     files = [path, *sorted(path.parent.glob(f"{path.name}.*"))]
     return [key.public for file in files if (key := read_key(file)) is not None]
 
 
 def replace_key(path: Path, key: SigningKey) -> None:
-    """Put a new key in the place of another, which stays beside it under its id."""
+    """Replace the key in a file; the old key stays in a file beside it, named after its id."""
     old = read_key(path)
     if old is not None:
         os.rename(path, path.with_name(f"{path.name}.{old.public.id.hex()}"))
@@ -110,7 +110,7 @@ def replace_key(path: Path, key: SigningKey) -> None:
 
 
 def write_key(path: Path, key: SigningKey) -> None:
-    """Write a key into a file of its own: whole, durable, and never over another."""
+    """Write a key to a new file, atomically and durably; an existing file is never overwritten."""
     from clew.store.durable_folders import make_private, sync
 
     try:
@@ -126,23 +126,25 @@ def write_key(path: Path, key: SigningKey) -> None:
             os.unlink(draft)
         sync(path.parent)
     except FileExistsError:
-        raise Conflict(f"{path} is there already and was left alone; try again") from None
+        raise Conflict(f"{path} exists already and was not changed; try again") from None
     except OSError as error:
         raise Unavailable(f"cannot write {path}: {error.strerror}; name another file with {VARIABLE}") from error
 
 
 def check(written: str, keys: Iterable[PublicKey]) -> Note:
-    """The note, if one of these keys signed it; a signature of one of them that is wrong is a refusal, too."""
+    """Parse a note that one of these keys signed. A wrong signature by any of them is an error."""
     note = note_from(written)
-    known = {(key.name, key.id): key for key in keys}
+    trusted = {(key.name, key.id): key for key in keys}
     good = [
-        _is_good(known[one.name, one.key], note.text, one) for one in note.signatures if (one.name, one.key) in known
+        _is_good(trusted[signature.name, signature.key], note.text, signature)
+        for signature in note.signatures
+        if (signature.name, signature.key) in trusted
     ]
     if not all(good):
         raise InvalidInput("its signature is wrong: the text was changed after it was signed")
     if not good:
-        signers = ", ".join(f"{one.name}+{one.key.hex()}" for one in note.signatures)
-        raise InvalidInput(f"it is signed by {signers}, which is no key that was given")
+        signers = ", ".join(f"{signature.name}+{signature.key.hex()}" for signature in note.signatures)
+        raise InvalidInput(f"it is signed by {signers}, which is not one of the given keys")
     return note
 
 
@@ -158,7 +160,7 @@ def _is_good(key: PublicKey, text: str, signature: Signature) -> bool:
 
 
 def need_cryptography() -> None:
-    """Say what to install before anything fails half-way."""
+    """Fail before any work is done when the package cryptography is missing."""
     import importlib.util
 
     if importlib.util.find_spec("cryptography") is None:

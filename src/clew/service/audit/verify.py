@@ -1,4 +1,4 @@
-"""Verifying chains: recompute the digests of sessions."""
+"""The operation `verify`: recompute the digest chains of sessions."""
 
 from clew.model.access import Right
 from clew.model.session import Session

@@ -1,4 +1,4 @@
-"""Verifying a bundle on a machine that has nothing but the file."""
+"""Verify a bundle from its file alone, without a store."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -13,12 +13,12 @@ from clew.model.events import BodiesPruned, OperationCalled
 from clew.service.audit.bundle_lines import FORMAT, BundleLine, EventLine, LeafLine, SessionLine
 from clew.service.audit.examination import Audited, Examination
 
-# Bodies that are about the log itself and hold nothing of a conversation.
+# Kinds whose bodies are about the log itself and have no content of a conversation.
 OWN_RECORDS = {BodiesPruned.kind, OperationCalled.kind}
 
 
 def examine(lines: Iterable[bytes], keys: list[PublicKey], kept: list[str]) -> Audited:
-    """Examine a bundle: every chain, every leaf, every checkpoint."""
+    """Verify a bundle: every chain, every leaf, every checkpoint."""
     return _Reader(keys, kept).run(_parsed(lines))
 
 
@@ -28,28 +28,28 @@ def _parsed(lines: Iterable[bytes]) -> Iterator[BundleLine]:
     ended = False
     for count, line in enumerate(lines, 1):
         try:
-            found = decode(line)
+            parsed = decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise Damaged(f"line {count} of the bundle cannot be read: {error}", line=count) from error
-        if (count == 1) != (found.bundle is not None) or ended:
-            raise Damaged(f"line {count} of the bundle is not where it belongs", line=count)
-        if found.bundle is not None and found.bundle.format != FORMAT:
+        if (count == 1) != (parsed.bundle is not None) or ended:
+            raise Damaged(f"line {count} of the bundle is out of order", line=count)
+        if parsed.bundle is not None and parsed.bundle.format != FORMAT:
             raise InvalidInput(
-                f"this bundle has format {found.bundle.format} and this program reads {FORMAT}: upgrade clew"
+                f"this bundle has format {parsed.bundle.format} and this program reads {FORMAT}: upgrade clew"
             )
-        if found.end is not None and found.end.lines != count:
-            raise Damaged(f"the bundle had {found.end.lines} lines when it was made, and has {count}")
-        ended = found.end is not None
-        yield found
+        if parsed.end is not None and parsed.end.lines != count:
+            raise Damaged(f"the bundle had {parsed.end.lines} lines when it was made, and has {count}")
+        ended = parsed.end is not None
+        yield parsed
     if not ended:
-        raise Damaged(f"the bundle ends after {count} lines without saying so: the rest of it is missing")
+        raise Damaged(f"the bundle ends after {count} lines without its end line: the rest of it is missing")
 
 
 class _Reader:
-    """One pass over the lines. Digests are remembered where a leaf or a fork asks for them."""
+    """One pass over the lines. It keeps the digests of the events that a leaf or a fork refers to."""
 
     def __init__(self, keys: list[PublicKey], kept: list[str]) -> None:
-        self._looking = Examination(keys)
+        self._examination = Examination(keys)
         self._kept = kept
         self._stated: list[tuple[int, Any]] = []
         self._digests: dict[tuple[str, int], bytes | None] = {}
@@ -58,17 +58,17 @@ class _Reader:
         self._done: dict[str, _Chain] = {}
 
     def run(self, lines: Iterator[BundleLine]) -> Audited:
-        looking = self._looking
+        examination = self._examination
         has_leaves = False
         for line in lines:
             if line.checkpoint is not None:
-                one = line.checkpoint
-                looking.checkpoint(one.number, one.size, one.note, one.signer)
+                stored = line.checkpoint
+                examination.checkpoint(stored.number, stored.size, stored.note, stored.signer)
                 continue
             if not has_leaves and line.bundle is None:
                 has_leaves = True
                 for note in self._kept:
-                    looking.kept_elsewhere(note)
+                    examination.kept_elsewhere(note)
             if line.leaf is not None:
                 self._leaf(line.leaf)
             elif line.session is not None:
@@ -77,40 +77,41 @@ class _Reader:
                 self._event(line.event)
         self._close()
         for number, leaf in self._stated:
-            looking.stood(number, leaf, self._digests[leaf.session, leaf.seq])
+            examination.compare_digest(number, leaf, self._digests[leaf.session, leaf.seq])
         for session in self._sessions.values():
             self._compare(session)
-        notes = looking.finish()
+        notes = examination.finish()
         chains = self._done.values()
         return Audited(
-            sessions=len(self._sessions), events=sum(each.check.events for each in chains),
-            removed=sum(each.check.removed for each in chains), leaves=looking.leaves, checkpoints=looking.checkpoints,
-            kept=looking.kept, beyond=looking.beyond, problems=looking.flaws, notes=notes,
+            sessions=len(self._sessions), events=sum(checked.check.events for checked in chains),
+            removed=sum(checked.check.removed for checked in chains), leaves=examination.leaves,
+            checkpoints=examination.checkpoints, kept=examination.kept, beyond=examination.beyond,
+            problems=examination.flaws, notes=notes,
         )  # fmt: skip
 
-    def _leaf(self, one: LeafLine) -> None:
-        leaf = self._looking.leaf(one.number, one.session, one.statement)
+    def _leaf(self, line: LeafLine) -> None:
+        leaf = self._examination.leaf(line.number, line.session, line.statement)
         if leaf is not None:
-            self._stated.append((one.number, leaf))
+            self._stated.append((line.number, leaf))
             self._digests[leaf.session, leaf.seq] = None
 
-    def _session(self, one: SessionLine) -> None:
-        if one.id in self._sessions:
-            self._looking.report(f"session {one.id}", "it is in the bundle twice")
-        self._sessions[one.id] = one
-        if one.parent is not None:
-            self._digests.setdefault((one.parent, one.upto), None)
+    def _session(self, session: SessionLine) -> None:
+        if session.id in self._sessions:
+            self._examination.report(f"session {session.id}", "it is in the bundle twice")
+        self._sessions[session.id] = session
+        if session.parent is not None:
+            self._digests.setdefault((session.parent, session.upto), None)
 
     def _event(self, event: EventLine) -> None:
         if self._chain is None or self._chain.session.id != event.session:
             self._close()
             session = self._sessions.get(event.session)
             if session is None or session.id in self._done:
-                self._looking.report(f"session {event.session} seq {event.seq}", "its place in the bundle is wrong")
+                self._examination.report(f"session {event.session} seq {event.seq}", "its place in the bundle is wrong")
                 session = session or SessionLine(event.session, None, 0, False, None, 0, None)
             previous = chain.GENESIS if session.parent is None else self._digests[session.parent, session.upto]
-            covered = max(self._looking.covered(session.id), session.upto)
-            self._chain = _Chain(self._looking, session, previous, covered)
+            covered = max(self._examination.covered(session.id), session.upto)
+            self._chain = _Chain(self._examination, session, previous, covered)
         self._chain.add(event)
         if (event.session, event.seq) in self._digests:
             self._digests[event.session, event.seq] = _bytes(event.digest)
@@ -121,25 +122,27 @@ class _Reader:
             self._done[self._chain.session.id] = self._chain
             self._chain = None
 
-    def _compare(self, one: SessionLine) -> None:
-        found = self._done.get(one.id)
-        head = found.check.seq if found else one.upto
-        if one.head is None or head < one.head:
-            self._looking.report(f"session {one.id}", f"its head is {one.head}, and its last event is {head}")
-        self._looking.session(
-            one.id, project=one.project, opened_at=one.opened_at, control=int(one.control), head=head, own=one.upto,
-            position=found.beyond if found else None,
+    def _compare(self, session: SessionLine) -> None:
+        checked = self._done.get(session.id)
+        head = checked.check.seq if checked else session.upto
+        if session.head is None or head < session.head:
+            self._examination.report(
+                f"session {session.id}", f"its head is {session.head}, and its last event is {head}"
+            )
+        self._examination.session(
+            session.id, project=session.project, opened_at=session.opened_at, control=int(session.control), head=head,
+            own=session.upto, position=checked.beyond if checked else None,
         )  # fmt: skip
 
 
 class _Chain:
-    """The events of one session, checked one after the other."""
+    """Checks the events of one session in order."""
 
-    def __init__(self, looking: Examination, session: SessionLine, previous: bytes | None, covered: int) -> None:
+    def __init__(self, examination: Examination, session: SessionLine, previous: bytes | None, covered: int) -> None:
         self.session = session
         self.beyond: int | None = None
         self._covered = covered
-        self._looking = looking
+        self._examination = examination
         self.check = ChainCheck(session.id, upto=session.upto, previous=previous, report=self._report)
         if previous is None:
             self._report(session.upto, f"the event it was forked at is missing from its parent {session.parent}")
@@ -158,11 +161,11 @@ class _Chain:
         )  # fmt: skip
 
     def _report(self, seq: int, what: str) -> None:
-        self._looking.report(f"session {self.session.id} seq {seq}", what)
+        self._examination.report(f"session {self.session.id} seq {seq}", what)
 
 
 def _bytes(text: str) -> bytes:
-    """Bytes from hexadecimal; none when it is not that, which then fits nothing."""
+    """Decode hexadecimal; invalid text gives empty bytes, which match no digest."""
     try:
         return bytes.fromhex(text)
     except ValueError:

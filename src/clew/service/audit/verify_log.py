@@ -1,4 +1,4 @@
-"""Verifying the whole log: its audit tree, its checkpoints, and every chain."""
+"""The operation `audit_verify`: check the audit tree, its checkpoints, and every chain."""
 
 from typing import Annotated
 
@@ -18,7 +18,7 @@ from clew.store.audit_records import SessionRecord
 from clew.store.audit_tree import LeafRow
 from clew.store.log.rows import EVERYTHING
 
-# What a row whose values were swapped for others of a wrong type can make of a check.
+# The errors that a check can raise on rows whose values were replaced by others of a wrong type.
 ODD = (ClewError, TypeError, ValueError, LookupError, AttributeError, OverflowError)
 
 
@@ -36,52 +36,54 @@ def audit_verify(
 
 
 def examine(store: Store, keys: list[PublicKey], kept: list[str]) -> Audited:
-    """Examine the tree of a store, and every chain."""
-    looking = Examination(keys)
+    """Verify the audit tree of a store, and every chain."""
+    examination = Examination(keys)
     extent = checkpoints.extent(store)
     leaves, size = ((value or 0) if isinstance(value, int | None) else EVERYTHING for value in extent)
     try:
         for signed in checkpoints.all_checkpoints(store):
-            looking.checkpoint(signed.number, signed.size, signed.note, signed.signer)
+            examination.checkpoint(signed.number, signed.size, signed.note, signed.signer)
         for note in kept:
-            looking.kept_elsewhere(note)
+            examination.kept_elsewhere(note)
         for page in checkpoints.leaf_pages(store, size=size):
-            _leaves(store, looking, page)
+            _leaves(store, examination, page)
     except ODD as error:
-        looking.report("the audit tree", f"its rows cannot be read: {error!r}")
+        examination.report("the audit tree", f"its rows cannot be read: {error!r}")
     if leaves > size:
-        looking.report(f"leaf {size}", "it is beyond the newest checkpoint: it was inserted, or its checkpoint removed")
-    counts = [_session(store, looking, record) for record in audit_records.all_session_records(store)]
+        examination.report(
+            f"leaf {size}", "it is beyond the newest checkpoint: it was inserted, or its checkpoint was removed"
+        )
+    counts = [_session(store, examination, record) for record in audit_records.all_session_records(store)]
     for stray in audit_records.strays(store, limit=20):
-        looking.report(
+        examination.report(
             f"event {stray.seq} of session key {stray.session_key}",
             f"there is no such session in project key {stray.project_key}",
         )
-    notes = looking.finish()
+    notes = examination.finish()
     return Audited(
-        sessions=len(counts), events=sum(events for events, _ in counts), removed=sum(gone for _, gone in counts),
-        leaves=looking.leaves, checkpoints=looking.checkpoints, kept=looking.kept, beyond=looking.beyond,
-        problems=looking.flaws, notes=notes,
+        sessions=len(counts), events=sum(events for events, _ in counts), removed=sum(removed for _, removed in counts),
+        leaves=examination.leaves, checkpoints=examination.checkpoints, kept=examination.kept,
+        beyond=examination.beyond, problems=examination.flaws, notes=notes,
     )  # fmt: skip
 
 
-def _leaves(store: Store, looking: Examination, page: list[LeafRow]) -> None:
-    stated = [(row.number, leaf) for row in page if (leaf := looking.leaf(*row)) is not None]
+def _leaves(store: Store, examination: Examination, page: list[LeafRow]) -> None:
+    stated = [(row.number, leaf) for row in page if (leaf := examination.leaf(*row)) is not None]
     digests = checkpoints.digests_of(store, [leaf for _, leaf in stated])
     for (number, leaf), digest in zip(stated, digests, strict=True):
-        looking.stood(number, leaf, digest)
+        examination.compare_digest(number, leaf, digest)
 
 
-def _session(store: Store, looking: Examination, record: SessionRecord) -> tuple[int, int]:
-    """Check one session; returns how many events it has and how many of them lost their body on record."""
+def _session(store: Store, examination: Examination, record: SessionRecord) -> tuple[int, int]:
+    """Check one session; returns the numbers of its events and of those whose body was pruned or erased."""
     if record.project is None or record.head is None:
-        looking.report(f"session {record.id}", f"its {'project' if record.project is None else 'head'} is gone")
+        examination.report(f"session {record.id}", f"its {'project' if record.project is None else 'head'} is gone")
     try:
-        covered = max(looking.covered(record.id), record.upto)
+        covered = max(examination.covered(record.id), record.upto)
         is_longer = record.head is not None and record.head > covered
         position = audit_records.first_position(store, record, after=covered) if is_longer else None
         session = audit_records.find_session(store, record.key)
-        looking.session(
+        examination.session(
             record.id, project=record.project, opened_at=record.opened_at, control=record.control,
             head=record.head or 0, own=record.upto, position=position,
         )  # fmt: skip
@@ -89,8 +91,8 @@ def _session(store: Store, looking: Examination, record: SessionRecord) -> tuple
             return 0, 0
         verified = store.verify(session)
     except ODD as error:
-        looking.report(f"session {record.id}", f"it cannot be checked: {error!r}")
+        examination.report(f"session {record.id}", f"it cannot be checked: {error!r}")
         return 0, 0
     for problem in verified.problems:
-        looking.report(f"session {problem.session} seq {problem.seq}", problem.what)
+        examination.report(f"session {problem.session} seq {problem.seq}", problem.what)
     return verified.events, verified.removed

@@ -1,1 +1,1 @@
-"""What must not be kept or shown: masking, retention, erasure."""
+"""Operations that protect data: masking, retention, erasure."""

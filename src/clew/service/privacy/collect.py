@@ -1,4 +1,4 @@
-"""Collecting: delete what nothing names any more, and overwrite what was removed."""
+"""The operation `collect`: delete unreferenced blobs and overwrite free space."""
 
 import msgspec
 

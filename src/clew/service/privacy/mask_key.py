@@ -1,4 +1,4 @@
-"""The key of the marks: made once, kept in the store's home, readable by its owner alone."""
+"""The key of the marks: created once in the store's home, readable only by its owner."""
 
 import contextlib
 import os
@@ -11,7 +11,7 @@ KEY_BYTES = 32
 
 
 def mask_key(home: Path) -> bytes:
-    """The key of a home, made when there is none."""
+    """The key in a home, created on first use."""
     path = home / KEY
     try:
         if not path.exists():
@@ -31,14 +31,14 @@ def mask_key(home: Path) -> bytes:
 
 def _make(path: Path) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    made = path.with_name(f"{KEY}.{os.getpid()}.{os.urandom(4).hex()}")
+    draft = path.with_name(f"{KEY}.{os.getpid()}.{os.urandom(4).hex()}")
     try:
-        with os.fdopen(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(os.urandom(KEY_BYTES))
             file.flush()
             os.fsync(file.fileno())
-        # Of several processes that begin at once, the key of the first is everyone's.
+        # When several processes start at once, the first to link its key wins, and all use that key.
         with contextlib.suppress(FileExistsError):
-            os.link(made, path)
+            os.link(draft, path)
     finally:
-        made.unlink(missing_ok=True)
+        draft.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""What a project keeps of what comes in: its secrets too, or marks in their place."""
+"""Mask secrets before they are stored, in projects whose setting `secrets` is `mask`."""
 
 from clew.model.events import Draft
 from clew.service.kernel.context import Context
@@ -10,7 +10,7 @@ def masks_secrets(context: Context, project: str) -> bool:
 
 
 def masked_if_required(context: Context, project: str, drafts: list[Draft]) -> list[Draft]:
-    """The drafts as the project wants them kept: with their secrets, or masked."""
+    """The drafts, masked if the project requires it."""
     if not masks_secrets(context, project):
         return drafts
     from clew.service.privacy.masking import mask_drafts
@@ -19,7 +19,7 @@ def masked_if_required(context: Context, project: str, drafts: list[Draft]) -> l
 
 
 def bytes_masked_if_required(context: Context, project: str, data: bytes) -> bytes:
-    """A stretch of a native file as the project wants it kept; masked, it is as long as before."""
+    """Bytes of a native file, masked if the project requires it; masking keeps the length."""
     if not data or not masks_secrets(context, project):
         return data
     from clew.service.privacy.masking import masker_of
@@ -28,7 +28,7 @@ def bytes_masked_if_required(context: Context, project: str, data: bytes) -> byt
 
 
 def text_masked_if_required(context: Context, project: str, text: str) -> str:
-    """A text as the project wants it kept."""
+    """A text, masked if the project requires it."""
     if not text or not masks_secrets(context, project):
         return text
     from clew.service.privacy.masking import masker_of

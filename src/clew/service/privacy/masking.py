@@ -1,7 +1,7 @@
-"""Redaction: which secrets sessions hold, and masking them in whatever leaves this machine.
+"""Mask secrets in events, and in every answer that leaves this machine.
 
-The rules and the key are loaded once per process, when something is first masked. The key is of the store's home, so
-that a secret has one mark in it; it never leaves the home, and without it a mark says nothing.
+The rules and the key are loaded once per process, on first use. The key belongs to the store's home, so a secret has
+the same mark everywhere in the store. The key never leaves the home; without it a mark reveals nothing.
 """
 
 import os
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def masker(context: Context) -> Callable[[bytes], bytes]:
-    """What every answer goes through that leaves this machine: JSON stays JSON, everything else text."""
+    """The function that masks each answer that leaves this machine; JSON stays valid JSON."""
     mask = masker_of(context).mask
     return lambda answer: mask(answer)[0]
 
@@ -40,32 +40,32 @@ def mask_drafts(context: Context, drafts: Iterable[Draft]) -> list[Draft]:
 
 
 def mask_events(mask: "Masker", events: Iterable[Event]) -> tuple[list[Event], Counter[str]]:
-    """The events without their secrets, and how many of which rule there were."""
+    """The masked events, and the number of secrets by rule."""
     counts = Counter[str]()
     masked = []
     for event in events:
         if not isinstance(event.body, Removed):
-            body, found = masked_body(mask, event.body)
-            counts += found
-            event = msgspec.structs.replace(event, body=body) if found else event
+            body, body_counts = masked_body(mask, event.body)
+            counts += body_counts
+            event = msgspec.structs.replace(event, body=body) if body_counts else event
         masked.append(event)
     return masked, counts
 
 
 def masked_body(mask: "Masker", body: Body | Opaque) -> tuple[Body | Opaque, Counter[str]]:
-    """A body without its secrets, and how many of which rule there were."""
-    text, found = mask.mask(codec.encode(body))
-    if not found:
-        return body, found
+    """The masked body, and the number of secrets by rule."""
+    text, counts = mask.mask(codec.encode(body))
+    if not counts:
+        return body, counts
     try:
-        return codec.decode(body.kind, body.version, text.decode()), found
+        return codec.decode(body.kind, body.version, text.decode()), counts
     except msgspec.ValidationError:
-        # A mark where the kind wants a number: what it says is kept, as a kind that wants nothing.
-        return Opaque(kind=f"clew.{body.kind}", raw=text.decode()), found
+        # A mark replaced a value that is not a text. The JSON is kept under a kind without a schema.
+        return Opaque(kind=f"clew.{body.kind}", raw=text.decode()), counts
 
 
 def searched_text(body: AnyBody) -> bytes:
-    """The JSON text of a body; none of one that was removed."""
+    """The JSON text of a body; empty for a removed body."""
     return b"" if isinstance(body, Removed) else codec.encode(body)
 
 
@@ -75,5 +75,5 @@ def _masker(home: str) -> "Masker":
     from clew.secrets.rules import with_own
     from clew.secrets.scanner import Scanner
 
-    # A store without a home lasts as long as this process, and so does its key.
+    # A store without a home is in memory, so its key need not outlive the process.
     return Masker(Scanner(with_own(home)), mask_key(Path(home)) if home else os.urandom(KEY_BYTES))

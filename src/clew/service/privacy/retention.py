@@ -1,4 +1,4 @@
-"""Retention: how long conversations are kept, and erasure on request."""
+"""The operations on retention policies, pruning, and erasure."""
 
 from typing import Annotated
 
@@ -50,8 +50,8 @@ def retention_remove(context: Context, project: str, *, agent: Agent = "") -> No
 @operation(right=Right.SEE, route="GET /retention", filters_by_reach=True, group=RETENTION)
 def retention_list(context: Context) -> list[Policy]:
     """List the retention policies."""
-    found = list_policies(context.store)
-    return [one for one in found if context.caller.rule(Right.SEE, Target(project=one.project)).allowed]
+    policies = list_policies(context.store)
+    return [policy for policy in policies if context.caller.rule(Right.SEE, Target(project=policy.project)).allowed]
 
 
 @operation(right=Right.ADMINISTER, route="POST /retention/apply", audited=True, group=RETENTION)
@@ -59,7 +59,7 @@ def retention_apply(context: Context) -> list[Pruned]:
     """Prune the conversations whose time is over; knowledge stays, and so does what a fork still reads."""
     pruned = apply_policies(context.store, actor=context.principal)
     objects.collect(context.store)
-    if any(one.events for one in pruned):
+    if any(session.events for session in pruned):
         context.views.purge()
     return pruned
 
@@ -67,19 +67,19 @@ def retention_apply(context: Context) -> list[Pruned]:
 @operation(right=Right.ADMINISTER, route="DELETE /sessions/{session}", audited=True)
 def erase(context: Context, session: Session, *, with_forks: bool = False, reason: str = "") -> list[Erased]:
     """Erase a session's content for good; the record that it existed and was erased stays."""
-    # A fork of somebody else's is theirs, and its id nobody's business who may not see it.
+    # The unrestricted log finds forks that the caller may not see; their ids stay out of the error.
     forks = descendants(context.unrestricted, session)[1:]
-    seen = [one.id for one in forks if context.caller.rule(Right.SEE, target_of(one)).allowed]
+    visible = [fork.id for fork in forks if context.caller.rule(Right.SEE, target_of(fork)).allowed]
     if forks and not with_forks:
         raise HasForks(
-            f"{len(forks)} other session(s) read events of {session.id} ({', '.join(seen[:5]) or 'none of yours'}); "
+            f"{len(forks)} other session(s) read events of {session.id} ({', '.join(visible[:5]) or 'none of yours'}); "
             "erase the forks first, or erase them together with this session",
             session=session.id,
-            forks=seen,
+            forks=visible,
         )
-    for one in forks:
-        permit(context, Right.ADMINISTER, one)
-    # To overwrite free space keeps everybody waiting: on a server that is for whoever runs it.
+    for fork in forks:
+        permit(context, Right.ADMINISTER, fork)
+    # VACUUM blocks writers, so on a server only owners of the whole store may trigger it.
     overwrite = not context.answers_leave_machine or context.caller.rule(Right.ADMINISTER, Target()).allowed
     erased = erase_session(
         context.unrestricted,
@@ -93,9 +93,8 @@ def erase(context: Context, session: Session, *, with_forks: bool = False, reaso
     if not overwrite:
         context.views.catch_up()
         return erased
-    beyond = context.views.purge()
-    return [msgspec.structs.replace(one, beyond_reach=_both(one.beyond_reach, beyond)) for one in erased]
-
-
-def _both(one: list[str], other: list[str]) -> list[str]:
-    return one + [place for place in other if place not in one]
+    views_beyond = context.views.purge()
+    return [
+        msgspec.structs.replace(report, beyond_reach=list(dict.fromkeys([*report.beyond_reach, *views_beyond])))
+        for report in erased
+    ]

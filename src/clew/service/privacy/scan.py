@@ -1,4 +1,4 @@
-"""Scanning: which secrets sessions hold, and where."""
+"""The operation `scan`: which secrets sessions contain, and where."""
 
 from collections import Counter
 from typing import TYPE_CHECKING, Annotated
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 AROUND = 40
 
-# A scan looks at this much in one go, or at this many events: a caller comes back for the rest.
+# One call scans at most this many bytes and events; the caller continues from `next`.
 SCANNED_BYTES, SCANNED_EVENTS = 4 * 1024 * 1024, 1_000
 
 
 class Secret(msgspec.Struct, frozen=True, kw_only=True):
-    """A secret in an event: its rule, its mark, how often it is there, and what stands around it, masked."""
+    """A secret in an event: its rule, its mark, how often it occurs, and the masked text around it."""
 
     session: str
     seq: int
@@ -34,7 +34,7 @@ class Secret(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Scanned(msgspec.Struct, frozen=True, kw_only=True):
-    """What a stretch of the log holds. `next` goes on from there; none when all was seen."""
+    """The secrets in a part of the log. `next` is the cursor of the next part; None after the last."""
 
     found: list[Secret]
     rules: dict[str, int]
@@ -64,8 +64,8 @@ def scan(
         if size >= SCANNED_BYTES:
             break
     rules = Counter[str]()
-    for one in found:
-        rules[one.rule] += one.times
+    for secret in found:
+        rules[secret.rule] += secret.times
     is_all = events == len(portion) < SCANNED_EVENTS
     return Scanned(found=found, rules=dict(rules), events=events, bytes=size, next=None if is_all else after)
 
@@ -99,10 +99,10 @@ def _secrets(mask: "Masker", event: Event, text: bytes) -> list[Secret]:
 
 
 def _around(masked: bytes, mark: "Mark") -> str:
-    """A mark and a little of what stands before and after it."""
+    """A mark with a little of the text before and after it."""
     from clew.secrets.escapes import unescaped
 
-    at = masked.find(str(mark).encode())
-    before = unescaped(masked[max(0, at - 4 * AROUND) : at]).decode(errors="ignore")
-    behind = unescaped(masked[at : at + len(str(mark)) + 4 * AROUND]).decode(errors="ignore")
-    return f"{before[-AROUND:]}{behind[: len(str(mark)) + AROUND]}"
+    start = masked.find(str(mark).encode())
+    before = unescaped(masked[max(0, start - 4 * AROUND) : start]).decode(errors="ignore")
+    from_mark = unescaped(masked[start : start + len(str(mark)) + 4 * AROUND]).decode(errors="ignore")
+    return f"{before[-AROUND:]}{from_mark[: len(str(mark)) + AROUND]}"

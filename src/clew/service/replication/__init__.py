@@ -1,1 +1,1 @@
-"""What two stores tell each other of a session."""
+"""Copying sessions between two stores: push, pull, and the operations that both use."""

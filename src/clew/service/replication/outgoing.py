@@ -1,7 +1,7 @@
-"""What leaves this machine: events, titles, blobs and native files, each without its secrets.
+"""Prepare what a push sends: events, titles, blobs and native files, with their secrets masked.
 
-A blob that was masked has another name, and the events that leave say that one. Bytes that are no text cannot be
-masked; if there is a secret in them they stay here, and a word about it goes in their place.
+A masked blob has another digest, and the sent events name that digest. Binary data cannot be masked; when it contains a
+secret, a placeholder text is sent in its place.
 """
 
 from collections import Counter
@@ -32,13 +32,13 @@ from clew.store.native_files.remote_copies import Copy, CopyProgress, Stretch
 from clew.store.objects import objects
 from clew.store.objects.blobs import address
 
-# A file of lines is settled in stretches of at least this.
+# The smallest stretch of a line-based file after which the server may record the copy as settled.
 STRETCH_BYTES = 256 * 1024
 BINARY_SIGN_WITHIN = 1024
 
 
 class Outgoing:
-    """Makes what leaves, and counts the secrets that do not."""
+    """Masks what is sent, and counts the secrets it masked."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -47,26 +47,26 @@ class Outgoing:
         self.masked = Counter[str]()
 
     def about(self, session: Session) -> Parcel:
-        """Who a session is."""
-        leaving = parcel(self._context, session)
+        """A session without its events, masked."""
+        outgoing = parcel(self._context, session)
         return msgspec.structs.replace(
-            leaving,
-            agent=self.text(leaving.agent),
-            title=self.text(leaving.title),
-            metadata=self.text(leaving.metadata),
-            parent_source=self.text(leaving.parent_source),
+            outgoing,
+            agent=self.text(outgoing.agent),
+            title=self.text(outgoing.title),
+            metadata=self.text(outgoing.metadata),
+            parent_source=self.text(outgoing.parent_source),
         )
 
     def event(self, event: Event) -> tuple[list[Sent], dict[str, bytes]]:
-        """An event and the blobs it names; nothing for the first of a session."""
+        """An event as it is sent, and the blobs it names; nothing for the first event of a session."""
         [masked], counts = mask_events(self._masker, [event])
         self.masked += counts
         blobs = {name: self._blob(name) for name in blobs_of(masked.body)}
         names = {name: address(data).hex() for name, data in blobs.items()}
-        leaving = msgspec.structs.replace(masked, body=renamed(masked.body, names))
+        outgoing = msgspec.structs.replace(masked, body=renamed(masked.body, names))
         sent_events = [
             msgspec.structs.replace(sent_event, source=self.text(sent_event.source))
-            for sent_event in sent(leaving, self._own)
+            for sent_event in sent(outgoing, self._own)
         ]
         return sent_events, {names[name]: data for name, data in blobs.items()} if sent_events else {}
 
@@ -105,15 +105,15 @@ class Outgoing:
             generation=original.generation,
         )
 
-    def stretches(self, original: NativeFile, standing: CopyProgress) -> tuple[int, Iterator[Stretch]]:
-        """What of a native file is not there yet, and after which byte of it that begins."""
-        is_same = standing.generation == original.generation
+    def stretches(self, original: NativeFile, progress: CopyProgress) -> tuple[int, Iterator[Stretch]]:
+        """The part of a native file that the server does not have, and the byte at which it begins."""
+        is_same = progress.generation == original.generation
         if not _is_lines(original):
-            return 0, iter(() if is_same and standing.upto == original.stored_bytes else self._whole(original))
-        start = standing.settled if is_same else 0
+            return 0, iter(() if is_same and progress.upto == original.stored_bytes else self._whole(original))
+        start = progress.settled if is_same else 0
         data = load_bytes(self._context.store, original, first=start)
         data = data[: _whole_lines(data)]
-        if is_same and standing.upto == start + len(data):
+        if is_same and progress.upto == start + len(data):
             return start, iter(())
         return start, self._lines(data, start)
 
@@ -121,17 +121,17 @@ class Outgoing:
         yield Stretch(data=self._bytes(load_bytes(self._context.store, original)), upto=original.stored_bytes)
 
     def _lines(self, data: bytes, start: int) -> Iterator[Stretch]:
-        at = 0
-        while at < len(data):
-            end = data.find(b"\n", at + STRETCH_BYTES - 1) + 1
+        begin = 0
+        while begin < len(data):
+            end = data.find(b"\n", begin + STRETCH_BYTES - 1) + 1
             settled = bool(end)
             end = end or len(data)
-            yield Stretch(data=self._bytes(data[at:end]), upto=start + end, settled=settled)
-            at = end
+            yield Stretch(data=self._bytes(data[begin:end]), upto=start + end, settled=settled)
+            begin = end
 
 
 def renamed(body: AnyBody, names: Mapping[str, str]) -> AnyBody:
-    """A body whose blobs have other names."""
+    """The body with its blobs renamed."""
     if all(name == new for name, new in names.items()):
         return body
     if isinstance(body, ArtifactSaved | WorkspaceSnapshotted):
@@ -144,16 +144,16 @@ def renamed(body: AnyBody, names: Mapping[str, str]) -> AnyBody:
 
 
 def _is_lines(original: NativeFile) -> bool:
-    """Whether a file only ever grows, line by line."""
+    """Whether the format of a file is line-based, so that it only grows."""
     try:
         formats = runtime(original.runtime).formats
     except ClewError:
-        return False  # An adapter that is not installed here any more.
+        return False  # The adapter is no longer installed.
     return any(format.name == original.format and format.split is None and format.rows is None for format in formats)
 
 
 def _whole_lines(data: bytes) -> int:
-    """Up to where the lines are whole: the last one is when it ends, or when it is JSON already."""
+    """The length of the complete lines; a last line without its end counts when it is valid JSON."""
     end = data.rfind(b"\n") + 1
     try:
         msgspec.json.decode(data[end:], type=msgspec.Raw)

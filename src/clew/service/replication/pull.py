@@ -1,7 +1,7 @@
-"""Pull: bring a session from a server, with its history, its blobs and its native files, under the id it has there.
+"""The operation `pull`: copy a session from a server, with its history, blobs and native files, under the same id.
 
-A fork comes as a fork if what it forked from can be read too; else with the history it shares, as its own. A second
-pull brings what is new.
+A fork is opened as a fork if its parent can be read, too; otherwise the shared history is copied into it. A second pull
+copies what is new.
 """
 
 from contextlib import closing
@@ -21,7 +21,7 @@ from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
 from clew.service.replication import remotes
 from clew.service.replication.outgoing import renamed
-from clew.service.replication.push import meet
+from clew.service.replication.push import identify_server
 from clew.service.replication.receiving import received
 from clew.service.replication.remotes import Setting
 from clew.service.replication.server import Server
@@ -36,14 +36,14 @@ from clew.store.native_files.remote_copies import Copy, Stretch
 from clew.store.objects import objects
 from clew.store.objects.blobs import address
 
-# Beyond every event: who it is, and nothing of what was said.
+# A seq beyond every event: the answer has the session and no events.
 ONLY_ABOUT = 2**62
 MARKED = b"[REDACTED:"
 HELD_BACK = b"[a file that stays on the server: it is no text, and holds a secret]\n"
 
 
 class Pulled(msgspec.Struct, kw_only=True):
-    """What a pull brought."""
+    """The result of a pull."""
 
     session: str
     title: str = ""
@@ -53,10 +53,10 @@ class Pulled(msgspec.Struct, kw_only=True):
     blobs: int = 0
     files: int = 0
     masked: int = 0
-    """Native files in which secrets were masked before they came: they are not byte for byte what was captured."""
+    """Native files in which the server masked secrets: they differ from the captured bytes."""
     is_new: bool = False
     flat: bool = False
-    """Whether it brought the history of ancestors along as its own, because those cannot be read."""
+    """Whether the history of its ancestors was copied into the session, because the ancestors cannot be read."""
 
 
 @operation(right=Right.APPEND, filters_by_reach=True, audited=True)
@@ -76,8 +76,8 @@ def pull(
 
 
 def pull_from(context: Context, home: Path, setting: Setting, server: Server, id: str) -> Pulled:
-    """Bring a session, or what is new of it, from a server that is open."""
-    cursors = meet(context, home, setting, server)
+    """Copy a session, or what is new of it, from an open server."""
+    cursors = identify_server(context, home, setting, server)
     return _Pull(context, setting, server, cursors).run(id)
 
 
@@ -101,12 +101,13 @@ class _Pull:
         session = self._session_here(parcel.id)
         if session is not None and not self._was_shared_with_server(session):
             raise Conflict(
-                f"session {session.id} is here already and was never shared with {self._setting.name}; it is left alone"
+                f"session {session.id} exists already and was never shared with {self._setting.name}; "
+                "it was not changed"
             )
         done = Pulled(session=parcel.id, title=parcel.title, remote=self._setting.name, is_new=session is None)
         is_new = session is None
         if session is None:
-            session = self._opened(parcel)
+            session = self._open_local(parcel)
         done.flat = bool(parcel.parent) and session.parent is None
         done.events = self._events(session, parcel, flat=done.flat, is_new=is_new)
         done.files = sum(self._file(session, file) for file in self._server.call("originals", session=parcel.id))
@@ -129,7 +130,7 @@ class _Pull:
         return parcel
 
     def _was_shared_with_server(self, session: Session) -> bool:
-        """Whether a session of this machine was ever pulled from there or pushed there: a server has no other."""
+        """Whether this session was ever pulled from the server or pushed to it; otherwise an equal id is a conflict."""
         server, _, times = self._cursors.rpartition(".")
         names = [f"pull:{server}:{session.id}"]
         names += [f"push:{server}.{time}:{session.id}" for time in range(int(times) + 1)]
@@ -142,22 +143,22 @@ class _Pull:
             return None
         return session if len(id) == LENGTH else None
 
-    def _opened(self, parcel: Parcel) -> Session:
+    def _open_local(self, parcel: Parcel) -> Session:
         owner = parcel.owner or self._context.principal
         if parcel.parent:
             try:
                 _Pull(self._context, self._setting, self._server, self._cursors).run(parcel.parent)
                 parent = self._store.session(parcel.parent)
                 source = parcel.parent_source
-                at = receiving.find(self._store, parent, source, self._own) if source else 1
-                if at is not None:
+                fork_seq = receiving.find(self._store, parent, source, self._own) if source else 1
+                if fork_seq is not None:
                     child = Forking(
-                        parent=parent, id=parcel.id, at=at, title=parcel.title, metadata=parcel.metadata,
+                        parent=parent, id=parcel.id, at=fork_seq, title=parcel.title, metadata=parcel.metadata,
                         private=parcel.private,
                     )  # fmt: skip
                     return self._store.open(child, actor=owner)
             except (NotFound, Denied, Conflict):
-                pass  # Not to be read there, or not to be touched here: what is shared with it comes along.
+                pass  # The parent cannot be read there or written here: copy the shared history into this session.
         opening = Opening(
             id=parcel.id, project=parcel.project, agent=parcel.agent, title=parcel.title, metadata=parcel.metadata,
             private=parcel.private,
@@ -167,16 +168,16 @@ class _Pull:
     def _events(self, session: Session, parcel: Parcel, *, flat: bool, is_new: bool) -> int:
         name = f"pull:{self._setting.server}:{session.id}"
         after = 0 if is_new else read_cursor(self._store, name)
-        # Beyond its head: the server was set back to an older copy of itself.
+        # A cursor beyond the server's head means that the server was restored from an older backup.
         after = after if after <= parcel.head else 0
         stored = 0
         head = self._store.head(session).head
-        # As long as nobody else writes meanwhile, what comes from there need not be pushed back.
+        # While nobody else appends, the pushed cursor follows, so pulled events are not pushed back.
         pushed = f"push:{self._cursors}:{session.id}"
         is_level = is_new or read_cursor(self._store, pushed) == head
         while True:
             page: Parcel = self._server.call("sync_send", session=session.id, after=after, flat=flat)
-            arrivals = [self._arrival(session, one) for one in page.events]
+            arrivals = [self._arrival(session, event) for event in page.events]
             arrived = receiving.receive(self._store, session, arrivals, own=self._own, may_administer=True)
             is_level = is_level and arrived.head == head + arrived.stored
             head, stored = arrived.head, stored + arrived.stored
@@ -190,12 +191,12 @@ class _Pull:
 
     def _arrival(self, session: Session, event: Sent) -> Arrival:
         body = received(event, event.body)
-        names = {name: self._fetched(session, name, at=event.seq) for name in blobs_of(body)}
+        names = {name: self._fetch(session, name, at=event.seq) for name in blobs_of(body)}
         changed: Any = renamed(body, {name: objects.save(self._store, data) for name, data in names.items()})
         return Arrival(body=_body(changed), source=event.source, actor=event.actor, said_at=event.said_at)
 
-    def _fetched(self, session: Session, digest: str, *, at: int = 0) -> bytes:
-        """The bytes of a blob, checked against its name unless the server masked something in them."""
+    def _fetch(self, session: Session, digest: str, *, at: int = 0) -> bytes:
+        """The bytes of a blob. They must match its digest unless the server masked something in them."""
         pieces, start = list[bytes](), 0
         self._blobs += 1
         try:
@@ -209,16 +210,16 @@ class _Pull:
             return HELD_BACK
         data = b"".join(pieces)
         if not piece.masked and address(data).hex() != digest:
-            raise Damaged(f"blob {digest} came from {self._setting.name} with other bytes than its name says")
+            raise Damaged(f"blob {digest} from {self._setting.name} does not match its digest")
         return data
 
     def _beyond(self, after: int, next: int) -> int:
         if next <= after:
-            raise Damaged(f"{self._setting.name} goes round in circles; it is of another version, or broken")
+            raise Damaged(f"{self._setting.name} sent the same page twice; it has another version, or is broken")
         return next
 
     def _file(self, session: Session, file: NativeFile) -> bool:
-        """Keep a copy of a native file, unless the file itself was captured here."""
+        """Store a copy of a native file, unless the file itself was captured on this machine."""
         copy = Copy(
             runtime=file.runtime, format=file.format, path=file.path, native_id=file.native, machine=file.machine,
             translated=file.told, opaque=file.opaque, quarantined=file.quarantined, generation=file.generation,
@@ -234,7 +235,7 @@ class _Pull:
         copied = find_file(self._store, remote_copies.copy_id_of(session, copy))
         if copied is not None and remote_copies.progress_of(copied).generation == file.generation:
             return False
-        data = [self._fetched(session, digest) for digest in file.segments]
+        data = [self._fetch(session, digest) for digest in file.segments]
         self._masked += any(MARKED in piece or piece == HELD_BACK for piece in data)
         upto = 0
         stretches = []
@@ -246,7 +247,7 @@ class _Pull:
 
 
 def _unpacked(piece: Piece) -> bytes:
-    """The bytes of a piece, never more of them than a piece has."""
+    """Decompress a piece, up to the largest size that a piece may have."""
     with zstandard.ZstdDecompressor().stream_reader(bytes.fromhex(piece.packed)) as reader:
         return reader.read(PAGE_BYTES + 1)
 

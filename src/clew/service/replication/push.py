@@ -1,9 +1,9 @@
-"""Push: send a server the events of the shared projects that it does not have yet.
+"""The operation `push`: send a server the events of the shared projects that it does not have yet.
 
-The log is the outbox. A cursor for each session says up to which event the server has acknowledged it, and a cursor for
-each project which sessions have been looked at. A cursor moves after the server's answer and never before: a crash
-costs a repetition, which the server recognises. Cursors are named after the server's store: another store at the same
-address begins anew, and so does one that was restored from an older copy of itself.
+The log is the outbox. A cursor per session stores the last event that the server acknowledged; a cursor per project
+stores the last position that was checked. A cursor moves only after the server's answer, so after a crash some events
+are sent again, and the server recognises them. Cursors are named after the server's store: another store at the same
+address starts from zero, and so does a store that was restored from an older backup.
 """
 
 from collections.abc import Callable, Iterator
@@ -40,17 +40,17 @@ from clew.store.native_files.lookup import files_of
 from clew.store.native_files.native_file import NativeFile
 from clew.store.native_files.remote_copies import Copy, CopyProgress, Stretch
 
-# How much goes into one request, as long as the server does not say that this is too much.
+# The size of one request; a server that answers "too large" lowers it.
 ROOM_BYTES = 2 * 1024 * 1024
 PAGE = 500
 TRIES = 3
-# What stops a push: nothing else can be sent either.
+# Errors that stop a push, because they affect every session.
 STOPPING = (Unavailable, Busy, DiskFull, TooManyRequests, Unauthenticated)
 ERASED = "erased where it came from"
 
 
 class Pushed(msgspec.Struct, kw_only=True):
-    """What a push came to."""
+    """The result of a push."""
 
     remote: str
     sessions: int = 0
@@ -107,7 +107,7 @@ class Push:
         self, context: Context, home: Path, setting: Setting, server: Server,
         on_progress: Callable[[int, int], None] | None = None,
     ) -> None:  # fmt: skip
-        """`on_progress` is called with how far the log has been looked through, and how far it goes."""
+        """`on_progress` is called with the position reached in the log and the last position."""
         self._context = context
         self._store = context.store
         self._home = home
@@ -117,13 +117,13 @@ class Push:
         self._outgoing = Outgoing(context)
         self._room = ROOM_BYTES
         self._refused = dict(setting.refused)
-        self._others: list[str] = []
+        self._other_servers: list[str] = []
         self._cursors = ""
         self.done = Pushed(remote=setting.name)
 
     def run(self, *, again: bool = False) -> Pushed:
-        """Send everything that is shared and new; with `again`, also what was sent before."""
-        self._meet(again=again)
+        """Send the new events of everything that is shared; with `again`, send everything."""
+        self._identify(again=again)
         try:
             for id in [*self._setting.refused, *self._setting.sessions]:
                 self._try(id)
@@ -135,8 +135,8 @@ class Push:
         return self._report(self._refused)
 
     def only(self, ids: list[str]) -> Pushed:
-        """Send these sessions, whatever is shared."""
-        self._meet()
+        """Send these sessions, even of projects that are not shared."""
+        self._identify()
         try:
             for id in ids:
                 self._try(id)
@@ -146,19 +146,19 @@ class Push:
 
     def _report(self, refused: dict[str, Refused]) -> Pushed:
         if self.done.events or self.done.erased:
-            # How far its log goes now: one that is ever shorter was set back.
+            # Store the length of the server's log: a shorter log later means that an older backup was restored.
             status = self._server.call("sync_standing")
             move_cursor(self._store, f"seen:{status.store}", status.position)
         self.done.masked = dict(self._outgoing.masked)
         self.done.refused = {id: refusal.why for id, refusal in refused.items()}
         return self.done
 
-    def _meet(self, *, again: bool = False) -> None:
-        """Find out which store this is, and whether it still has what it acknowledged."""
-        met = meet(self._context, self._home, self._setting, self._server, again=again)
-        self._cursors = f"push:{met}"
+    def _identify(self, *, again: bool = False) -> None:
+        """Identify the server's store, and whether it still has what it acknowledged."""
+        cursors = identify_server(self._context, self._home, self._setting, self._server, again=again)
+        self._cursors = f"push:{cursors}"
         servers = [setting.server for setting in remotes.all_of(self._home)]
-        self._others = [server for server in servers if server != self._setting.server]
+        self._other_servers = [server for server in servers if server != self._setting.server]
 
     def _keep_refused(self) -> None:
         if self._refused != self._setting.refused:
@@ -189,7 +189,7 @@ class Push:
         move_cursor(self._store, f"{self._cursors}:{id}", seq)
 
     def _try(self, id: str) -> None:
-        """Send a session; what is refused of it is remembered and tried again the next time."""
+        """Send a session; a refusal is stored in the setting, and the next push retries."""
         try:
             session = self._store.session(id)
             if self._is_shared(session):
@@ -206,13 +206,13 @@ class Push:
         if session.project not in self._setting.projects:
             return False
         if self._store.head(session).state == State.ERASED:
-            return True  # Of one that was never sent there is nothing to be passed on.
-        return not session.private and not self._is_others(session)
+            return True  # If it was never sent, `_session` sends nothing.
+        return not session.private and not self._is_from_other_server(session)
 
-    def _is_others(self, session: Session) -> bool:
-        """Whether it, or what it goes on from, was pulled from another server: that is not passed on."""
-        line = [part.id for part in self._store.lineage(session)] if self._others else []
-        return any(read_cursor(self._store, f"pull:{server}:{id}") for id in line for server in self._others)
+    def _is_from_other_server(self, session: Session) -> bool:
+        """Whether the session or an ancestor was pulled from another server; such a session is not forwarded."""
+        line = [part.id for part in self._store.lineage(session)] if self._other_servers else []
+        return any(read_cursor(self._store, f"pull:{server}:{id}") for id in line for server in self._other_servers)
 
     # One session ------------------------------------------------------------------------------------------------------
 
@@ -220,21 +220,21 @@ class Push:
         head = self._store.head(session)
         before = self._sent(session.id)
         if head.state == State.ERASED:
-            if before < head.head and (before or self._is_there(session)):
+            if before < head.head and (before or self._is_on_server(session)):
                 self._erase(session, head.head)
             return
         try:
             self._send(session, before or self._open(session))
         except NotFound:
-            # Opened before, and not there any more: all of it once again.
+            # The server no longer has the session: send all of it again.
             self._send(session, self._open(session))
         for original in files_to_export(files_of(self._store, session), exact=False):
             if not original.erased and not remote_copies.is_copy(original):
                 self._file(session, original)
         self.done.sessions += self._sent(session.id) > before
 
-    def _is_there(self, session: Session) -> bool:
-        """Whether a server that was set back has again what was erased since; of a private one it is not asked."""
+    def _is_on_server(self, session: Session) -> bool:
+        """Whether a server restored from a backup has an erased session again; the id of a private one is not sent."""
         if self._cursors.endswith(".0") or session.private:
             return False
         return session.id in self._server.call("sync_standing", sessions=[session.id]).sessions
@@ -246,7 +246,7 @@ class Push:
         self.done.erased += 1
 
     def _open(self, session: Session) -> int:
-        """Open the session there; returns after which event it is sent: a fork shares the others with its parent."""
+        """Open the session on the server; returns the last seq that need not be sent, because a fork shares it."""
         about = self._outgoing.about(session)
         opening = {
             "session": about.id, "project": about.project, "agent": about.agent, "title": about.title,
@@ -259,7 +259,7 @@ class Push:
                 )
                 return session.upto if opened.parent else 0
             except NotFound:
-                pass  # Its parent is not for everybody, or not there: it comes with all it shares.
+                pass  # The parent is private or not on the server: send the shared history with the session.
         self._server.call("sync_open", **opening)
         return 0
 
@@ -278,7 +278,7 @@ class Push:
             self._acknowledged(session.id, self._store.head(session).head)
 
     def _flush(self, session: Session, batch: "Batch") -> None:
-        """Send a batch, and note that it was acknowledged."""
+        """Send a batch, and move the cursor after the acknowledgement."""
         for number in range(TRIES):
             try:
                 arrived = self._server.call("sync_append", session=session.id, **self._packed(session, batch))
@@ -289,7 +289,9 @@ class Push:
                 if "part" not in error.details or number == TRIES - 1:
                     raise
         else:
-            raise TooLarge(f"the server takes nothing as small as event {batch.upto} of session {session.id}")
+            raise TooLarge(
+                f"event {batch.upto} of session {session.id} is larger than the server's limit for a request"
+            )
         self.done.events += arrived.stored
         self.done.blobs += len(batch.blobs)
         self._acknowledged(session.id, batch.upto)
@@ -299,7 +301,7 @@ class Push:
         self._room = max(1, min(self._room, limit) // 4)
 
     def _packed(self, session: Session, batch: "Batch") -> "dict[str, object]":
-        """A batch as arguments; what is too large for one request goes ahead in parts."""
+        """The arguments for a batch; what is too large for one request is sent first, in parts."""
         large = {name: data for name, data in batch.blobs.items() if len(data) > self._room // 2}
         return {
             "events": [self._packed_event(session, event) for event in batch.events],
@@ -308,7 +310,7 @@ class Push:
         }
 
     def _packed_event(self, session: Session, event: Sent) -> Sent:
-        # Who said it and where is the server's to say.
+        # The server sets the actor and the seq.
         event = msgspec.structs.replace(event, actor="", seq=0)
         if len(event.body) <= self._room:
             return event
@@ -317,16 +319,16 @@ class Push:
     def _parts(self, session: Session, data: bytes) -> list[str]:
         step = max(1, self._room // 2)
         return [
-            self._server.call("sync_part", session=session.id, data=data[at : at + step]).part
-            for at in range(0, len(data), step)
+            self._server.call("sync_part", session=session.id, data=data[start : start + step]).part
+            for start in range(0, len(data), step)
         ]
 
     # Native files -----------------------------------------------------------------------------------------------------
 
     def _file(self, session: Session, original: NativeFile) -> None:
         copy = self._outgoing.file(original)
-        standing: CopyProgress = self._server.call("sync_original", session=session.id, file=copy)
-        after, stretches = self._outgoing.stretches(original, standing)
+        progress: CopyProgress = self._server.call("sync_original", session=session.id, file=copy)
+        after, stretches = self._outgoing.stretches(original, progress)
         any_sent = False
         for portion in _portions(stretches, self._room):
             after = self._stretches(session, copy, portion, after)
@@ -334,7 +336,7 @@ class Push:
         self.done.files += any_sent
 
     def _stretches(self, session: Session, copy: Copy, portion: list[Stretch], after: int) -> int:
-        """Send stretches of a file; returns what is settled of it then."""
+        """Send stretches of a file; returns the number of settled bytes."""
         for number in range(TRIES):
             ready = [
                 SentStretch(upto=stretch.upto, settled=stretch.settled, data=stretch.data)
@@ -343,16 +345,16 @@ class Push:
                 for stretch in portion
             ]
             try:
-                standing = self._server.call(
+                progress = self._server.call(
                     "sync_original", session=session.id, file=copy, stretches=ready, after=after
                 )  # fmt: skip
-                return int(standing.settled)
+                return int(progress.settled)
             except TooLarge as error:
                 self._narrow(error)
             except NotFound as error:
                 if "part" not in error.details or number == TRIES - 1:
                     raise
-        raise TooLarge(f"the server takes nothing as small as a part of {copy.path}")
+        raise TooLarge(f"a part of {copy.path} is larger than the server's limit for a request")
 
 
 class Batch:
@@ -383,36 +385,36 @@ def _portions(stretches: Iterator[Stretch], room: int) -> Iterator[list[Stretch]
         yield portion
 
 
-def meet(context: Context, home: Path, setting: Setting, server: Server, *, again: bool = False) -> str:
-    """What the cursors of a server are named after: its store, and how often it had to begin anew."""
+def identify_server(context: Context, home: Path, setting: Setting, server: Server, *, again: bool = False) -> str:
+    """The prefix of a server's cursor names: the id of its store, and how often sending restarted from zero."""
     status = server.call("sync_standing")
     if status.store != setting.server:
         with remotes.changing(home, setting.name) as changed:
             changed.server = setting.server = status.store
     store = context.store
-    seen, anew = f"seen:{status.store}", f"anew:{status.store}"
-    if again or status.position < read_cursor(store, seen):
-        # It was set back to an older copy of itself: what it acknowledged since is not there any more.
-        move_cursor(store, anew, read_cursor(store, anew) + 1)
-        move_cursor(store, seen, status.position)
-    return f"{status.store}.{read_cursor(store, anew)}"
+    last_position, restarts = f"seen:{status.store}", f"anew:{status.store}"
+    if again or status.position < read_cursor(store, last_position):
+        # The server was restored from an older backup and lost what it acknowledged since.
+        move_cursor(store, restarts, read_cursor(store, restarts) + 1)
+        move_cursor(store, last_position, status.position)
+    return f"{status.store}.{read_cursor(store, restarts)}"
 
 
 def has_news(context: Context, setting: Setting) -> bool:
-    """Whether anything that is shared has grown since it was last pushed."""
+    """Whether a shared project or session has events that were not pushed."""
     store = context.store
     cursors = f"push:{setting.server}.{read_cursor(store, f'anew:{setting.server}')}"
-    return behind(context, setting, most=1) > 0 or any(
+    return pending_events(context, setting, most=1) > 0 or any(
         store.head(store.session(id)).head > read_cursor(store, f"{cursors}:{id}") for id in setting.sessions
     )
 
 
-def behind(context: Context, setting: Setting, *, most: int = 1000) -> int:
-    """How many events of the shared projects have not been looked at yet; at most so many are counted."""
+def pending_events(context: Context, setting: Setting, *, most: int = 1000) -> int:
+    """How many events of the shared projects were not checked yet, counted up to `most`."""
     store = context.store
     cursors = f"push:{setting.server}.{read_cursor(store, f'anew:{setting.server}')}"
-    left = 0
+    pending = 0
     for project in setting.projects:
         after = read_cursor(store, f"{cursors}:project:{project}")
-        left += sum(1 for _ in store.tail(after=after, project=project, limit=most - left))
-    return left
+        pending += sum(1 for _ in store.tail(after=after, project=project, limit=most - pending))
+    return pending

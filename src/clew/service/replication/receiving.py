@@ -1,7 +1,6 @@
-"""Receiving a session of another store: it is opened under its own id; events, blobs and native files are added.
+"""The operations that receive a session of another store: open it under its id, add events, blobs and native files.
 
-The receiver decides who said it: on a server that is the caller, whatever the events say. Everything can be sent again,
-and is there once.
+The receiver sets the actor: on a server it is the caller, whatever the events say. Every operation here is idempotent.
 """
 
 from typing import Annotated, Any
@@ -43,7 +42,7 @@ from clew.store.objects import blobs as blob_names
 from clew.store.objects import objects
 
 MOST_ASKED = 100
-# What the parts of one blob, body or stretch come to at the most.
+# The largest total size of the parts of one blob, body or stretch.
 MOST_ASSEMBLED = 128 * 1024 * 1024
 PART = b"clew part\n"
 
@@ -54,7 +53,7 @@ def sync_standing(
     *,
     sessions: Annotated[list[str], msgspec.Meta(max_length=MOST_ASKED, description="Ids in full.")] | None = None,
 ) -> StoreStatus:
-    """Say which of these sessions are here and may be seen, and where they stand."""
+    """Return the heads of those of these sessions that exist here and that the caller may see."""
     heads = {}
     for id in sessions or ():
         session = _session_here(context, id)
@@ -80,11 +79,11 @@ def sync_open(
     """Open a session under the id it has in another store; one that is here already stays as it is."""
     id = check_prefix(session)
     if len(id) != LENGTH:
-        raise InvalidInput(f"{session!r} is the beginning of an id; a session that comes has all {LENGTH} characters")
+        raise InvalidInput(f"{session!r} is only a prefix of an id; a received session needs all {LENGTH} characters")
     check_name(parent_source, "a source")
     copy = _session_here(context, id)
     if copy is None:
-        copy = _opened(
+        copy = _open(
             context, id, project=project, agent=agent, title=text_masked_if_required(context, project, title),
             metadata=text_masked_if_required(context, project, metadata), private=private, parent=parent,
             parent_source=parent_source,
@@ -92,25 +91,25 @@ def sync_open(
     return SessionCopy(id=copy.id, head=context.store.head(copy).head, parent=copy.parent)
 
 
-def _opened(context: Context, id: str, *, parent: str, parent_source: str, **about: Any) -> Session:
+def _open(context: Context, id: str, *, parent: str, parent_source: str, **about: Any) -> Session:
     store, me = context.store, context.principal
     try:
         if not parent:
             return store.open(Opening(id=id, **about), actor=me)
         parent_session = store.session(parent, context.reach(Right.FORK))
         permit(context, Right.READ, parent_session)
-        # Without a source they share the opening of the session and no more.
-        at = (
+        # Without a source they share only the opening event.
+        fork_seq = (
             receiving.find(store, parent_session, parent_source, receiving.store_id(context.unrestricted))
             if parent_source
             else 1
         )
-        if at is None or len(parent) != LENGTH or parent_session.project != about["project"]:
+        if fork_seq is None or len(parent) != LENGTH or parent_session.project != about["project"]:
             raise NotFound(f"no session {parent!r} with that event in this store", session=parent)
         child = Forking(
             parent=parent_session,
             id=id,
-            at=at,
+            at=fork_seq,
             title=about["title"],
             metadata=about["metadata"],
             private=about["private"],
@@ -118,8 +117,8 @@ def _opened(context: Context, id: str, *, parent: str, parent_source: str, **abo
         return store.open(child, actor=me)
     except Conflict:
         if (session := _session_here(context, id)) is not None:
-            return session  # Somebody was quicker.
-        # One that the caller may not even see: they are told what they would be told of any that is not theirs.
+            return session  # Another request opened it at the same time.
+        # The caller may not see the session, so the error is the same as for any session of others.
         raise Denied(
             f"sync_open was refused: no grant gives {me} the right to append on {id}; ask an owner for a grant",
             right=str(Right.APPEND),
@@ -127,7 +126,7 @@ def _opened(context: Context, id: str, *, parent: str, parent_source: str, **abo
 
 
 def _session_here(context: Context, id: str) -> Session | None:
-    """The session with this id, if it is in reach."""
+    """The session with this id, if the caller may see it."""
     if len(id) != LENGTH:
         return None
     try:
@@ -147,11 +146,14 @@ def sync_append(
 ) -> Arrived:
     """Add events of another store to a session, those that are new here; you are who added them."""
     sent_events = events or []
-    given = {**(blobs or {}), **{digest: _assembled(context, parts) for digest, parts in (large or {}).items()}}
+    received_blobs = {
+        **(blobs or {}),
+        **{digest: _assembled(context, parts) for digest, parts in (large or {}).items()},
+    }
     drafts = masked_if_required(context, session.project, [_draft(context, event) for event in sent_events])
-    _save(context, drafts, given)
+    _save(context, drafts, received_blobs)
     store = context.store
-    is_theirs = context.caller.rule(Right.ADMINISTER, target_of(session)).allowed
+    may_administer = context.caller.rule(Right.ADMINISTER, target_of(session)).allowed
     return receiving.receive(
         store,
         session,
@@ -160,7 +162,7 @@ def sync_append(
             for event, draft in zip(sent_events, drafts, strict=True)
         ],
         own=receiving.store_id(context.unrestricted),
-        may_administer=is_theirs,
+        may_administer=may_administer,
     )
 
 
@@ -170,7 +172,7 @@ def _draft(context: Context, event: Sent) -> Draft:
 
 
 def received(event: Sent, text: str) -> Body | Opaque:
-    """The body of an event that was sent; what only its own store may say of it is mentioned and nothing else."""
+    """The body of a received event. A kind that only its own store may write becomes `Opaque`, without effect here."""
     known_kind = KINDS.get(event.kind)
     body = codec.understood(event.kind, text, event.version)
     is_unknown = isinstance(body, Opaque) and "." not in body.kind
@@ -179,16 +181,16 @@ def received(event: Sent, text: str) -> Body | Opaque:
     return body
 
 
-def _save(context: Context, drafts: list[Draft], given: dict[str, bytes]) -> None:
-    """Store the blobs that the events name. Who names one has to bring it: a digest alone opens nothing."""
-    for digest, data in given.items():
+def _save(context: Context, drafts: list[Draft], received_blobs: dict[str, bytes]) -> None:
+    """Store the blobs that the events name. The sender must send each blob: a digest alone gives no access."""
+    for digest, data in received_blobs.items():
         if blob_names.address(data).hex() != digest:
-            raise InvalidInput(f"the bytes of blob {digest[:80]} are not what its name says; send them again")
+            raise InvalidInput(f"the bytes of blob {digest[:80]} do not match its digest; send them again")
     for draft in drafts:
-        missing = [name for name in blobs_of(draft.body) if name not in given]
+        missing = [name for name in blobs_of(draft.body) if name not in received_blobs]
         if missing:
-            raise InvalidInput(f"a {draft.body.kind} names the blob {missing[0][:80]}, which was not sent along")
-    for data in given.values():
+            raise InvalidInput(f"a {draft.body.kind} names the blob {missing[0][:80]}, which was not sent with it")
+    for data in received_blobs.values():
         objects.save(context.store, data)
 
 
@@ -199,7 +201,7 @@ def sync_part(context: Context, session: Session, *, data: bytes = b"") -> Part:
 
 
 def _marked(context: Context) -> bytes:
-    """What a part begins with: it is good for nobody else, and nothing else is a part."""
+    """The prefix of the caller's parts, so that nobody can use a part of another caller or a blob as a part."""
     return PART + context.principal.encode() + b"\n"
 
 
@@ -234,10 +236,10 @@ def sync_original(
 ) -> remote_copies.CopyProgress:
     """Keep a copy of a native file, or of what is new in it; without stretches, say how far the copy goes."""
     if file is None:
-        raise InvalidInput("sync_original: which file is it? `file` says so")
-    for text, what in ((file.path, "a path"), (file.native_id, "a native id"), (file.machine, "a machine"),
+        raise InvalidInput("sync_original needs the argument `file`")
+    for text, name in ((file.path, "a path"), (file.native_id, "a native id"), (file.machine, "a machine"),
                        (file.runtime, "a runtime"), (file.format, "a format")):  # fmt: skip
-        check_name(text, what, longest=4000)
+        check_name(text, name, longest=4000)
     if not stretches:
         copied = find_file(context.store, remote_copies.copy_id_of(session, file))
         return remote_copies.progress_of(copied)

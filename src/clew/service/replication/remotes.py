@@ -1,6 +1,6 @@
-"""Remotes: the servers a person has set, what is shared with each, and the keys, each in a file of its own.
+"""Remotes: the user's servers, what is shared with each, and the API keys, each in a file of its own.
 
-Kept in the clew home and not in the log: they are a person's, and nothing of them is ever sent anywhere.
+They are in the clew home and not in the log: they belong to the user and are never sent anywhere.
 """
 
 import os
@@ -22,29 +22,31 @@ LONGEST_NAME = 40
 
 
 class Refused(msgspec.Struct, frozen=True, kw_only=True):
-    """What a server would not take, and why."""
+    """A refusal by a server: the reason and the error code."""
 
     why: str
     code: str = ""
 
 
 class Setting(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """A server: where it is, who we are there, what is shared with it, and what it refused so far."""
+    """A server: its address, our principal there, what is shared with it, and what it refused."""
 
     name: str
     url: str
     who: str = ""
     server: str = ""
-    """The name of its store, which stays when it moves."""
+    """The id of its store, which stays the same at another address."""
     projects: list[str] = []
     sessions: list[str] = []
-    """Asked for by id, whatever is shared."""
+    """Sessions pushed by id, even of projects that are not shared."""
     refused: dict[str, Refused] = {}
 
 
 def checked_name(name: str) -> str:
     if not name or len(name) > LONGEST_NAME or not set(name) <= NAMED or name.startswith("-"):
-        raise InvalidInput(f"{name[:60]!r} cannot name a remote; use a short word of small letters, digits and -")
+        raise InvalidInput(
+            f"{name[:60]!r} is not a valid name for a remote; use a short word of lower-case letters, digits and -"
+        )
     return name
 
 
@@ -56,13 +58,13 @@ def all_of(home: Path) -> list[Setting]:
 
 def named(home: Path, name: str = "") -> Setting:
     """The remote of this name, or the only one."""
-    found = all_of(home)
-    chosen = [one for one in found if one.name == name] if name else found
+    settings = all_of(home)
+    chosen = [setting for setting in settings if setting.name == name] if name else settings
     if len(chosen) == 1:
         return chosen[0]
-    if not found:
+    if not settings:
         raise NotFound("no remote is set", missing="remote")
-    names = ", ".join(one.name for one in found)
+    names = ", ".join(setting.name for setting in settings)
     if not name:
         raise InvalidInput(f"there are several remotes; name one of them: {names}")
     raise NotFound(f"no remote {name!r}; there are: {names}")
@@ -76,14 +78,14 @@ def _read(path: Path) -> Setting:
 
 
 def save(home: Path, setting: Setting) -> None:
-    """Keep a remote, whole or as it was before."""
+    """Write a remote's file atomically."""
     _folder(home / FOLDER)
     replace(home / FOLDER / f"{checked_name(setting.name)}.json", msgspec.json.format(msgspec.json.encode(setting)))
 
 
 @contextmanager
 def changing(home: Path, name: str) -> Iterator[Setting]:
-    """A remote to be changed, as it is in the file now: somebody else may have changed it meanwhile."""
+    """Read a remote, let the caller change it, and save it, under a lock against other processes."""
     import fcntl
 
     _folder(home / FOLDER)
@@ -95,25 +97,25 @@ def changing(home: Path, name: str) -> Iterator[Setting]:
 
 
 def remove(home: Path, name: str) -> None:
-    """Forget a remote and its key; what was pushed stays where it is."""
+    """Delete a remote and its key; what was pushed stays on the server."""
     (home / FOLDER / f"{checked_name(name)}.json").unlink(missing_ok=True)
     (home / KEYS / name).unlink(missing_ok=True)
 
 
 def save_key(home: Path, name: str, key: str) -> None:
-    """Keep a key for its owner's eyes alone."""
+    """Write a key to a file that only its owner can read."""
     _folder(home / KEYS)
     replace(home / KEYS / checked_name(name), key.encode() + b"\n")
 
 
 def key_of(home: Path, name: str) -> str:
     """The key of a remote: CLEW_KEY, or the one in its file."""
-    if given := os.environ.get("CLEW_KEY", "").strip():
-        return given
+    if key := os.environ.get("CLEW_KEY", "").strip():
+        return key
     path = home / KEYS / name
     try:
         if path.stat().st_mode & 0o077:
-            raise InvalidInput(f"{path} can be read by others; make it yours alone: chmod 600 {path}")
+            raise InvalidInput(f"{path} can be read by other users; make it private: chmod 600 {path}")
         return path.read_text("ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise Unavailable(
@@ -122,12 +124,12 @@ def key_of(home: Path, name: str) -> str:
 
 
 def key_for(home: Path, url: str) -> str:
-    """The key for an address: CLEW_KEY, or that of the remote which is there. One's own machine needs none."""
-    if given := os.environ.get("CLEW_KEY", "").strip():
-        return given
-    for one in all_of(home):
-        if one.url == url:
-            return key_of(home, one.name)
+    """The key for an address: CLEW_KEY, or that of the remote with this address; a loopback address needs none."""
+    if key := os.environ.get("CLEW_KEY", "").strip():
+        return key
+    for setting in all_of(home):
+        if setting.url == url:
+            return key_of(home, setting.name)
     from urllib.parse import urlsplit
 
     if urlsplit(url).hostname in LOOPBACK:
@@ -136,9 +138,9 @@ def key_for(home: Path, url: str) -> str:
 
 
 def open_server(context: Context, setting: Setting) -> Server:
-    """The server of a remote, ready to be asked."""
+    """Open the server of a remote."""
     if context.open_server is None:
-        raise Unavailable("this process opens no other servers; pull and push on your own machine")
+        raise Unavailable("this process cannot open other servers; pull and push on your own machine")
     return context.open_server(setting.url, key_of(Path(context.home), setting.name))
 
 

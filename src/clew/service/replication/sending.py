@@ -1,4 +1,4 @@
-"""Sending a session to another store: who it is, its events as every store knows them, its blobs and native files."""
+"""The operations that send a session to another store: its description, events, blobs and native files."""
 
 from collections import Counter
 from typing import Annotated
@@ -33,7 +33,7 @@ from clew.store.objects import objects
 
 PAGE_EVENTS = 2_000
 WINDOW = 50
-# The first events of a session: they are made where it arrives.
+# The first events of a session: the receiving store writes its own.
 FIRST = (SessionOpened, SessionForked)
 NAMING = (MessageAdded.kind, CallReturned.kind, ArtifactSaved.kind, WorkspaceSnapshotted.kind)
 
@@ -46,7 +46,7 @@ def sync_send(
     after: Annotated[int, msgspec.Meta(ge=0, le=2**62, description="Only events after this one.")] = 0,
     flat: Annotated[bool, msgspec.Meta(description="With the events it shares with its ancestors.")] = False,
 ) -> Parcel:
-    """Send a session to another store: who it is, and its events as every store knows them."""
+    """Send a session to another store: its description, and its events in the form that every store understands."""
     first = after if flat else max(after, session.upto)
     own = receiving.store_id(context.unrestricted)
     head = context.store.head(session).head
@@ -58,8 +58,8 @@ def sync_send(
         last = event.seq
         if size >= PAGE_BYTES:
             break
-    goes_on = last < head and last > first
-    return msgspec.structs.replace(parcel(context, session), events=sent_events, next=last if goes_on else None)
+    has_more = last < head and last > first
+    return msgspec.structs.replace(parcel(context, session), events=sent_events, next=last if has_more else None)
 
 
 def _masked(context: Context, event: Event) -> Event:
@@ -71,9 +71,9 @@ def _masked(context: Context, event: Event) -> Event:
 
 
 def sent(event: Event, own: str) -> list[Sent]:
-    """An event as it is sent: nothing for the first of a session, which is made anew where it arrives.
+    """An event as it is sent; empty for the first event of a session, because the receiving store writes its own.
 
-    What only this store can say of it, and what was pruned, is mentioned, so that the seqs stay the same in both.
+    Pruned events and kinds that only their own store may write are sent as placeholders, so that seqs stay the same.
     """
     body = event.body
     if isinstance(body, SessionOpened) and body.budget is not None:
@@ -83,8 +83,8 @@ def sent(event: Event, own: str) -> list[Sent]:
     if isinstance(body, Removed):
         kind, text = "clew.pruned", codec.to_json({"kind": body.kind})
     else:
-        is_mentioned = body.reserved and not isinstance(body, LIFE)
-        kind, text = f"clew.{body.kind}" if is_mentioned else body.kind, codec.encode(body).decode()
+        is_placeholder = body.reserved and not isinstance(body, LIFE)
+        kind, text = f"clew.{body.kind}" if is_placeholder else body.kind, codec.encode(body).decode()
     said_at = event.at if event.said_at is None else event.said_at
     source = receiving.source_of(event, own)
     return [
@@ -96,7 +96,7 @@ def sent(event: Event, own: str) -> list[Sent]:
 
 
 def parcel(context: Context, session: Session) -> Parcel:
-    """Who a session is, without events."""
+    """A session without its events."""
     head = context.store.head(session)
     return Parcel(
         id=session.id, project=session.project, agent=session.agent, title=session.title,
@@ -106,14 +106,14 @@ def parcel(context: Context, session: Session) -> Parcel:
 
 
 def _shared(context: Context, session: Session) -> str:
-    """What the last event goes by that a fork shares with its parent and that is sent at all."""
+    """The source of the last event that a fork shares with its parent and that is sent."""
     own = receiving.store_id(context.unrestricted)
     upto = session.upto
     while upto > 0:
         before = max(0, upto - WINDOW)
         for event in reversed(list(context.store.read(session, after=before, upto=upto))):
-            if found := sent(event, own):
-                return found[0].source
+            if sent_events := sent(event, own):
+                return sent_events[0].source
         upto = before
     return ""
 

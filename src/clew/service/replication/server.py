@@ -2,21 +2,21 @@
 
 from typing import Any, Protocol
 
-# The names of this machine: what is sent to them does not leave it.
+# Names of this machine: what is sent to them does not leave it.
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 class Server(Protocol):
-    """A server that carries out operations on the store it keeps."""
+    """A server that runs operations on its store."""
 
     def call(self, name: str, /, **arguments: Any) -> Any:
-        """Carry out an operation; returns its result or raises its error."""
+        """Run an operation; returns its result or raises its error."""
         ...
 
     def close(self) -> None: ...
 
 
 class OpenServer(Protocol):
-    """Opens a server at an address with a key; `patience` is for how many seconds a failed request is sent again."""
+    """Opens a server at an address with a key; `patience` is how many seconds a failed request is retried."""
 
     def __call__(self, url: str, key: str, *, patience: float | None = None) -> Server: ...

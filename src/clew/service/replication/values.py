@@ -1,4 +1,4 @@
-"""What two stores tell each other of a session: where it is, its events, its blobs and its native files."""
+"""The values that two stores exchange about a session: its head, events, blobs and native files."""
 
 from typing import Annotated
 
@@ -14,9 +14,9 @@ from clew.model.events import (
 )
 from clew.store.native_files import remote_copies
 
-# Steps of a session's life that another store may report; what else has an operation of its own is only mentioned.
+# Lifecycle events that another store may send; other reserved kinds are sent as placeholders.
 LIFE = (SessionPaused, SessionResumed, SessionClosed, SessionArchived, PrivacySet, BudgetSet)
-# How much one answer holds, and one piece of a blob.
+# The size of one answer, and of one piece of a blob.
 PAGE_BYTES = 4 * 1024 * 1024
 
 Source = Annotated[str, msgspec.Meta(max_length=1000)]
@@ -24,7 +24,7 @@ Digest = Annotated[str, msgspec.Meta(max_length=64, description="64 hexadecimal 
 
 
 class StoreStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """The name of a store, how far its log goes, and the heads of the sessions that were asked for and are in reach."""
+    """The id of a store, its last position, and the heads of the requested sessions that the caller may see."""
 
     store: str
     position: int
@@ -32,7 +32,7 @@ class StoreStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SessionCopy(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a session stands here."""
+    """The receiving store's copy of a session: its head, and whether it is a fork there."""
 
     id: str
     head: int
@@ -40,7 +40,7 @@ class SessionCopy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An event between two stores. `body` is its JSON text; in `parts` are the names of what is too large for that."""
+    """An event in transit. `body` is its JSON text; a large body is sent before, in the parts named by `parts`."""
 
     kind: str
     source: str
@@ -53,7 +53,7 @@ class Sent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Parcel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A session as it is sent: who it is, and events of it. `next` goes on from there."""
+    """A session in transit: its description and some of its events. `next` is the cursor of the next page."""
 
     id: str
     project: str
@@ -71,13 +71,13 @@ class Parcel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """The name of a part that was kept for what comes next."""
+    """The name of a stored part, for the request that uses it."""
 
     part: str
 
 
 class Piece(msgspec.Struct, frozen=True, kw_only=True):
-    """Bytes of a blob, packed with zstd and in hexadecimal, so that nothing in them is taken for a secret again."""
+    """Bytes of a blob, compressed with zstd and in hexadecimal, so that masking does not change them again."""
 
     packed: str
     size: int
@@ -86,7 +86,7 @@ class Piece(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NativeFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A native file of a session, and its bytes as blobs."""
+    """A native file of a session, and the digests of its bytes."""
 
     runtime: str
     format: str
