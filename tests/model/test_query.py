@@ -48,12 +48,12 @@ def test_a_minus_leaves_a_word_or_a_phrase_out() -> None:
 
 @pytest.mark.parametrize("text", ['"', '""', "-", "--", "*", "-*", "?!", "\0\x01", "🙂", "\ue000", "(((", '" " "'])
 def test_a_query_without_a_word_says_so(text: str) -> None:
-    with pytest.raises(InvalidInput, match="no word in that query"):
+    with pytest.raises(InvalidInput, match="the query has no word"):
         parse(text)
 
 
 def test_there_must_be_something_to_look_for() -> None:
-    with pytest.raises(InvalidInput, match="only words to leave out; add one"):
+    with pytest.raises(InvalidInput, match="the query only excludes words; add one"):
         parse("-test")
 
 

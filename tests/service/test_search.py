@@ -496,8 +496,8 @@ def test_a_hit_shows_its_words_and_its_place(context: Context) -> None:
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"query": ""}, "nothing to look for: give a word"),
     ({"query": " \n"}, "nothing to look for: give a word"),
-    ({"query": '""'}, "no word in that query"),
-    ({"query": "-a"}, "only words to leave out"),
+    ({"query": '""'}, "the query has no word"),
+    ({"query": "-a"}, "the query only excludes words"),
     ({"query": "x" * 10_000_000}, "at most 1,000 characters"),
     ({"query": "a", "when": "the day after"}, "'the day after' is not a valid date"),
     ({"query": "a", "since": "2026-13"}, "'2026-13' is not a valid date"),

@@ -35,7 +35,7 @@ FOR_EVER = 2**62
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """What a caller asks a right on. Empty fields mean the whole store."""
+    """What a right is checked on. Empty fields mean the whole store."""
 
     project: str = ""
     agent: str = ""
@@ -89,12 +89,12 @@ class Ruling(msgspec.Struct, frozen=True):
 
 
 class Caller:
-    """On whose behalf something is asked, and the grants that may count for it.
+    """The caller of an operation, and the grants that can apply.
 
-    Grants are indexed by what they are on, so that a ruling reads only a few of them, however many there are.
+    Grants are indexed by their scope, so a ruling reads only a few of them, however many there are.
     """
 
-    __slots__ = ("_by_place", "bound", "grants", "principal", "scopes")
+    __slots__ = ("_by_scope", "bound", "grants", "principal", "scopes")
 
     def __init__(
         self,
@@ -114,20 +114,20 @@ class Caller:
         self.grants = tuple(
             grant for grant in grants if grant.principal in names and not 0 < grant.until <= now
         )  # fmt: skip
-        self._by_place: dict[tuple[str, str, str], list[Grant]] = {}
+        self._by_scope: dict[tuple[str, str, str], list[Grant]] = {}
         for grant in self.grants:
-            self._by_place.setdefault(_place(grant), []).append(grant)
+            self._by_scope.setdefault(_scope(grant), []).append(grant)
 
     def rule(self, right: Right, target: Target) -> Ruling:
-        """Whether the caller may, and because of which grant."""
+        """Whether the caller has a right on a target, and the grant or the reason that decides."""
         if refusal := self._refused_by_key(right, target):
             return Ruling(False, refusal)
         if self._owns(right) and target.owner and target.owner == self.principal:
             return Ruling(True, f"{self.principal} opened it")
         covering = [
             grant
-            for place in _places(target)
-            for grant in self._by_place.get(place, ())
+            for scope in _covering_scopes(target)
+            for grant in self._by_scope.get(scope, ())
             if right in grant.rights and grant.covers(target)
         ]
         if covering:
@@ -145,7 +145,7 @@ class Caller:
         return ""
 
     def reach(self, right: Right | None) -> "Reach | None":
-        """Where the caller has this right, or any right at all if it is None; None for everywhere."""
+        """The sessions on which the caller has this right (any right if it is None); None means every session."""
         if self.scopes is not None and not _includes(self.scopes, right):
             return Reach()
         grants = [grant for grant in self.grants if self._counts(grant, right)]
@@ -185,18 +185,18 @@ def _includes(rights: frozenset[Right], right: Right | None) -> bool:
     return bool(rights) if right is None else right in rights
 
 
-def _place(grant: Grant) -> tuple[str, str, str]:
+def _scope(grant: Grant) -> tuple[str, str, str]:
     return ("", "", grant.session) if grant.session else (grant.project, grant.agent, "")
 
 
-def _places(target: Target) -> set[tuple[str, str, str]]:
-    """Everything that a grant which covers the target can be on."""
-    places = {(project, agent, "") for project in ("", target.project) for agent in ("", target.agent)}
-    return places | {("", "", target.session)}
+def _covering_scopes(target: Target) -> set[tuple[str, str, str]]:
+    """Every scope whose grants can cover the target."""
+    scopes = {(project, agent, "") for project in ("", target.project) for agent in ("", target.agent)}
+    return scopes | {("", "", target.session)}
 
 
 class Reach(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a caller has a right, as a filter for queries: the same verdict as `Caller.rule` on each session."""
+    """The sessions on which a caller has a right, as a filter for queries; it agrees with `Caller.rule` on each."""
 
     me: str = ""
     bound: str = ""
@@ -207,5 +207,5 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def owner_of_everything(principal: str) -> Grant:
-    """The grant of the person who runs an embedded store: the files are theirs already."""
+    """The grant of the person who runs an embedded store, because the files belong to that person."""
     return Grant(principal=principal, rights=frozenset(Right))

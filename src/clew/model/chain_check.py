@@ -1,4 +1,4 @@
-"""Checking the digest chain of one session, event after event, wherever its events are read from.
+"""Check the digest chain of one session, event by event, from a store or a bundle.
 
 A removed body is accepted only when the log itself says that it was removed: an event `bodies_pruned` names its seq, or
 `session_erased` comes after it.
@@ -14,7 +14,7 @@ from clew.model.events import BodiesPruned, SessionErased
 
 
 class ChainedEvent(NamedTuple):
-    """What the chain is made of. A body is known by its text or its hash; in place of a removed one there is a seal."""
+    """The input of the chain. A body is given by its text or its hash; a removed body by its seal."""
 
     seq: int
     kind: str
@@ -28,18 +28,18 @@ class ChainedEvent(NamedTuple):
     body_hash: bytes | None = None
     seal: bytes = b""
     lost: str = ""
-    """Why the body cannot be read although it was not removed."""
+    """The reason why a body that was not removed cannot be read."""
 
 
 class ChainCheck:
-    """One pass over the events of one session, in their order. `report` gets the seq and what does not hold there."""
+    """One pass over the events of one session, in order. `report` gets the seq and the problem."""
 
     def __init__(self, session: str, *, upto: int, previous: bytes | None, report: Callable[[int, str], None]) -> None:
         """`upto` is the seq before the first event, `previous` its digest: None when that is not known."""
         self.seq = upto
         self.events = 0
         self.previous = previous
-        """The digest of the last event; None after a break, where the next link cannot be judged."""
+        """The digest of the last event; None after a gap, where the next link cannot be checked."""
         self._session = session
         self._report = report
         self._pruned: list[int] = []
@@ -59,7 +59,7 @@ class ChainCheck:
             self._session, event.seq, event.kind, event.version, event.at, event.said_at, event.actor, event.source
         )
         if event.kind == "erased" and (event.actor, event.source, event.said_at) != ("", None, None):
-            self._report(event.seq, "it was erased, and yet it says who, from where or when")
+            self._report(event.seq, "it was erased, but it still has an actor, a source or a time")
         if event.lost:
             self._report(event.seq, event.lost)
             hashed = b""
@@ -78,12 +78,12 @@ class ChainCheck:
         self.previous = event.digest
 
     def skip(self, seq: int) -> None:
-        """Go on behind an event that cannot be read; the next link cannot be judged."""
+        """Skip an event that cannot be read; the next link cannot be checked."""
         self._advance(seq)
         self.previous = None
 
     def finish(self) -> None:
-        """Report every body that is gone without a record of it."""
+        """Report every body that is missing without a record of its removal."""
         unrecorded = [(seq, "erased") for seq in self._erased if seq >= self._erased_before]
         unrecorded += [
             (seq, "pruned")
@@ -114,7 +114,7 @@ class ChainCheck:
         is_erased = event.kind == "erased"
         (self._erased if is_erased else self._pruned).append(event.seq)
         if len(event.seal) != 64:
-            self._report(event.seq, "its body is gone without a seal")
+            self._report(event.seq, "its body is missing and it has no seal")
             return header, b""
         if not is_erased and event.seal[:32] != header:
             self._report(event.seq, "its header was changed after its body was pruned")

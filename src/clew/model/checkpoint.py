@@ -163,7 +163,7 @@ def key_id(name: str, public: bytes) -> bytes:
 
 
 def public_key(text: str) -> PublicKey:
-    """The key that a vkey says: NAME+ID+BASE64."""
+    """Parse a public key in C2SP's vkey form: NAME+ID+BASE64."""
     name, id, data = key_parts(text.strip(), "a public key")
     key = PublicKey(name, data)
     if key.id.hex() != id:

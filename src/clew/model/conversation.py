@@ -54,8 +54,8 @@ def conversation(events: Iterable[Event], *, sides: bool = False) -> list[Event]
         if name:
             seen[event.session, name] = last
             # A rewind names a record, and goes back to the last event of that record.
-            for known in (name, record):
-                where[event.session, known] = anywhere[known] = last
+            for rewind_name in (name, record):
+                where[event.session, rewind_name] = anywhere[rewind_name] = last
     path: set[int] = set()
     while last >= 0:
         path.add(last)
@@ -103,8 +103,8 @@ def model_view(events: list[Event]) -> list[Event]:
 
 def _is_of(event: Event, source: str) -> bool:
     """Whether an event came from the record of this source."""
-    name, wanted = identity(event.source), identity(source)
-    return name == wanted or name.startswith(f"{wanted}/")
+    name, record = identity(event.source), identity(source)
+    return name == record or name.startswith(f"{record}/")
 
 
 def _is_spoken(event: Event, sides: bool) -> bool:

@@ -67,12 +67,12 @@ def period(text: str, now: datetime) -> Period:
 
 
 def since(text: str, now: datetime) -> int:
-    """When what is named begins."""
+    """The beginning of the named period."""
     return _named(_words(text), now, text).start
 
 
 def until(text: str, now: datetime) -> int:
-    """When what is named is over, so that until October includes October."""
+    """The end of the named period, so that until October includes October."""
     return _named(_words(text), now, text).over
 
 
@@ -86,7 +86,7 @@ def _quoted(text: str) -> str:
 
 
 def _named(words: str, now: datetime, text: str) -> _Named:
-    """What one name stands for; `text` is all that the person wrote."""
+    """The period that one name stands for; `text` is the whole input, for errors."""
     name = words.removeprefix("on ").removeprefix("in ")
     try:
         for pattern, read in _NAMES:

@@ -20,7 +20,7 @@ class Knowledge(msgspec.Struct, kw_only=True):
 
 
 def fold(events: Iterable[Event]) -> Knowledge:
-    """The knowledge after these events; what was retired, reversed or cleared is gone."""
+    """The knowledge after these events, without what was retired, reversed or cleared."""
     knowledge = Knowledge()
     for event in events:
         match event.body:

@@ -55,7 +55,7 @@ def edge(size: int, node: Node) -> Edge:
 
 
 def place(level: int, index: int) -> tuple[int, int]:
-    """Which leaf completes a subtree, and where among the hashes it completes that subtree's stands."""
+    """The leaf that completes a subtree, and the offset of the subtree's hash among that leaf's hashes."""
     return (index + 1 << level) - 1, level * HASH
 
 
@@ -155,7 +155,7 @@ def _half(size: int) -> int:
 
 
 def _siblings(index: int, size: int) -> list[tuple[int, int]]:
-    """What stands beside the way from the root to a leaf, as ranges of leaves."""
+    """The siblings on the path from the root to a leaf, as ranges of leaves."""
     first, end, nodes = 0, size, []
     while end - first > 1:
         half = first + _half(end - first)

@@ -1,4 +1,4 @@
-"""A session in outline: its events without their long texts, which are read again one at a time when they are needed.
+"""A session in outline: its events without their long texts, which are read one at a time on demand.
 
 An outline holds everything except the texts: which events are part of the conversation, which return belongs to which
 call, whether a part is empty. So a session of any size can be folded in little memory.

@@ -1,4 +1,4 @@
-"""What an event says, in plain text: what search finds, and what it is said as."""
+"""The plain text of an event, which search indexes, and the role of that text."""
 
 import enum
 from collections.abc import Iterator
@@ -7,13 +7,13 @@ import msgspec
 
 from clew.model import events as e
 
-# Of a longer text only the two ends are searched: outputs say what they are at the top, and what went wrong at the end.
+# Only the two ends of a longer text are searched: outputs have their subject at the top and their errors at the end.
 HEAD_CHARACTERS = 24_576
 TAIL_CHARACTERS = 8_192
 
 
 class Role(enum.StrEnum):
-    """What was asked by a person, answered by a model, run by it, returned to it, or noted about the session."""
+    """Asked by a person, answered by an llm, run by it, returned to it, or noted about the session."""
 
     ASKED = "asked"
     ANSWERED = "answered"
@@ -22,7 +22,7 @@ class Role(enum.StrEnum):
     NOTED = "noted"
 
 
-# What the other kinds say, by the names of their fields.
+# The fields with the text of the other kinds.
 _NOTES: dict[type[e.Body], tuple[str, ...]] = {
     e.SessionOpened: ("title",),
     e.SessionForked: ("title",),
@@ -49,7 +49,7 @@ _NOTES: dict[type[e.Body], tuple[str, ...]] = {
 
 
 class Passage(msgspec.Struct, frozen=True):
-    """The texts of one event. `cut` says that there was more than is searched."""
+    """The texts of one event. `cut` says that a part of them is not searched."""
 
     role: Role
     texts: tuple[str, ...]
@@ -57,7 +57,7 @@ class Passage(msgspec.Struct, frozen=True):
 
 
 def passage_of(body: e.AnyBody) -> Passage | None:
-    """What an event says; None when it says nothing. Records that clew has no word for are kept, and not searched."""
+    """The text of an event; None when it has none. `Opaque` records are stored but not searched."""
     match body:
         case e.MessageAdded(role=role):
             spoken_as = {"user": Role.ASKED, "assistant": Role.ANSWERED}.get(role, Role.NOTED)
@@ -67,7 +67,7 @@ def passage_of(body: e.AnyBody) -> Passage | None:
         case e.CallReturned(output=value, parts=parts):
             return _passage(Role.RETURNED, [*_strings(value), *_of_parts(parts)])
     fields = _NOTES.get(type(body)) if isinstance(body, e.Body) else None
-    return _passage(Role.NOTED, [text for name in fields for text in _said(getattr(body, name))]) if fields else None
+    return _passage(Role.NOTED, [text for name in fields for text in _texts(getattr(body, name))]) if fields else None
 
 
 def _passage(role: Role, texts: list[str]) -> Passage | None:
@@ -91,7 +91,7 @@ def _of_parts(parts: tuple[e.Part, ...]) -> Iterator[str]:
         yield part.text if isinstance(part, e.TextPart | e.ThinkingPart) else part.name
 
 
-def _said(value: object) -> Iterator[str]:
+def _texts(value: object) -> Iterator[str]:
     if isinstance(value, msgspec.Raw):
         yield from _strings(value)
     elif isinstance(value, tuple):
@@ -101,20 +101,20 @@ def _said(value: object) -> Iterator[str]:
 
 
 def _strings(value: msgspec.Raw) -> Iterator[str]:
-    """The texts and numbers inside a JSON value, in order. Names of fields are not what was said."""
+    """The texts and numbers inside a JSON value, in order; field names are left out."""
     try:
         waiting = [msgspec.json.decode(value)]
     except (msgspec.DecodeError, RecursionError, UnicodeError):
-        # Not JSON, or nested beyond reason: taken as it is written.
+        # Not JSON, or nested too deeply: use the text as it is written.
         yield bytes(value).decode("utf-8", "replace")
         return
     while waiting:
-        one = waiting.pop()
-        if isinstance(one, str):
-            yield one
-        elif isinstance(one, dict):
-            waiting += reversed(one.values())
-        elif isinstance(one, list):
-            waiting += reversed(one)
-        elif isinstance(one, int | float) and not isinstance(one, bool):
-            yield str(one)
+        item = waiting.pop()
+        if isinstance(item, str):
+            yield item
+        elif isinstance(item, dict):
+            waiting += reversed(item.values())
+        elif isinstance(item, list):
+            waiting += reversed(item)
+        elif isinstance(item, int | float) and not isinstance(item, bool):
+            yield str(item)

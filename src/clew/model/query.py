@@ -1,4 +1,4 @@
-"""What a person typed into a search, and where a text answers it.
+"""Parse what a person typed into a search, and find where a text matches it.
 
     lock error              both words, anywhere in the passage
     "database is locked"    the words next to each other
@@ -6,7 +6,7 @@
     lock*                   words that begin so
     -test                   not this word
 
-There are no other operators: whatever else is typed parts words.
+There are no other operators: every other character separates words.
 """
 
 import re
@@ -23,11 +23,11 @@ from clew.model.words import LONGEST, in_order, spans
 
 LONGEST_QUERY = 1000
 SNIPPET = 160
-# A snippet is looked for at the best of so many places in each text.
+# How many positions of each text are tried for a snippet.
 MOST_PLACES = 200
 MOST_WINDOWS = 8
 
-# One minus leaves a word out; two are how an option of a program is spelled.
+# One minus excludes a word; two minuses begin a program's option.
 _PIECE = re.compile(r'(-(?=[^\s-]))?(?:"([^"]*)(?:"|$)|([^\s"]+))(\*?)')
 
 # White space other than one blank between two words.
@@ -35,7 +35,7 @@ _UNEVEN = re.compile(r"[^\S ]|^ |  ")
 
 
 class Term(msgspec.Struct, frozen=True):
-    """Words that stand next to each other; with `prefix` the last is only the beginning of a word."""
+    """Words next to each other; with `prefix` the last is the beginning of a word."""
 
     words: tuple[str, ...]
     prefix: bool = False
@@ -49,31 +49,31 @@ class Query(msgspec.Struct, frozen=True):
 
     @property
     def is_exact(self) -> bool:
-        """Whether words alone decide: nothing about their order has to be looked up in the text."""
+        """Whether the index alone decides, because no phrase requires a check of word order in the text."""
         return all(len(term.words) == 1 for term in (*self.wanted, *self.unwanted))
 
 
 class Snippet(msgspec.Struct, frozen=True, kw_only=True):
-    """A stretch of a text, and where in it the words of a query stand."""
+    """A part of a text, and the positions of the query's words in it."""
 
     text: str
     marks: list[tuple[int, int]]
 
 
 def parse(text: str) -> Query:
-    """What is looked for. Anything can be typed; only too much of it, or nothing to look for, is refused."""
+    """Parse a query. Any text is valid unless it is too long or has no word to look for."""
     if len(text) > LONGEST_QUERY:
         raise InvalidInput(f"a query has at most {LONGEST_QUERY:,} characters, and this has {len(text):,}")
     wanted: list[Term] = []
     unwanted: list[Term] = []
     for minus, phrase, bare, star in _PIECE.findall(text):
         typed = phrase or bare
-        if found := tuple(in_order(typed)):
-            (unwanted if minus else wanted).append(Term(found, bool(star) or typed.endswith("*")))
+        if term_words := tuple(in_order(typed)):
+            (unwanted if minus else wanted).append(Term(term_words, bool(star) or typed.endswith("*")))
     if unwanted and not wanted:
-        raise InvalidInput("only words to leave out; add one to look for, as in: lock -test")
+        raise InvalidInput("the query only excludes words; add one to look for, as in: lock -test")
     if text.strip() and not wanted:
-        raise InvalidInput("there is no word in that query; words are made of letters and digits")
+        raise InvalidInput("the query has no word; words are made of letters and digits")
     return Query(tuple(wanted), tuple(unwanted))
 
 
@@ -85,8 +85,8 @@ def keeps_order(query: Query, texts: Iterable[str]) -> bool:
     ) and not any(_phrase(term) in stream for stream in streams for term in query.unwanted if len(term.words) > 1)
 
 
-def _stream(found: list[str]) -> str:
-    return f" {' '.join(found)} "
+def _stream(text_words: list[str]) -> str:
+    return f" {' '.join(text_words)} "
 
 
 def _phrase(term: Term) -> str:
@@ -97,57 +97,57 @@ def _phrase(term: Term) -> str:
 
 
 def snippet(query: Query, texts: Iterable[str], width: int = SNIPPET) -> Snippet:
-    """The stretch of a passage where most of the query is, in one line."""
+    """The part of a passage with the most words of the query, in one line."""
     texts = [*texts]
     best = Snippet(text="", marks=[])
     for crowd, text, first in _windows(query, texts, width):
         if len(best.marks) >= crowd:
-            break  # There cannot be more in what is left.
-        found = _cut(query, text, first, width)
-        if len(found.marks) > len(best.marks):
-            best = found
+            break  # The remaining windows cannot have more marks.
+        candidate = _cut(query, text, first, width)
+        if len(candidate.marks) > len(best.marks):
+            best = candidate
     return best if best.marks else _first_words(query, texts, width)
 
 
 def _windows(query: Query, texts: list[str], width: int) -> list[tuple[int, str, int]]:
-    """Where a look is worth it: a little before most words of the query, even where they are inside of others.
+    """Windows of a text that can have words of the query, also inside other words, as (upper bound, text, start).
 
-    Each with how many words there may be, the most first.
+    The window with the highest upper bound comes first.
     """
     if not query.wanted:
         return []
     pattern = _pattern(query)
     crowds: list[tuple[int, str, int]] = []
     for text in texts:
-        places = [found.start() for found in islice(pattern.finditer(text), MOST_PLACES)]
-        for i, place in enumerate(places):
-            crowd = bisect_left(places, place + width * 3 // 4) - i
-            crowds.append((crowd, text, max(0, place - width // 4)))
+        starts = [match.start() for match in islice(pattern.finditer(text), MOST_PLACES)]
+        for i, start in enumerate(starts):
+            crowd = bisect_left(starts, start + width * 3 // 4) - i
+            crowds.append((crowd, text, max(0, start - width // 4)))
     return nlargest(MOST_WINDOWS, crowds, key=lambda candidate: candidate[0])
 
 
 @lru_cache(maxsize=64)
 def _pattern(query: Query) -> re.Pattern[str]:
-    wanted = {word for term in query.wanted for word in term.words}
-    return re.compile("|".join(map(re.escape, sorted(wanted, key=len, reverse=True))), re.IGNORECASE)
+    query_words = {word for term in query.wanted for word in term.words}
+    return re.compile("|".join(map(re.escape, sorted(query_words, key=len, reverse=True))), re.IGNORECASE)
 
 
 def _first_words(query: Query, texts: list[str], width: int) -> Snippet:
-    """Around the first word of the query that stands in the text in other letters, else how the longest text begins."""
+    """Text around the first match in another spelling; without a match, the beginning of the longest text."""
     for text in texts if query.wanted else ():
         stream = list(spans(text))
-        if places := [place for term in query.wanted for place in _places(term, stream)]:
-            return _cut(query, text, max(0, min(places)[0] - width // 4), width)
+        if positions := [position for term in query.wanted for position in _positions(term, stream)]:
+            return _cut(query, text, max(0, min(positions)[0] - width // 4), width)
     return _cut(query, max(texts, key=len, default=""), 0, width)
 
 
 def _cut(query: Query, text: str, first: int, width: int) -> Snippet:
     last = min(len(text), first + width)
     first = max(0, last - width)
-    # Words are told apart with some text around them, so that none is cut in two.
+    # Words are split with some text around the window, so that none is cut in two.
     low, high = max(0, first - LONGEST), min(len(text), last + LONGEST)
     stream = list(spans(text[low:high]))
-    marks = {(a + low, b + low) for term in query.wanted for a, b in _places(term, stream)}
+    marks = {(a + low, b + low) for term in query.wanted for a, b in _positions(term, stream)}
     if first and (space := text.find(" ", first, first + 20)) >= 0:
         first = space + 1
     inside = [(a, min(b, last)) for a, b in sorted(marks) if first <= a < last]
@@ -157,7 +157,7 @@ def _cut(query: Query, text: str, first: int, width: int) -> Snippet:
 
 
 def _closed_up(text: str, marks: list[tuple[int, int]]) -> tuple[str, list[tuple[int, int]]]:
-    """A text in one line, all white space between two words one blank, and where its marks have moved to."""
+    """A text in one line with single blanks between words, and the new positions of its marks."""
     if not _UNEVEN.search(text):
         return text, marks
     letters: list[str] = []
@@ -172,8 +172,8 @@ def _closed_up(text: str, marks: list[tuple[int, int]]) -> tuple[str, list[tuple
     return "".join(letters), [(where[a], where[b]) for a, b in marks]
 
 
-def _places(term: Term, stream: list[tuple[str, int, int]]) -> list[tuple[int, int]]:
-    """Where a term stands among words."""
+def _positions(term: Term, stream: list[tuple[str, int, int]]) -> list[tuple[int, int]]:
+    """The positions of a term among words."""
     length, last = len(term.words), term.words[-1]
 
     def is_last(word: str) -> bool:
@@ -190,11 +190,11 @@ def _places(term: Term, stream: list[tuple[str, int, int]]) -> list[tuple[int, i
 
 
 def _parts(stream: list[tuple[str, int, int]]) -> list[tuple[str, int, int]]:
-    """The words without camelCase wholes, which stand where their parts do."""
-    found: list[tuple[str, int, int]] = []
+    """The words without whole camelCase words, which have the positions of their parts."""
+    parts: list[tuple[str, int, int]] = []
     end = -1
     for candidate in stream:
         if candidate[1] >= end:
-            found.append(candidate)
+            parts.append(candidate)
             end = candidate[2]
-    return found
+    return parts

@@ -1,4 +1,4 @@
-"""A session's identity, where it stands, and the lifecycle: one table and one pure function.
+"""A session's identity, its head, and the lifecycle: one table and one pure function.
 
     opened ──work──▶ active           opened ──paused──▶ paused         opened ──closed──▶ closed
     active ──paused──▶ paused         paused ──resumed──▶ active        paused ──closed──▶ closed
@@ -43,7 +43,7 @@ class State(enum.StrEnum):
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):
-    """Who a session is. Only its title, its privacy and erasure change it."""
+    """The identity of a session. Only a new title, a privacy change and erasure change it."""
 
     id: str
     key: int
@@ -60,7 +60,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Head(msgspec.Struct, frozen=True):
-    """Where a session stands: what the next append is checked against. Fields in the order of its row."""
+    """The state that the next append is checked against. Fields in the order of its row."""
 
     state: str
     head: int
@@ -129,7 +129,7 @@ _TABLE: dict[State, dict[str, State]] = {
 # Plain strings, as they are stored.
 LIFECYCLE = {str(state): {step: str(after) for step, after in steps.items()} for state, steps in _TABLE.items()}
 
-# What to do instead, by the step that was refused, else by the state that refused it.
+# The advice in an error: by the rejected step, otherwise by the state.
 _INSTEAD = {
     "archived": "close it first",
     "resumed": "it is active already; append to it",
@@ -173,7 +173,7 @@ def apply(head: Head, body: Body | Opaque, session: str) -> Head:
 
 
 def _spend(head: Head, state: str, usage: Usage) -> Head:
-    """Count as far as a database can; what a provider reports is stored as it is, believable or not."""
+    """Limit a sum to what a database can count; the reported figures are stored unchanged and unchecked."""
     return msgspec.structs.replace(
         head,
         state=state,

@@ -1,9 +1,9 @@
-"""Words as search knows them: what a text is found by, the same whichever database keeps the index.
+"""Split text into the words that search indexes, the same for every database.
 
 A word is a run of letters and digits, in lower case and without accents, however they are encoded. An identifier is
 found by its parts, wherever they are joined: snake_case, dotted.names, path/to/file.py:12, and camelCase, which is
 found as a whole too. Scripts that write without spaces (Chinese, Japanese, Korean, Thai ...) give a word per character,
-so that any stretch of them is found as a phrase. A word longer than `LONGEST` goes by its beginning.
+so that any part of them is found as a phrase. Only the first `LONGEST` characters of a word count.
 """
 
 import re
@@ -11,9 +11,9 @@ import unicodedata
 from collections.abc import Iterator
 
 LONGEST = 64
-# A letter has no more marks than this; only nonsense does.
+# No real letter has more marks than this.
 MOST_MARKS = 32
-# Composing takes the square of the number of marks.
+# The time to compose grows with the square of the number of marks.
 MOST_AT_ONCE = 500
 
 # Whatever is not ASCII, or is an ASCII letter or digit. Said by what it is not, because that compiles ten times faster.
@@ -29,7 +29,7 @@ _ASCII_SHAPES = bytes(
 _SHAPES = _ASCII_SHAPES[:63] + b"x" + _ASCII_SHAPES[64:]
 _ANY = bytes(32 if shape == 32 else 97 for shape in range(256))
 _LONG_RUN = b"a" * (LONGEST + 1)
-# Where camelCase is cut: before the second byte of each.
+# camelCase is split before the second byte of each of these.
 _SEAMS = (b"aA", b"0A", b"AAa")
 
 # Scripts without spaces between words.
@@ -46,7 +46,7 @@ _DRESS = (
 
 
 class _Folding(dict[int, str]):
-    """What each character beyond ASCII becomes; filled in as characters turn up."""
+    """The folded form of each character beyond ASCII, computed on first use."""
 
     def __missing__(self, point: int) -> str:
         self[point] = folded = _folded(chr(point))
@@ -59,7 +59,7 @@ def _folded(character: str) -> str:
     # Folding makes capitals of the small letters of Cherokee; one index makes them small again, the other does not.
     plain = unicodedata.normalize("NFKC", character).casefold().lower()
     if not "\u0400" <= character <= "\u04ff":
-        # Accents go, except where the accented letter is another letter, as in Cyrillic.
+        # Accents are removed, except where the accented letter is another letter, as in Cyrillic.
         apart = unicodedata.normalize("NFD", plain)
         plain = unicodedata.normalize("NFC", "".join(character for character in apart if not _is_of(character, _DRESS)))
     return "".join(map(_kept, plain))
@@ -82,13 +82,13 @@ _FOLDING = _Folding()
 
 
 def indexed(text: str, *, wholes: bool = True) -> str:
-    """The text as an index takes it that parts words at whatever is ASCII and neither letter nor digit.
+    """The text for an index that splits words at every ASCII character that is neither a letter nor a digit.
 
-    The whole words of camelCase come last, or not at all.
+    Whole camelCase words come last, or are left out.
     """
     shape = _shape(text)
     if any(seam in shape for seam in _SEAMS):
-        text = _taken_apart(text, shape, wholes=wholes)
+        text = _split_camel_case(text, shape, wholes=wholes)
         shape = _shape(text)
     if not text.isascii():
         text = _folded_in(text, shape)
@@ -102,7 +102,7 @@ def words(text: str) -> list[str]:
 
 
 def in_order(text: str) -> list[str]:
-    """The words of a text one after the other: of camelCase only the parts."""
+    """The words of a text in order; of camelCase only the parts."""
     return _RUN.findall(indexed(text, wholes=False).lower())
 
 
@@ -113,7 +113,7 @@ def _shape(text: str) -> bytes:
 
 
 def _folded_in(text: str, shape: bytes) -> str:
-    """The text with all that is beyond ASCII folded."""
+    """The text with every character beyond ASCII folded."""
     parts: list[str] = []
     last = 0
     at = shape.find(b"x")
@@ -127,24 +127,24 @@ def _folded_in(text: str, shape: bytes) -> str:
 
 
 def _composed(run: str) -> str:
-    """What can be written as one character, or as a letter and its marks, as one."""
+    """Normalise the text, so that a letter with its marks becomes one character where Unicode has one."""
     if len(run) <= MOST_AT_ONCE:
         return unicodedata.normalize("NFKC", run)
     return "".join(character for _, _, character in _characters(run))
 
 
 def _cuts(shape: bytes) -> list[int]:
-    found = []
+    cuts = []
     for seam in _SEAMS:
         at = shape.find(seam)
         while at >= 0:
-            found.append(at + 1)
+            cuts.append(at + 1)
             at = shape.find(seam, at + 1)
-    return sorted(found)
+    return sorted(cuts)
 
 
-def _taken_apart(text: str, shape: bytes, *, wholes: bool) -> str:
-    """camelCase taken apart; the whole words follow at the end."""
+def _split_camel_case(text: str, shape: bytes, *, wholes: bool) -> str:
+    """The text with camelCase split into parts; the whole words follow at the end."""
     parts: list[str] = []
     whole: list[str] = []
     last = end = 0
@@ -159,7 +159,7 @@ def _taken_apart(text: str, shape: bytes, *, wholes: bool) -> str:
 
 
 def spans(text: str) -> Iterator[tuple[str, int, int]]:
-    """Every word of a text and where it stands, parts in order and a camelCase whole after its parts."""
+    """Every word of a text and its position; a whole camelCase word comes after its parts."""
     for run in _RUN.finditer(text):
         letters = run[0]
         if letters.isascii() and (letters.islower() or letters.isdigit()):
@@ -193,7 +193,7 @@ def _words_in(run: str, start: int, cuts: frozenset[int]) -> Iterator[tuple[str,
 
 
 def _characters(run: str) -> Iterator[tuple[int, int, str]]:
-    """Each character, with the marks that belong to it as one, and where it stands."""
+    """Each character together with its marks, and its position."""
     if unicodedata.is_normalized("NFKC", run):
         yield from ((at, at + 1, character) for at, character in enumerate(run))
         return
@@ -205,7 +205,7 @@ def _characters(run: str) -> Iterator[tuple[int, int, str]]:
 
 
 def _joins(before: str, character: str) -> bool:
-    """Whether a character becomes one with what is before it."""
+    """Whether a character combines with the text before it into one character."""
     if len(before) > MOST_MARKS:
         return False
     alone, other, both = (unicodedata.normalize("NFKC", text) for text in (before, character, before + character))

@@ -70,7 +70,7 @@ def _inputs(call: CallMade) -> dict[str, object]:
     try:
         values = msgspec.json.decode(call.input)
     except (msgspec.DecodeError, RecursionError):
-        return {}  # Kept verbatim in the log; there is only nothing to learn from it here.
+        return {}  # The log stores such an input verbatim; the working set ignores it.
     return values if isinstance(values, dict) else {}
 
 
