@@ -234,6 +234,8 @@ def test_no_table_lost_a_row(migrated: Copy) -> None:
 def test_all_answers_are_those_of_the_older_code(migrated: Copy, migrator: Migrator) -> None:
     """Every event with its digest, every native file byte for byte, who may do what, searches, sums and the audit."""
     with migrated.connect() as plane:
+        # Views with other tables are built again, and whoever reads them first is told so.
+        plane.client.call("views_step")
         snapshot = take_snapshot(plane)
     assert differences(snapshot, migrated.archive.snapshot) == []
     assert [checked["problems"] for checked in snapshot["verified"]] == [[]] * len(snapshot["verified"])

@@ -61,7 +61,7 @@ def test_every_shipped_price_is_plausible() -> None:
     ],
 )
 def test_one_model_has_many_spellings(model: str) -> None:
-    assert PRICES.of(model) == SONNET
+    assert PRICES.price(model) == SONNET
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_one_model_has_many_spellings(model: str) -> None:
     ],
 )
 def test_what_leaves_the_price_alone_is_taken_off(model: str, known: str) -> None:
-    assert PRICES.of(model) == PRICES.models[known]
+    assert PRICES.price(model) == PRICES.models[known]
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_what_leaves_the_price_alone_is_taken_off(model: str, known: str) -> Non
     ],
 )
 def test_another_product_or_somebody_elses_offer_has_no_price(model: str) -> None:
-    assert PRICES.of(model) is None
+    assert PRICES.price(model) is None
     assert PRICES.cost(model, Usage(input=1)) is None
 
 
@@ -175,16 +175,16 @@ def test_a_cache_without_a_price_costs_as_any_input(tmp_path: Path) -> None:
 def test_a_persons_own_prices_win_model_by_model(tmp_path: Path) -> None:
     mine = {"claude-sonnet-4-5": {"input": 1, "output": 2}, "Azure/GPT-5": {"input": 0, "output": 0.000001}}
     prices = load(own(tmp_path, mine))
-    assert prices.of("claude-sonnet-4-5-20250929") == Price(1_000_000, 2_000_000, 1_000_000, 1_000_000, 1_000_000)
-    assert prices.of("Azure/GPT-5") == Price(0, 1, 0, 0, 0)
-    assert prices.of("gpt-5") == PRICES.of("gpt-5")
+    assert prices.price("claude-sonnet-4-5-20250929") == Price(1_000_000, 2_000_000, 1_000_000, 1_000_000, 1_000_000)
+    assert prices.price("Azure/GPT-5") == Price(0, 1, 0, 0, 0)
+    assert prices.price("gpt-5") == PRICES.price("gpt-5")
     assert prices.date == PRICES.date
 
 
 def test_a_persons_own_price_of_a_dated_id_is_that_ids_alone(tmp_path: Path) -> None:
     prices = load(own(tmp_path, {"claude-sonnet-4-5-20250929": {"input": 1, "output": 2}}))
-    assert prices.of("claude-sonnet-4-5-20250929") != SONNET
-    assert prices.of("claude-sonnet-4-5") == SONNET
+    assert prices.price("claude-sonnet-4-5-20250929") != SONNET
+    assert prices.price("claude-sonnet-4-5") == SONNET
 
 
 def test_the_shipped_form_can_be_given_back_as_ones_own(tmp_path: Path) -> None:
