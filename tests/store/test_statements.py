@@ -168,7 +168,7 @@ def test_of_many_rows_all_are_written_or_none(beside: Database) -> None:
 def test_a_database_beside_the_log_is_another_and_knows_its_own_statements(store: Store, beside: Database) -> None:
     opened(store)
     assert beside.dialect == store.database.dialect
-    assert 0 < beside.schema_version() < store.database.schema_version()
+    assert beside.schema_version() not in (0, store.database.schema_version())
     with beside.read() as tx, pytest.raises(KeyError):
         tx.run("tail", after=0, limit=1)
     with store.database.read() as tx, pytest.raises(KeyError):
