@@ -20,6 +20,7 @@ KINDS = ("fact_learned", "message_added", "session_closed")
 @pytest.fixture
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("clew.store.log.reading.EVENTS_PAGE", 3)
+    monkeypatch.setattr("clew.store.log.reading.TAIL_PAGE", 3)
     monkeypatch.setattr("clew.store.log.feed.EVENTS_PAGE", 3)
 
 
@@ -43,6 +44,7 @@ def test_every_range_in_pages_is_the_range(store: Store, child: Session, monkeyp
     ]
     whole = [list(store.read(child, **chosen)) for chosen in ranges]  # type: ignore[arg-type]
     monkeypatch.setattr("clew.store.log.reading.EVENTS_PAGE", 3)
+    monkeypatch.setattr("clew.store.log.reading.TAIL_PAGE", 3)
     assert [list(store.read(child, **chosen)) for chosen in ranges] == whole  # type: ignore[arg-type]
     assert seqs(whole[0]) == [1]
     assert seqs(list(store.read(child))) == list(range(1, 18))

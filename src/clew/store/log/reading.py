@@ -8,6 +8,8 @@ and each page begins right behind the last row of the one before.
 import heapq
 from collections.abc import Iterator, Sequence
 
+import msgspec
+
 from clew.model.events import Event
 from clew.model.lineage import Segment, clip
 from clew.model.session import Session
@@ -16,6 +18,9 @@ from clew.store.log.decoding import Decoder
 from clew.store.log.rows import EVENTS_PAGE, EVERYTHING, tail_row_from
 from clew.store.log.sessions import head_in, lineage
 from clew.store.reach import ReachParameters
+
+# A tail is mostly asked for this much; a page of it is one query.
+TAIL_PAGE = 1000
 
 
 class Reader:
@@ -40,15 +45,10 @@ class Reader:
         self, session: Session, kinds: Sequence[str], *, after: int, upto: int | None, limit: int
     ) -> Iterator[Event]:
         """Only the events of these kinds, in order."""
-        if upto is None:
-            # Each kind is read by itself: without an end that holds for all, one could be ahead of another.
-            with self._database.read() as tx:
-                upto = head_in(tx, session).head
         left = limit
         for part in self._parts(session, after, upto):
             decoder = self._decoder(session.project_key, part.key, part.id)
-            pages = [self._rows_of_kind(session.project_key, part, kind, left) for kind in kinds]
-            for row in heapq.merge(*pages, key=_seq):
+            for row in self._rows_of_kinds(session, part, kinds, upto):
                 if left <= 0:
                     return
                 yield decoder.event(row)
@@ -57,20 +57,25 @@ class Reader:
     def tail(self, *, after: int, project: str, limit: int, reach: ReachParameters) -> Iterator[Event]:
         """Events of all sessions in reach after a position, in the order they became visible."""
         after = min(after, EVERYTHING)
+        decoders: dict[int, Decoder] = {}
         while limit > 0:
-            most = min(limit, EVENTS_PAGE)
+            most = min(limit, TAIL_PAGE)
             with self._database.read() as tx:
                 if project:
                     answer = tx.run("tail_project", after=after, limit=most, project=project, **reach)
                 else:
                     answer = tx.run("tail", after=after, limit=most, **reach)
-            rows = [tail_row_from(row) for row in answer]
-            for row in rows:
-                yield self._decoder(row.project, row.key, row.session).event(row.event)
-            if len(rows) < most:
+            position = after
+            for row in map(tail_row_from, answer):
+                decoder = decoders.get(row.key)
+                if decoder is None:
+                    decoder = decoders[row.key] = self._decoder(row.project, row.key, row.session)
+                position = row.position
+                yield decoder.event(row.event)
+            if len(answer) < most:
                 return
-            limit -= len(rows)
-            after = rows[-1].position
+            limit -= len(answer)
+            after = position
 
     def last_position(self) -> int:
         """The position of the newest event that a tail would show."""
@@ -86,20 +91,36 @@ class Reader:
     def _decoder(self, project: int, key: int, session: str) -> Decoder:
         return Decoder(self._database, self._blobs, project=project, key=key, session=session)
 
-    def _rows_of_kind(self, project: int, part: Segment, kind: str, limit: int) -> Iterator[Row]:
-        first = part.first
-        while limit > 0:
-            most = min(limit, EVENTS_PAGE)
-            with self._database.read() as tx:
-                rows = tx.run(
-                    "events_of_kind", project=project, session=part.key, first=first, last=part.last, kind=kind,
-                    limit=most,
-                )  # fmt: skip
-            yield from rows
-            if len(rows) < most:
+    def _rows_of_kinds(
+        self, session: Session, part: Segment, kinds: Sequence[str], upto: int | None
+    ) -> Iterator[Row]:  # fmt: skip
+        """The rows of several kinds, in order. Mostly one page of each is all, and one round trip reads them."""
+        bounds = {"project": session.project_key, "session": part.key, "first": part.first, "last": part.last}
+        with self._database.read() as tx:
+            pages = tx.batch([("events_of_kind", {**bounds, "kind": kind, "limit": EVENTS_PAGE}) for kind in kinds])
+            is_all = all(len(page) < EVENTS_PAGE for page in pages)
+            if not is_all and upto is None:
+                # Each kind goes on by itself: without an end that holds for all, one could be ahead of another.
+                part = msgspec.structs.replace(part, last=min(part.last, head_in(tx, session).head))
+        if is_all:
+            yield from sorted((row for page in pages for row in page), key=_seq)
+            return
+        streams = [
+            self._rows_of_kind(session.project_key, part, kind, page) for kind, page in zip(kinds, pages, strict=True)
+        ]
+        yield from heapq.merge(*streams, key=_seq)
+
+    def _rows_of_kind(self, project: int, part: Segment, kind: str, page: list[Row]) -> Iterator[Row]:
+        """The rows of one kind up to the end of a part; `page` is the first page of them."""
+        while page:
+            yield from (row for row in page if row[0] <= part.last)
+            if len(page) < EVENTS_PAGE or page[-1][0] >= part.last:
                 return
-            limit -= len(rows)
-            first = rows[-1][0] + 1
+            with self._database.read() as tx:
+                page = tx.run(
+                    "events_of_kind", project=project, session=part.key, first=page[-1][0] + 1, last=part.last,
+                    kind=kind, limit=EVENTS_PAGE,
+                )  # fmt: skip
 
 
 def pages(database: Database, project: int, part: Segment, limit: int) -> Iterator[list[Row]]:
