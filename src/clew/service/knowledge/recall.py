@@ -15,7 +15,7 @@ from clew.service.find import filters as scopes
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
 from clew.service.knowledge.terms import KINDS, Holds
-from clew.views.search import MOST_LOOKED_AT, Hit, Scope, Search
+from clew.views.search import MOST_LOOKED_AT, Scope, Search
 from clew.views.text import KNOWN, PROJECT, tag
 
 
@@ -96,8 +96,13 @@ def _of_all(context: Context, query: Query, project: str, holds: Holds | None, l
     looked_at = 0
     while len(matching) < limit and looked_at < MOST_LOOKED_AT:
         page = search.newest(before=before, limit=limit - len(matching))
+        unread = {hit.key for hit in page.hits} - valid.keys()
+        for listed in context.store.sessions(keys=unread) if unread else ():
+            knowledge = valid_knowledge(context, listed.session)
+            valid[listed.session.key] = {item.seq: item for item in knowledge}
         for hit in page.hits:
-            item = _valid_item(context, hit, valid)
+            # An item that was retired or reversed since is not valid any more.
+            item = valid.get(hit.key, {}).get(hit.seq)
             if item is not None and _has_scope(item, holds):
                 matching.append(item)
         before, looked_at = page.following, looked_at + len(page.hits)
@@ -106,14 +111,6 @@ def _of_all(context: Context, query: Query, project: str, holds: Holds | None, l
     # The index sorts by second, the events have microseconds.
     matching.sort(key=lambda item: (-item.at, -item.seq))
     return Recall(found=matching, next=str(before or ""), notice=context.views.pop_notice())
-
-
-def _valid_item(context: Context, hit: Hit, valid: dict[int, dict[int, Recalled]]) -> Recalled | None:
-    """The item of a hit, unless it was retired or reversed; `valid` caches each session's valid knowledge by seq."""
-    if hit.key not in valid:
-        [listed] = context.store.sessions(keys=[hit.key])
-        valid[hit.key] = {item.seq: item for item in valid_knowledge(context, listed.session)}
-    return valid[hit.key].get(hit.seq)
 
 
 def valid_knowledge(context: Context, session: Session) -> Iterable[Recalled]:
