@@ -164,7 +164,7 @@ def contents(views: Views) -> dict[str, Any]:
         connection = tx.connection  # type: ignore[attr-defined]
         tables = {
             table: sorted(map(tuple, connection.execute(f"SELECT * FROM {table}")))
-            for table in ("listing", "touched", "spending", "speaking")
+            for table in ("artifact", "listing", "touched", "spending", "speaking")
         }
         passages = connection.execute("SELECT id, session, seq, at FROM passage").fetchall()
         words = _words(connection, views.database.dialect)

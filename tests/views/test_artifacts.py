@@ -44,6 +44,16 @@ def test_artifacts_are_narrowed_to_a_session_and_to_a_project(context: Context) 
     assert names(context, limit=1) == ["b"]
 
 
+@pytest.mark.parametrize(("size", "stored"), [(-(10**30), 0), (10**30, 2**62), (0, 0)])
+def test_a_size_that_no_database_holds_stops_no_view(context: Context, size: int, stored: int) -> None:
+    blob = save(context.store, b"x")
+    opened(context, Draft(body=ArtifactSaved(name="odd", blob=blob, size=size)), artifact(context, "next", 1))
+    assert sorted((saved.name, saved.size) for saved in call(context, "artifacts", {})) == [
+        ("next", 4),
+        ("odd", stored),
+    ]
+
+
 def test_the_artifacts_of_an_erased_session_are_gone(context: Context) -> None:
     session = opened(context, artifact(context, "secret.txt", 1))
     assert names(context) == ["secret.txt"]

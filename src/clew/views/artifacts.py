@@ -8,6 +8,9 @@ from clew.model.session import Session
 from clew.store.derived import Transaction
 from clew.views.contract import LATEST, storable, when
 
+# A size is what somebody wrote into the log, believable or not; a database counts only so far.
+LARGEST_SIZE = 2**62
+
 
 class ArtifactsView:
     """The fold of the artifacts."""
@@ -24,7 +27,7 @@ class ArtifactsView:
             artifact = event.body
             row = {
                 "session": key, "seq": event.seq, "name": storable(artifact.name), "blob": storable(artifact.blob),
-                "size": min(artifact.size, 2**62), "media_type": storable(artifact.media_type),
+                "size": min(max(artifact.size, 0), LARGEST_SIZE), "media_type": storable(artifact.media_type),
                 "at": min(when(event), LATEST),
             }  # fmt: skip
             self._rows.setdefault(key, []).append(row)
