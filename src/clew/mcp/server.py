@@ -27,6 +27,7 @@ from clew.mcp import prompts, resources
 from clew.mcp.tools import MOST_BYTES, Tool, tools
 from clew.model.errors import ClewError
 from clew.service import Context
+from clew.service.kernel.decoders import build_decoders
 
 INSTRUCTIONS = """\
 clew keeps the sessions of all agent programs for good: what was said and done, and what was learned and decided.
@@ -58,6 +59,8 @@ def build(contexts: Contexts, *, runtime: str = "", folder: str = "") -> Server[
 
     `runtime` is the program that started the server, and `folder` is its working directory; an HTTP server has neither.
     """
+    tools()  # They are made at the first call, and their types belong to what is built next.
+    build_decoders()
 
     async def list_tools(ctx: Any, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         return types.ListToolsResult(tools=[_described(tool) for tool in tools().values()])

@@ -25,6 +25,7 @@ from clew.server.web.routes import Web
 from clew.service.access.authenticator import Authenticator
 from clew.service.kernel.call import call
 from clew.service.kernel.context import Context
+from clew.service.kernel.decoders import build_decoders
 from clew.store.objects import objects
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ class Application:
             self.operations, pages, self.identity, log=self.log, metrics=self.metrics, traces=self._traces
         )  # fmt: skip
         self.app: ASGIApp = openid.with_challenges(root) if openid else root
+        build_decoders()  # Last: every module of the application is loaded, and none of its threads runs yet.
 
     async def end_streams(self) -> None:
         await self.streams.stop()

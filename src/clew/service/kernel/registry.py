@@ -128,6 +128,8 @@ def operation(
         parameters = _parameters(function, hints)
         fields = [(p.name, p.type) if p.required else (p.name, p.type, p.default) for p in parameters]
         known_as = name or function.__name__
+        arguments = msgspec.defstruct(known_as, fields, kw_only=True, forbid_unknown_fields=True)
+        msgspec.json.Decoder(arguments)  # Else two threads could analyse the new type at once: see decoders.py.
         if not function.__doc__:
             raise AssertionError(f"operation {known_as} has no docstring, so it would have no help")
         if group is not None and not known_as.startswith(f"{group.name}_"):
@@ -137,7 +139,7 @@ def operation(
             help=inspect.cleandoc(function.__doc__),
             right=right,
             parameters=parameters,
-            arguments=msgspec.defstruct(known_as, fields, kw_only=True, forbid_unknown_fields=True),
+            arguments=arguments,
             result=hints["return"],
             run=function,
             prepare=prepare,
