@@ -108,6 +108,22 @@ def test_bytes_that_are_no_request_are_refused(serve: Serve) -> None:
         assert client.get("/healthz").json() == {"healthy": True}
 
 
+def test_a_header_that_decides_something_comes_once(serve: Serve) -> None:
+    running = serve(hosts=("127.0.0.1",))
+    key = running.key()
+    ours, theirs = b"Host: 127.0.0.1\r\n", b"Host: evil.example\r\n"
+    key_header = b"Authorization: Bearer %b\r\n" % key.encode()
+    for pair in (
+        ours + theirs, theirs + ours, ours + ours, ours + key_header * 2,
+        ours + key_header + b"Origin: http://127.0.0.1\r\nOrigin: https://evil.example\r\n",
+        ours + key_header + b"hOsT: 127.0.0.1\r\n",
+    ):  # fmt: skip
+        answer = spoken(running, b"GET /v1/me HTTP/1.1\r\n%b\r\n" % pair, until=b"}")
+        assert b" 400 " in answer, pair
+        assert b"there twice" in answer, pair
+    assert b" 200 " in spoken(running, b"GET /v1/me HTTP/1.1\r\n%b%b\r\n" % (ours, key_header), until=b"}")
+
+
 def test_a_key_that_asks_too_often_is_asked_to_slow_down(serve: Serve) -> None:
     running = serve(rate=1, burst=5)
     with running.client(running.key()) as busy, running.client(running.key("person:calm")) as calm:

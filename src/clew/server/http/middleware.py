@@ -11,13 +11,18 @@ from clew.server.http.exchange import ALWAYS, Answer, Exchange
 from clew.server.http.json_log import JsonLog
 from clew.server.http.metrics import Metrics
 from clew.server.http.operations import no_route
-from clew.server.http.problems import problem
-from clew.server.http.request_body import Gone
+from clew.server.http.problems import Headers, Refused, problem
+from clew.server.http.request_body import CLOSE, Gone
 from clew.server.http.request_handler import masked
 from clew.server.http.tracing import Traces
 from clew.server.login.identity import Identity
 
 CLIENT_WENT_AWAY = 499
+# A proxy in front of the server and the server itself could each believe another one of two such headers.
+ONCE = frozenset(
+    (b"host", b"origin", b"authorization", b"cookie", b"content-type", b"content-encoding", b"content-length")
+    + (b"transfer-encoding", b"sec-fetch-site", b"sec-fetch-mode", b"idempotency-key", b"if-match", b"last-event-id")
+)
 Served = Callable[[Exchange, Receive, Send], Awaitable[None]]
 
 
@@ -48,6 +53,7 @@ class RootApp:
         exchange = Exchange(scope)
         scope["clew.exchange"] = exchange
         try:
+            _check_repeated(scope["headers"])
             self._identity.check_host(exchange.headers)
             if scope["path"].startswith(PREFIX + "/"):
                 await self._operations(exchange, receive, send)
@@ -93,3 +99,12 @@ class RootApp:
             await send(message)
 
         return send_with_headers
+
+
+def _check_repeated(headers: Headers) -> None:
+    """Refuse a header that decides something and is there twice."""
+    names = [name for name, _ in headers]
+    if len(set(names)) < len(names):
+        for name in sorted(ONCE):
+            if names.count(name) > 1:
+                raise Refused(400, "invalid_input", f"the header {name.decode()} is there twice; send it once", CLOSE)
