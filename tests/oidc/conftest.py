@@ -16,7 +16,8 @@ import pytest
 from clew.model.access import Grant, Right
 from clew.server.http.application import Application
 from clew.server.http.json_log import JsonLog
-from clew.server.http.uvicorn_server import listen, make_server, url_of
+from clew.server.http.listener import listen, url_of
+from clew.server.http.uvicorn_server import make_server
 from clew.server.options import Oidc, Options
 from clew.service.access.authenticator import Authenticator
 from clew.store import open_store

@@ -14,8 +14,9 @@ import msgspec
 from clew.model.access import ROLES, Grant, owner_of_everything
 from clew.server.http.application import Application
 from clew.server.http.json_log import JsonLog
+from clew.server.http.listener import listen, url_of
 from clew.server.http.tracing import Traces
-from clew.server.http.uvicorn_server import Server, listen, make_server, url_of
+from clew.server.http.uvicorn_server import Server, make_server
 from clew.server.options import Options
 from clew.service import Context, call
 from clew.service.access.authenticator import Authenticator

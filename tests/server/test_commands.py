@@ -149,6 +149,53 @@ def test_several_processes_serve_one_team(tmp_path: Path, postgres: Server) -> N
     assert not any(key in line for line in lines)
 
 
+def test_a_server_process_that_dies_is_replaced_and_keeps_what_it_acknowledged(tmp_path: Path) -> None:
+    """The one process of a SQLite server is killed under load, several times."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    address = f"http://127.0.0.1:{port}"
+    with command(tmp_path, "serve", "--port", str(port)) as (process, lines):
+        link = until(process, lines, r"/login#(clew_link_\S+)")[1]
+        with httpx2.Client(base_url=address, timeout=30) as browser:
+            assert browser.post("/login", json={"token": link}, headers={"Origin": address}).status_code == 200
+            key = browser.post("/v1/keys", json={"label": "mine"}, headers={"Origin": address}).json()["key"]
+        with httpx2.Client(base_url=address, headers={"Authorization": f"Bearer {key}"}, timeout=30) as client:
+            id = client.post("/v1/sessions", json={}).json()["id"]
+            acknowledged: list[str] = []
+            for kill in range(3):
+                sent = 0
+                while sent < 20 or sum("takes its place" in line for line in lines) <= kill:
+                    if sent == 10:
+                        os.kill(int(children(process)[0]), signal.SIGKILL)
+                    source = f"{kill}-{sent}"
+                    draft = {"kind": "message_added", "role": "user", "text": source, "source": source}
+                    sent += 1
+                    try:
+                        client.post(f"/v1/sessions/{id}/events", json={"drafts": [draft]}).raise_for_status()
+                        acknowledged.append(source)
+                    except httpx2.TransportError:
+                        pass  # It was killed before it answered.
+            stored = [event["source"] for event in client.get(f"/v1/sessions/{id}/events?limit=1000").json()[1:]]
+    assert set(acknowledged) <= set(stored)
+    assert len(set(stored)) == len(stored)
+
+
+def test_a_server_process_ends_with_a_supervisor_that_was_killed(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    words = [sys.executable, "-m", "clew", "serve", "--port", str(port)]
+    with httpx2.Client(base_url=f"http://127.0.0.1:{port}") as client:
+        for _ in range(2):
+            process = subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, text=True)
+            answered(client, "/healthz", "healthy")
+            process.kill()
+            process.wait()
+            assert process.stdout is not None
+            process.stdout.read()  # The worker holds the other end of this pipe, so it has ended when this returns.
+            process.stdout.close()
+
+
 def children(process: subprocess.Popen[str]) -> list[str]:
     return Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
 

@@ -1,6 +1,12 @@
-"""The HTTP server, as `clew up` and `clew serve` build it."""
+"""The HTTP server, as `clew up` and `clew serve` build it: a supervisor, and the processes that it runs."""
 
+import os
+import socket
+import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
+
+import click
 
 from clew import app
 from clew.model.errors import InvalidInput
@@ -32,6 +38,26 @@ def make_application(settings: app.Settings, options: "Options") -> "Application
     from clew.server.http.application import Application
 
     return Application(app.authenticator(settings), options, mcp=lambda contexts: _mcp(contexts, options))
+
+
+def supervise(settings: app.Settings, words: Sequence[str], listener: socket.socket, processes: int = 1) -> None:
+    """Run a command of clew in processes that serve on a socket, until this one is asked to end."""
+    from clew.server.http.supervisor import Supervisor
+
+    # The environment carries the store: every account on the machine can read the arguments of a process.
+    os.environ["CLEW_STORE"], os.environ["CLEW_HOME"] = settings.store, str(settings.home)
+    os.environ["CLEW_PRINCIPAL"] = settings.principal
+    command = [sys.executable, "-P", "-m", "clew", *words]
+    Supervisor(command, listener, processes, lambda text: click.echo(text, err=True)).run()
+
+
+def serve_supervised(application: "Application", fd: int, *, proxies: str = "") -> None:
+    """Serve on a socket of the supervisor that started this process."""
+    from clew.server.http.supervisor import end_with_supervisor
+    from clew.server.http.uvicorn_server import make_server
+
+    end_with_supervisor()
+    make_server(application, proxies=proxies).run(sockets=[socket.socket(fileno=fd)])
 
 
 def _mcp(contexts: Any, options: "Options") -> Any:

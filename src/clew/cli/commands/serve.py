@@ -1,15 +1,20 @@
 """`clew serve`: the pages and the API for a team."""
 
 import os
-import socket
-import sys
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import click
 
 from clew import app
-from clew.cli.http_server import PORT, loopback_names, make_application, server_options
+from clew.cli.http_server import (
+    PORT,
+    loopback_names,
+    make_application,
+    serve_supervised,
+    server_options,
+    supervise,
+)
 from clew.model.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -63,22 +68,21 @@ def command(
         oidc=oidc, worker=worker,
     )  # fmt: skip
     _check_processes(plane.settings, processes)
-    from clew.server.http.uvicorn_server import listen, make_server, url_of
-
     if fd is not None:
-        make_server(make_application(plane.settings, options), proxies=proxies).run(sockets=[socket.socket(fileno=fd)])
+        serve_supervised(make_application(plane.settings, options), fd, proxies=proxies)
         return
-    listener = listen(host, port)
+    from clew.server.http.listener import CLOSING_SECONDS, listen, url_of
+
+    listener = listen(host, port, patience=CLOSING_SECONDS)
     url = options.public_url or url_of(listener)
     click.echo(f"clew serves {url}")
     if oidc is not None and (problem := warning(oidc)):
         click.echo(f"nobody can log in through the provider yet: {problem}", err=True)
-    if processes == 1:
-        application = make_application(plane.settings, options)
-        _show_owner_link(application.authenticator, url)
-        make_server(application, proxies=proxies).run(sockets=[listener])
-    else:
-        _supervise(plane.settings, listener, processes, url)
+    authenticator = app.authenticator(plane.settings)
+    _show_owner_link(authenticator, url)
+    authenticator.close()
+    words = ["serve", *_options_given(click.get_current_context())]
+    supervise(plane.settings, words, listener, processes)
 
 
 def _name_in(public_url: str) -> str:
@@ -89,19 +93,6 @@ def _name_in(public_url: str) -> str:
             f"{public_url!r} is not a valid address; expected one such as https://clew.example, without a path"
         )
     return (parts.hostname or "").lower()
-
-
-def _supervise(settings: app.Settings, listener: socket.socket, processes: int, url: str) -> None:
-    """Run several processes that serve with the options of this one."""
-    from clew.server.http.supervisor import Supervisor
-
-    authenticator = app.authenticator(settings)
-    _show_owner_link(authenticator, url)
-    authenticator.close()
-    # The environment carries the store: every account on the machine can read the arguments of a process.
-    os.environ["CLEW_STORE"], os.environ["CLEW_HOME"] = settings.store, str(settings.home)
-    command = [sys.executable, "-m", "clew", "serve", *_options_given(click.get_current_context())]
-    Supervisor(command, listener, processes, lambda text: click.echo(text, err=True)).run()
 
 
 def _options_given(context: click.Context) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from clew import app
-from clew.cli.http_server import PORT, loopback_names, make_application, server_options
+from clew.cli.http_server import PORT, loopback_names, make_application, serve_supervised, server_options, supervise
 
 # How many ports after the first one are tried.
 NEXT_PORTS = 20
@@ -17,18 +17,22 @@ NEXT_PORTS = 20
 @click.option("--port", type=click.IntRange(1, 65535), help=f"[default: {PORT}, or the next free one]")
 @click.option("--no-browser", is_flag=True, help="Do not open the browser.")
 @click.option("--no-capture", is_flag=True, help="Do not capture new events of agent programs meanwhile.")
+@click.option("--fd", type=int, hidden=True, help="Serve on this socket, for the process that started this one.")
 @click.pass_obj
-def command(plane: Any, port: int | None, no_browser: bool, no_capture: bool) -> None:
+def command(plane: Any, port: int | None, no_browser: bool, no_capture: bool, fd: int | None) -> None:
     """Show your sessions in a browser and capture new ones, for you alone on this machine.
 
     Listens on 127.0.0.1 only and needs no login. It rejects programs of other accounts on the machine and requests
     from pages of other sites.
     """
     options = server_options(is_own=True, hosts=loopback_names(), logs_requests=False)
-    from clew.server.http.uvicorn_server import listen, make_server, url_of
+    if fd is not None:
+        serve_supervised(make_application(plane.settings, options), fd)
+        return
+    from clew.server.http.listener import listen, url_of
 
     listener = listen("127.0.0.1", port or PORT, tries=1 if port else NEXT_PORTS)
-    application = make_application(plane.settings, options)
+    app.authenticator(plane.settings).close()  # A store that cannot be opened is an error here, and not in the server.
     url = url_of(listener)
     click.echo(f"clew is up at {url}")
     click.echo("your sessions and their transcripts; the API is at /docs; stop with Ctrl-C", err=True)
@@ -39,7 +43,7 @@ def command(plane: Any, port: int | None, no_browser: bool, no_capture: bool) ->
 
         threading.Timer(0.5, webbrowser.open, [url]).start()
     try:
-        make_server(application).run(sockets=[listener])
+        supervise(plane.settings, ["up"], listener)
     finally:
         if capturing >= 0:
             os.close(capturing)

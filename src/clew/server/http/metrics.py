@@ -12,9 +12,9 @@ import prometheus_client
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, values
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
+from clew.server.http.supervisor import FOLDER_VARIABLE
+
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-# The variable that tells prometheus_client where the shared files are.
-FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 
 
 class _Outcome(NamedTuple):

@@ -20,8 +20,8 @@ from clew.server.login.identity import Identity
 CLIENT_WENT_AWAY = 499
 # A proxy in front of the server and the server itself could each believe another one of two such headers.
 ONCE = frozenset(
-    (b"host", b"origin", b"authorization", b"cookie", b"content-type", b"content-encoding", b"content-length")
-    + (b"transfer-encoding", b"sec-fetch-site", b"sec-fetch-mode", b"idempotency-key", b"if-match", b"last-event-id")
+    b"host origin authorization cookie content-type content-encoding content-length transfer-encoding sec-fetch-site "
+    b"sec-fetch-mode idempotency-key if-match last-event-id".split()
 )
 Served = Callable[[Exchange, Receive, Send], Awaitable[None]]
 

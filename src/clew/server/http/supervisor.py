@@ -1,4 +1,7 @@
-"""Several server processes on one socket: one that dies is replaced, and all end together.
+"""Server processes on one socket: one that dies is replaced, and all end together.
+
+The socket belongs to the supervisor, so connections that come while a process starts again wait in its queue. What a
+dead process had acknowledged is in the store; a request that it had not answered is for its client to repeat.
 
 uvicorn's own manager (`uvicorn.supervisors.Multiprocess`, read at 0.54) does not serve here: it makes `uvicorn.Server`
 by name, so it cannot take ours, which has the time limits and ends the streams; its `join_all` waits for a hung process
@@ -14,18 +17,22 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from clew.model.errors import InvalidInput
-from clew.server.http.uvicorn_server import GRACE_SECONDS
 
 MOST_PROCESSES = 64
+# How long running requests may take when a server is asked to end.
+GRACE_SECONDS = 30
 LOOK_SECONDS = 0.2
 # A process that dies sooner than this after its start is started again with a pause.
 SHORT_LIFE_SECONDS = 5.0
 PAUSE_SECONDS = 1.0
 # How much longer than its requests a process may take to end.
 CLOSING_SECONDS = 10.0
+# The variable that tells prometheus_client where the shared counts are.
+FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 # In memory: a full disk would kill a process that writes to a file it has mapped.
 MEMORY_FOLDER = Path("/dev/shm")  # noqa: S108
 
@@ -40,12 +47,12 @@ class _Worker:
 
 
 class Supervisor:
-    """Runs a command several times on one socket."""
+    """Runs a command once or several times on one socket."""
 
     def __init__(
         self, command: Sequence[str], listener: socket.socket, count: int, report: Callable[[str], None]
     ) -> None:
-        """`command` is run with `--fd` and the number of the socket, and `--worker` and its own number."""
+        """`command` gets `--fd` and the number of the socket; each of several gets `--worker` and its own number."""
         if count > MOST_PROCESSES:
             raise InvalidInput(f"{count} processes are more than {MOST_PROCESSES}; a few per processor are enough")
         self._command = command
@@ -53,6 +60,8 @@ class Supervisor:
         self._count = count
         self._report = report
         self._ending = threading.Event()
+        # The processes read from this pipe: it ends when the supervisor does, even if that is killed.
+        self._reading, self._writing = os.pipe()
 
     def run(self) -> None:
         """Run until asked to end."""
@@ -67,23 +76,26 @@ class Supervisor:
             self._end(workers)
 
     def _start(self, number: int, folder: str) -> _Worker:
-        from clew.server.http.metrics import FOLDER_VARIABLE
-
         socket_number = self._listener.fileno()
-        command = [*self._command, "--fd", str(socket_number), "--worker", str(number)]
+        command = [*self._command, "--fd", str(socket_number)]
+        environment = dict(os.environ)
+        if self._count > 1:
+            command += ["--worker", str(number)]
+            environment[FOLDER_VARIABLE] = folder
         # In a session of its own: Ctrl-C is for this process, which then ends the others in good order.
         process = subprocess.Popen(
-            command, env={**os.environ, FOLDER_VARIABLE: folder}, pass_fds=[socket_number], start_new_session=True
+            command, env=environment, stdin=self._reading, pass_fds=[socket_number], start_new_session=True
         )
         return _Worker(number, process)
 
     def _alive(self, worker: _Worker, folder: str) -> _Worker:
         """The worker itself, or the one that replaces it."""
-        from clew.server.http.metrics import forget_worker
-
         if worker.process.poll() is None:
             return worker
-        forget_worker(worker.number, folder)
+        if self._count > 1:
+            from clew.server.http.metrics import forget_worker
+
+            forget_worker(worker.number, folder)
         self._report(f"process {worker.process.pid} ended with {worker.process.returncode}; another takes its place")
         if time.monotonic() - worker.started < SHORT_LIFE_SECONDS:
             self._ending.wait(PAUSE_SECONDS)
@@ -101,3 +113,17 @@ class Supervisor:
             except subprocess.TimeoutExpired:
                 worker.process.kill()
                 worker.process.wait()
+        os.close(self._reading)
+        os.close(self._writing)
+
+
+def end_with_supervisor() -> None:
+    """End this process in good order when the supervisor has gone without asking for that."""
+
+    def wait() -> None:
+        with suppress(OSError):
+            while os.read(0, 1):
+                continue
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=wait, name="clew-supervised", daemon=True).start()

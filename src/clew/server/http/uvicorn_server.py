@@ -1,4 +1,4 @@
-"""An application on uvicorn: the socket, time limits for slow clients, and an orderly end.
+"""An application on uvicorn: time limits for slow clients, and an orderly end.
 
 uvicorn has no time limit for a header or a body, so `Protocol` notes when each began and `Server` closes a connection
 that takes too long.
@@ -14,14 +14,13 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from clew.model.errors import Unavailable
 from clew.server.http.application import Application
+from clew.server.http.listener import BACKLOG
+from clew.server.http.supervisor import GRACE_SECONDS
 
 HEADER_SECONDS = 20.0
 MOST_HEADER_BYTES = 64 * 1024
 KEEP_ALIVE_SECONDS = 60
-GRACE_SECONDS = 30
-BACKLOG = 2048
 
 
 class Protocol(HttpToolsProtocol):
@@ -118,32 +117,6 @@ def make_server(application: Application, *, proxies: str = "") -> Server:
         backlog=BACKLOG,
     )
     return Server(config, application)
-
-
-def listen(host: str, port: int, *, tries: int = 1) -> socket.socket:
-    """A socket that listens on the first free port of `tries` in a row."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    for number in range(port, port + tries):
-        listener = socket.socket(family, socket.SOCK_STREAM)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind((host, number))
-            listener.listen(BACKLOG)
-            listener.set_inheritable(True)
-            return listener
-        except OSError as error:
-            listener.close()
-            reason = error.strerror
-        except OverflowError:
-            listener.close()
-            reason = "there is no such port"
-    raise Unavailable(f"cannot listen on {host} port {port}: {reason}; name another with --port")
-
-
-def url_of(listener: socket.socket) -> str:
-    """The URL of a socket that listens."""
-    host, port = listener.getsockname()[:2]
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 # The account of the client --------------------------------------------------------------------------------------------
