@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from clew.model.codec import UPCASTS, decode, draft, encode, event_fields, to_json
 from clew.model.errors import InvalidInput
-from clew.model.events import KINDS, Body, CallMade, Event, MessageAdded, Opaque, Removed, blobs_of
+from clew.model.events import KINDS, NAMING, ArtifactSaved, Body, CallMade, Event, MessageAdded, Opaque, Removed
+from clew.model.object_names import objects_of, with_objects
 from model.shapes import INTS, JSON, bodies, structs
 
 
@@ -200,7 +201,7 @@ def test_removed_and_foreign_bodies_are_told_apart() -> None:
 
 
 @given(body=bodies())
-def test_the_blobs_of_a_body_are_all_that_it_names(body: Body) -> None:
+def test_the_objects_of_a_body_are_all_that_it_names(body: Body) -> None:
     def named(value: Any) -> list[str]:
         if isinstance(value, list):
             return [name for item in value for name in named(item)]
@@ -215,7 +216,14 @@ def test_the_blobs_of_a_body_are_all_that_it_names(body: Body) -> None:
             for name, value in json.loads(encode(body)).items()
             if not isinstance(getattr(body, name, None), msgspec.Raw)
         }
-        assert sorted(blobs_of(body)) == sorted(named(fields))
+        assert sorted(objects_of(body)) == sorted(named(fields))
+        others = {name: f"another {name}" for name in objects_of(body)}
+        assert objects_of(with_objects(body, others)) == [others[name] for name in objects_of(body)]
+
+
+def test_a_kind_names_objects_where_its_fields_are_declared_so() -> None:
+    assert set(NAMING) == {"message_added", "call_returned", "artifact_saved", "workspace_snapshotted"}
+    assert with_objects(ArtifactSaved(name="a", blob="1", size=1), {"1": "2"}).blob == "2"
 
 
 @pytest.mark.parametrize(

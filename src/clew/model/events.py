@@ -5,11 +5,12 @@ somebody else and is carried as `Opaque`, verbatim. `step` says what a body does
 `durable` whether it survives the pruning of the conversation, `reserved` that an operation of its own writes it.
 """
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import msgspec
 from msgspec import Raw
 
+from clew.model.object_names import ObjectNameOrNone, names_objects
 from clew.model.opaque import Opaque as Opaque
 from clew.model.opaque import Removed as Removed
 from clew.model.parts import Budget as Budget
@@ -293,7 +294,7 @@ class ArtifactSaved(Body, frozen=True, kw_only=True):
     kind = "artifact_saved"
     durable = True
     name: str
-    blob: str
+    blob: ObjectNameOrNone
     size: int
     media_type: str = ""
 
@@ -302,7 +303,7 @@ class WorkspaceSnapshotted(Body, frozen=True, kw_only=True):
     kind = "workspace_snapshotted"
     durable = True
     snapshot: str
-    blob: str = ""
+    blob: ObjectNameOrNone = ""
     label: str = ""
 
 
@@ -486,14 +487,5 @@ class Event(msgspec.Struct, frozen=True, gc=False):
 
 
 KINDS: dict[str, type[Body]] = {body.kind: body for body in Body.__subclasses__()}
-
-
-def blobs_of(body: Any) -> list[str]:
-    """The digests of the blobs a body points to. Tuples of types, because a union costs more than the check itself."""
-    digests = [part.blob for part in getattr(body, "parts", ()) if isinstance(part, _IN_BLOBS)]
-    if isinstance(body, _A_BLOB) and body.blob:
-        digests.append(body.blob)
-    return digests
-
-
-_IN_BLOBS, _A_BLOB = (ImagePart, FilePart), (ArtifactSaved, WorkspaceSnapshotted)
+# The kinds whose bodies can name an object.
+NAMING = tuple(kind for kind, body in KINDS.items() if names_objects(body))

@@ -2,6 +2,8 @@
 
 import msgspec
 
+from clew.model.object_names import ObjectName
+
 
 class TextPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="text"):
     text: str
@@ -15,13 +17,13 @@ class ThinkingPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class ImagePart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="image"):
-    blob: str
+    blob: ObjectName
     media_type: str = ""
     name: str = ""
 
 
 class FilePart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="file"):
-    blob: str
+    blob: ObjectName
     media_type: str = ""
     name: str = ""
 

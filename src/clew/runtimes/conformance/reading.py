@@ -11,7 +11,8 @@ from msgspec import Raw
 
 from clew.model import codec
 from clew.model.errors import InvalidInput
-from clew.model.events import KINDS, Draft, Opaque, blobs_of
+from clew.model.events import KINDS, Draft, Opaque
+from clew.model.object_names import objects_of
 from clew.runtimes.conformance.claims import claim, escaped, guarded, same, shown, shown_drafts
 from clew.runtimes.conformance.declaration import check_state, identify
 from clew.runtimes.contract import Format, Identity, Reading, Record, Runtime
@@ -150,7 +151,7 @@ def _check_draft(draft: Draft, where: str, blobs: set[str]) -> None:
     except Exception as error:  # noqa: BLE001  # whatever it is, the engine does not expect it
         escaped(f"{where}: encoding its {body.kind}", error)
     claim(codec.encode(back).decode() == text, f"{where} gives a {body.kind} that comes back as another")
-    missing = [blob for blob in blobs_of(body) if blob not in blobs]
+    missing = [blob for blob in objects_of(body) if blob not in blobs]
     claim(not missing, f"{where} names blobs that reading.blob never got: {missing}")
 
 

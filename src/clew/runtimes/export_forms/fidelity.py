@@ -16,8 +16,8 @@ from clew.model.events import (
     Removed,
     TextPart,
     ThinkingPart,
-    blobs_of,
 )
+from clew.model.object_names import objects_of
 from clew.runtimes.adapters.atif import IMAGES
 from clew.runtimes.adapters.interchange import exchanges
 from clew.runtimes.fit import GONE, Fidelity, Tally, counted, opaque_of, sides_of
@@ -32,8 +32,8 @@ def lines(events: list[Event]) -> Fidelity:
     gone = [event.body.how for event in events if isinstance(event.body, Removed)]
     for how in gone:
         tally.drop("events", 1, GONE.get(how, how))
-    blobs = sum(len(blobs_of(event.body)) for event in events)
-    tally.adapt("images and files", blobs, "named by their digest; the bytes stay in clew")
+    objects = sum(len(objects_of(event.body)) for event in events)
+    tally.adapt("images and files", objects, "named by their digest; the bytes stay in clew")
     return tally.fidelity({"events": len(events) - len(gone)}, {})
 
 

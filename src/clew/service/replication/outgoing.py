@@ -5,20 +5,13 @@ secret, a placeholder text is sent in its place.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import msgspec
 
 from clew.model.errors import ClewError
-from clew.model.events import (
-    AnyBody,
-    ArtifactSaved,
-    Event,
-    FilePart,
-    ImagePart,
-    WorkspaceSnapshotted,
-    blobs_of,
-)
+from clew.model.events import Event
+from clew.model.object_names import objects_of, with_objects
 from clew.model.session import Session
 from clew.runtimes import runtime
 from clew.service.kernel.context import Context
@@ -61,9 +54,9 @@ class Outgoing:
         """An event as it is sent, and the blobs it names; nothing for the first event of a session."""
         [masked], counts = mask_events(self._masker, [event])
         self.masked += counts
-        blobs = {name: self._blob(name) for name in blobs_of(masked.body)}
+        blobs = {name: self._blob(name) for name in objects_of(masked.body)}
         names = {name: address(data).hex() for name, data in blobs.items()}
-        outgoing = msgspec.structs.replace(masked, body=renamed(masked.body, names))
+        outgoing = msgspec.structs.replace(masked, body=with_objects(masked.body, names))
         sent_events = [
             msgspec.structs.replace(sent_event, source=self.text(sent_event.source))
             for sent_event in sent(outgoing, self._own)
@@ -128,19 +121,6 @@ class Outgoing:
             end = end or len(data)
             yield Stretch(data=self._bytes(data[begin:end]), upto=start + end, settled=settled)
             begin = end
-
-
-def renamed(body: AnyBody, names: Mapping[str, str]) -> AnyBody:
-    """The body with its blobs renamed."""
-    if all(name == new for name, new in names.items()):
-        return body
-    if isinstance(body, ArtifactSaved | WorkspaceSnapshotted):
-        return msgspec.structs.replace(body, blob=names.get(body.blob, body.blob))
-    parts = tuple(
-        msgspec.structs.replace(part, blob=names[part.blob]) if isinstance(part, ImagePart | FilePart) else part
-        for part in getattr(body, "parts", ())
-    )
-    return msgspec.structs.replace(body, parts=parts)
 
 
 def _is_lines(original: NativeFile) -> bool:

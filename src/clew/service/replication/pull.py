@@ -13,14 +13,14 @@ import zstandard
 
 from clew.model.access import Right
 from clew.model.errors import Conflict, Damaged, Denied, NotFound, WrongState
-from clew.model.events import Body, Opaque, blobs_of
+from clew.model.events import Body, Opaque
 from clew.model.ids import LENGTH, check_prefix
+from clew.model.object_names import objects_of, with_objects
 from clew.model.session import Session, State
 from clew.service.kernel.call import permit
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
 from clew.service.replication import remotes
-from clew.service.replication.outgoing import renamed
 from clew.service.replication.push import identify_server
 from clew.service.replication.receiving import received
 from clew.service.replication.remotes import Setting
@@ -191,8 +191,8 @@ class _Pull:
 
     def _arrival(self, session: Session, event: Sent) -> Arrival:
         body = received(event, event.body)
-        names = {name: self._fetch(session, name, at=event.seq) for name in blobs_of(body)}
-        changed: Any = renamed(body, {name: objects.save(self._store, data) for name, data in names.items()})
+        names = {name: self._fetch(session, name, at=event.seq) for name in objects_of(body)}
+        changed: Any = with_objects(body, {name: objects.save(self._store, data) for name, data in names.items()})
         return Arrival(body=_body(changed), source=event.source, actor=event.actor, said_at=event.said_at)
 
     def _fetch(self, session: Session, digest: str, *, at: int = 0) -> bytes:

@@ -15,9 +15,9 @@ from clew.model.events import (
     Body,
     Draft,
     Opaque,
-    blobs_of,
 )
 from clew.model.ids import LENGTH, check_name, check_prefix
+from clew.model.object_names import objects_of
 from clew.model.session import Session
 from clew.service.kernel.call import permit, target_of
 from clew.service.kernel.context import Context
@@ -187,7 +187,7 @@ def _save(context: Context, drafts: list[Draft], received_blobs: dict[str, bytes
         if blob_names.address(data).hex() != digest:
             raise InvalidInput(f"the bytes of blob {digest[:80]} do not match its digest; send them again")
     for draft in drafts:
-        missing = [name for name in blobs_of(draft.body) if name not in received_blobs]
+        missing = [name for name in objects_of(draft.body) if name not in received_blobs]
         if missing:
             raise InvalidInput(f"a {draft.body.kind} names the blob {missing[0][:80]}, which was not sent with it")
     for data in received_blobs.values():

@@ -10,17 +10,14 @@ from clew.model import codec
 from clew.model.access import Right
 from clew.model.errors import NotFound
 from clew.model.events import (
-    ArtifactSaved,
+    NAMING,
     BudgetSet,
-    CallReturned,
     Event,
-    MessageAdded,
     Removed,
     SessionForked,
     SessionOpened,
-    WorkspaceSnapshotted,
-    blobs_of,
 )
+from clew.model.object_names import objects_of
 from clew.model.session import Session
 from clew.service.capture.packed_files import files_to_export
 from clew.service.kernel.context import Context
@@ -35,7 +32,6 @@ PAGE_EVENTS = 2_000
 WINDOW = 50
 # The first events of a session: the receiving store writes its own.
 FIRST = (SessionOpened, SessionForked)
-NAMING = (MessageAdded.kind, CallReturned.kind, ArtifactSaved.kind, WorkspaceSnapshotted.kind)
 
 
 @operation(right=Right.READ, route="GET /sync/sessions/{session}", hidden=True)
@@ -167,8 +163,8 @@ def blob(
 def _names(context: Context, session: Session, at: int) -> set[str]:
     store = context.store
     if at:
-        return {name for event in store.read(session, after=at - 1, upto=at) for name in blobs_of(event.body)}
-    named = {name for event in store.read(session, kinds=NAMING) for name in blobs_of(event.body)}
+        return {name for event in store.read(session, after=at - 1, upto=at) for name in objects_of(event.body)}
+    named = {name for event in store.read(session, kinds=NAMING) for name in objects_of(event.body)}
     originals = files_to_export(files_of(store, session), exact=False)
     digests = (digest for original in originals for _, _, digest in segment_digests(store, original))
     return named | {digest.hex() for digest in digests}

@@ -5,8 +5,9 @@ import msgspec
 from clew.model import chain, codec
 from clew.model.depth import DEEPEST_BODY, refuse_depth
 from clew.model.errors import InvalidInput, TooLarge
-from clew.model.events import Body, Draft, Opaque, blobs_of
+from clew.model.events import Body, Draft, Opaque
 from clew.model.ids import check_name
+from clew.model.object_names import objects_of
 from clew.store.database.contract import Blobs
 from clew.store.objects import blobs as blob
 from clew.store.objects.objects import digest_of
@@ -60,7 +61,7 @@ def prepare(draft: Draft, blobs: Blobs) -> Prepared:
     except RecursionError as error:
         raise InvalidInput(f"a {draft.body.kind} cannot be kept: {error}; flatten it") from error
     hash = chain.body_hash(encoded)
-    named = blobs_of(draft.body)
+    named = objects_of(draft.body)
     names = tuple(digest_of(name) for name in named) if named else ()
     if len(encoded) <= INLINE_BYTES:
         return Prepared(draft.body, encoded.decode(), hash, draft.source, draft.said_at, names=names)

@@ -5,7 +5,7 @@ A removed body leaves its row and a seal: the two hashes that the event's digest
 
 from clew.model import chain
 from clew.model.errors import Damaged, NotFound
-from clew.model.events import blobs_of
+from clew.model.object_names import objects_of
 from clew.model.session import Session
 from clew.store.database.contract import Transaction
 from clew.store.log.decoding import decoder_of
@@ -57,4 +57,4 @@ def _blobs(store: Store, session: Session, row: EventRow) -> list[bytes]:
         event = decoder_of(store, project=session.project_key, key=session.key, session=session.id).event(row)
     except Damaged:
         return own
-    return own + [bytes.fromhex(name) for name in blobs_of(event.body)]
+    return own + [bytes.fromhex(name) for name in objects_of(event.body)]
