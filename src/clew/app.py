@@ -11,9 +11,13 @@ from clew.model.access import owner_of_everything
 from clew.model.errors import InvalidInput, Unavailable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from clew.client import Client, Plane
+    from clew.consumers.runner import Runner
     from clew.remote import Remote
     from clew.service.access.authenticator import Authenticator
+    from clew.service.kernel.context import Context
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,6 +75,14 @@ def open_server(url: str, key: str, *, patience: float | None = None) -> "Remote
     from clew.remote import Remote
 
     return Remote(url, key) if patience is None else Remote(url, key, patience=patience)
+
+
+def runner(context: "Context", *, report: "Callable[[str], None]") -> "Runner":
+    """The background work of a store."""
+    from clew.consumers.jobs import Jobs
+    from clew.consumers.runner import Runner
+
+    return Runner(context.store, [Jobs(context, report)], report)
 
 
 def is_remote(store: str) -> bool:

@@ -12,6 +12,7 @@ from clew.model.access import owner_of_everything
 from clew.service import Context, call
 from clew.service.kernel.registry import Operation, load
 from clew.store import Store
+from clew.store.jobs import add_job
 
 ROOT = "person:root"
 
@@ -21,18 +22,18 @@ NAMES = {
     "project": "project", "agent": "agent", "person": "person", "who": "person", "principal": "person",
     "file": "file", "path": "file", "query": "word", "key": "key", "grant": "grant", "fact": "fact",
     "decision": "decision", "name": "agent", "owner": "person", "machine": "machine", "model": "model",
-    "sessions": "session", "parent": "session",
+    "sessions": "session", "parent": "session", "job": "job",
 }  # fmt: skip
 # Parameters that name nothing of anybody's. The value is what is asked with when one is required.
 PLAIN: dict[str, Any] = {
     "drafts": [{"kind": "message_added", "role": "user", "text": "planted"}], "lease": 1, "value": "on",
-    "choice": "x", "text": "x", "done": "x", "digest": "00" * 32,
+    "kind": "retention", "choice": "x", "text": "x", "done": "x", "digest": "00" * 32,
     **dict.fromkeys(
         "title metadata budget_tokens budget_usd private reason runtime outcome summary expect after upto limit at "
         "holder seconds keep_days hold with_forks form secrets role tool order flat when since until by written state "
         "failed label scopes days rights issuer subject instructions tools place match_runtime match_path match_name "
         "tokens usd unlimited scope evidence why rejected next open operation allowed content checkpoint "
-        "kind rule ruling older newer with_content checkpoints keys parent_source events blobs "
+        "rule ruling older newer with_content checkpoints keys parent_source events blobs "
         "large data stretches start strict".split()
     ),
 }  # fmt: skip
@@ -54,13 +55,14 @@ class Tenant(NamedTuple):
     grant: int
     fact: str
     decision: str
+    job: str
     machine: str
     model: str
     secret: str
 
     def words(self) -> list[str]:
         """What nobody else may ever be shown; those who do not know its names are shown none of them either."""
-        return [self.hidden, self.session, self.child, self.private, self.key]
+        return [self.hidden, self.session, self.child, self.private, self.key, self.job]
 
     @property
     def hidden(self) -> str:
@@ -105,10 +107,11 @@ def tenant(store: Store, canary: str) -> Tenant:
         ]  # fmt: skip
         call(me, "append", {"session": id, "drafts": [{**draft, "said_at": at} for draft in drafts]})
     child = call(me, "fork", {"session": ids[0], "title": hidden}).id
+    job = add_job(store, "retention", project=project, key=hidden)
     return Tenant(
         canary=canary, project=project, session=ids[0], child=child, private=ids[1], person=person, agent=agent,
-        file=file, word=word, key=key.id, grant=grant.id, fact=fact, decision=decision, machine=f"{canary}-box",
-        model=f"{canary}-model", secret=key.key,
+        file=file, word=word, key=key.id, grant=grant.id, fact=fact, decision=decision, job=job,
+        machine=f"{canary}-box", model=f"{canary}-model", secret=key.key,
     )  # fmt: skip
 
 

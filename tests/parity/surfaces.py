@@ -66,7 +66,9 @@ def _plain(value: Any) -> Any:
 _VOLATILE = (
     (re.compile(r"\b[0-9a-z]{20}\b"), "id"),
     (
-        re.compile(r'"(at|said_at|until|used_at|opened_at|last_at|began_at|lease_until|exported_at|position)":\d+'),
+        re.compile(
+            r'"(at|due_at|made_at|said_at|until|used_at|opened_at|last_at|began_at|lease_until|exported_at|position)":\d+'
+        ),
         r'"\1":0',
     ),
     (re.compile(r"(clew:\w+:\d+):[0-9a-f]{8}"), r"\1"),
@@ -105,7 +107,14 @@ BY_HAND: dict[str, Callable[[dict[str, Any]], list[str]]] = {
     "append": lambda given: ["append", given["session"]],
     "erase": lambda given: ["erase", given["session"], "--yes"],
     "resume": lambda given: ["resume", given["session"]],
+    "jobs": lambda given: ["jobs", *_options(given)],
+    "jobs_retry": lambda given: ["jobs", "retry", given["job"]],
+    "jobs_run": lambda given: ["jobs", "run", *_options(given, "kind"), given["kind"]],
 }
+
+
+def _options(given: dict[str, Any], *besides: str) -> list[str]:
+    return [word for name, value in given.items() if name not in besides for word in (f"--{name}", str(value))]
 
 
 def words_of(question: Question) -> list[str] | None:

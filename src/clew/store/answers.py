@@ -34,7 +34,13 @@ def add_answer(store: Store, principal: str, key: str, answer: KeptAnswer) -> bo
         )  # fmt: skip
 
 
-def forget_answers(store: Store, *, age_us: int) -> None:
-    """Remove the answers that are older than this."""
+def has_answers(store: Store, *, age_us: int) -> bool:
+    """Whether there are answers that are older than this."""
+    with store.database.read() as tx:
+        return bool(tx.run("answers_old", age=age_us))
+
+
+def forget_answers(store: Store, *, age_us: int) -> int:
+    """Remove the answers that are older than this; returns how many."""
     with store.database.write() as tx:
-        tx.run("answers_forget", age=age_us)
+        return len(tx.run("answers_forget", age=age_us))

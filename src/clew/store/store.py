@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from clew.model.events import Draft, Event
 from clew.model.lineage import Segment
 from clew.model.session import Head, Session
-from clew.store.database.contract import Blobs, Database
+from clew.store.database.contract import Blobs, Database, Mark
 from clew.store.log import opening as openings
 from clew.store.log import sessions
 from clew.store.log.appending import Appender
@@ -137,13 +137,25 @@ class Store(EventLog):
     def wait(self, *, after: int, timeout: float) -> bool:
         end = time.monotonic() + timeout
         while True:
-            wakes = self.database.wake_count()
+            mark = self.database.mark()
             if self.last_position() > after:
                 return True
             left = end - time.monotonic()
             if left <= 0:
                 return False
-            self.database.wait(left, wakes)
+            self.database.wait(left, mark)
+
+    def mark(self) -> Mark:
+        """What has been seen of commits so far; `wait_for_commit` takes it."""
+        return self.database.mark()
+
+    def wait_for_commit(self, *, since: Mark, timeout: float) -> None:
+        """Wait until anything may have been committed after the mark, an event or a row beside the log."""
+        self.database.wait(timeout, since)
+
+    def wake(self) -> None:
+        """End every wait of this process now."""
+        self.database.wake()
 
     def lineage(self, session: Session) -> list[Segment]:
         return sessions.lineage(self.database, session)

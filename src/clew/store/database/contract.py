@@ -11,6 +11,7 @@ from typing import Any, Protocol
 Row = tuple[Any, ...]
 Parameters = Mapping[str, Any]
 Statement = tuple[str, Parameters]
+Mark = tuple[int, ...]
 
 # The columns of an event to add and of a head to move, in the order of their rows (statements/events.sql).
 EVENT = (
@@ -74,15 +75,19 @@ class Database(Protocol):
         """About what the database's clock shows, in microseconds, without a round trip. No lease is decided by this."""
         ...
 
-    def wake_count(self) -> int:
-        """How many waits have ended so far. Read it before you look for news, and pass it to `wait`."""
+    def mark(self) -> Mark:
+        """What has been seen of commits so far. Take it before you look for news, and pass it to `wait`."""
         ...
 
-    def wait(self, timeout: float, since: int) -> None:
+    def wait(self, timeout: float, since: Mark) -> None:
         """Return once something may have been committed, at the latest after `timeout` seconds; may return early.
 
-        Returns at once if a wait has ended after `wake_count` returned `since`: the caller may have missed the news.
+        Returns at once if something may have been committed after `mark` returned `since`.
         """
+        ...
+
+    def wake(self) -> None:
+        """End every wait of this process now."""
         ...
 
     def open_derived(self, package: str, version_table: str, *, fresh: bool = False) -> "Database":

@@ -18,7 +18,7 @@ from psycopg import errors, sql
 from psycopg.conninfo import conninfo_to_dict
 
 from clew.model.errors import Busy, ClewError, Conflict, Damaged, DiskFull, InvalidInput, StoreError, Unavailable
-from clew.store.database.contract import EVENT, MOVE, Database, Parameters, Row, Statement
+from clew.store.database.contract import EVENT, MOVE, Database, Mark, Parameters, Row, Statement
 from clew.store.database.postgres_readers import MAX_READERS, ReaderPool, is_usable
 from clew.store.database.statements import conditional_statements, statements, tables
 
@@ -168,13 +168,13 @@ class Postgres:
 
     # Waiting ----------------------------------------------------------------------------------------------------------
 
-    def wake_count(self) -> int:
-        return self._wakes
+    def mark(self) -> Mark:
+        return (self._wakes,)
 
-    def wait(self, timeout: float, since: int) -> None:
+    def wait(self, timeout: float, since: Mark) -> None:
         # One thread listens for all. A notification may concern any of them, so the end of a wait wakes all.
         with self._woken:
-            if self._wakes != since:
+            if self.mark() != since:
                 return
             if self._listening:
                 self._woken.wait(timeout)
@@ -187,6 +187,15 @@ class Postgres:
                 self._listening = False
                 self._wakes += 1
                 self._woken.notify_all()
+
+    def wake(self) -> None:
+        with self._woken:
+            self._wakes += 1
+            self._woken.notify_all()
+            is_listening = self._listening
+        if is_listening:
+            with self.read() as tx:
+                tx.run("jobs_changed")
 
     def _listen(self, timeout: float) -> None:
         with self._translating():

@@ -16,13 +16,16 @@ from weakref import WeakSet
 import apsw
 
 from clew.model.errors import Busy, ClewError, Conflict, Damaged, DiskFull, StoreError, Unavailable
-from clew.store.database.contract import EVENT, Parameters, Row, Statement
+from clew.store.database.contract import EVENT, Mark, Parameters, Row, Statement
 from clew.store.database.statements import conditional_statements, statements
 from clew.store.durable_folders import make_private, sync
 
 SAFE_VERSION = 3_051_003
 BUSY_SECONDS = 60.0
-POLL_SECONDS = 0.02
+# How often a wait looks for commits of other processes: soon after the last one, and rarely when nothing happens.
+POLL_SECONDS, IDLE_POLL_SECONDS = 0.02, 0.5
+# Two commits within one tick of the clock leave the same time on the file.
+TICK_NS = 100_000_000
 # The shared-memory file could not grow; SQLite calls that an I/O error.
 NO_ROOM = (apsw.SQLITE_IOERR_SHMSIZE, apsw.SQLITE_IOERR_SHMMAP)
 # Every statement is our own, so this is said of tables that are not as we made them.
@@ -58,6 +61,7 @@ class SQLite:
         self._readers: list[_Transaction] = []
         self._commits = threading.Condition()
         self._waiting = 0
+        self._wakes = 0
         self._writing = _Writing(self)
         self._must_reopen = False
         self._derived: WeakSet[SQLite] = WeakSet()
@@ -187,15 +191,33 @@ class SQLite:
 
     # Waiting ----------------------------------------------------------------------------------------------------------
 
-    def wake_count(self) -> int:
-        return 0
+    def mark(self) -> Mark:
+        # Every commit of any process changes the write-ahead log; looking at the file costs far less than a statement.
+        try:
+            status = os.stat(f"{self.path}-wal")
+        except OSError:
+            return self._wakes, 0, 0
+        return self._wakes, status.st_size, status.st_mtime_ns
 
-    def wait(self, timeout: float, since: int) -> None:
-        # Commits of this process wake at once. The caller finds those of other processes when it polls again.
+    def wait(self, timeout: float, since: Mark) -> None:
+        end = time.monotonic() + timeout
+        pause = POLL_SECONDS
+        # Too young a mark does not show the next commit.
+        is_young = 0 <= time.time_ns() - since[-1] < TICK_NS
         with self._commits:
             self._waiting += 1
-            self._commits.wait(min(timeout, POLL_SECONDS))
-            self._waiting -= 1
+            try:
+                while self.mark() == since and (left := end - time.monotonic()) > 0:
+                    if self._commits.wait(min(left, pause)) or is_young:
+                        return
+                    pause = min(2 * pause, IDLE_POLL_SECONDS)
+            finally:
+                self._waiting -= 1
+
+    def wake(self) -> None:
+        with self._commits:
+            self._wakes += 1
+            self._commits.notify_all()
 
     # Derived tables, and who may read ---------------------------------------------------------------------------------
 

@@ -49,6 +49,7 @@ SQLITE_WORDS = {
     "for_update": "",
     "sources": "SELECT value FROM json_each(:sources)",
     "keys": "SELECT value FROM json_each(:keys)",
+    "names": "SELECT value FROM json_each(:names)",
     "now": "CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000",
 }
 POSTGRES_WORDS = {
@@ -61,6 +62,7 @@ POSTGRES_WORDS = {
     "for_update": "FOR UPDATE",
     "sources": "SELECT json_array_elements_text(CAST(:sources AS json))",
     "keys": "SELECT CAST(json_array_elements_text(CAST(:keys AS json)) AS BIGINT)",
+    "names": "SELECT json_array_elements_text(CAST(:names AS json))",
     "now": "CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT)",
 }
 WORDS = {"lite": SQLITE_WORDS, "pg": POSTGRES_WORDS}

@@ -131,4 +131,7 @@ RETURNING status
 --pg DELETE FROM answered WHERE position(convert_to(:session, 'UTF8') IN answer) > 0
 
 -- name: answers_forget
-DELETE FROM answered WHERE at < {now} - :age
+DELETE FROM answered WHERE at < {now} - :age RETURNING status
+
+-- name: answers_old
+SELECT 1 FROM answered WHERE at < {now} - :age LIMIT 1
