@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import msgspec
 
-from clew.secrets.patterns import compiled
+from clew.secrets.patterns import Finder
 
 SHORTEST = 24
 # On one line, or wrapped into lines of equal length, as programs do.
-_RUN = compiled(r"[A-Za-z0-9+/_-]{24,}(?:\r?\n[A-Za-z0-9+/_-]{4,})*={0,2}")
+_RUN = Finder(r"[A-Za-z0-9+/_-]{24,}(?:\r?\n[A-Za-z0-9+/_-]{4,})*={0,2}")
 _STANDARD = bytes.maketrans(b"-_", b"+/")
 _CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f]")
 
@@ -23,12 +23,14 @@ class Run(msgspec.Struct, frozen=True):
 
 def runs(text: bytes) -> Iterator[Run]:
     """The runs that decode to text."""
-    for match in _RUN.finditer(text):
-        whole = match[0]
+    end = 0
+    while spans := _RUN.next_in(text, end):
+        start, end = spans[0]
+        whole = text[start:end]
         if b"\n" in whole and not _is_wrapped(whole):
-            yield from _line_by_line(match.start(), whole)
+            yield from _line_by_line(start, whole)
         elif decoded := _decoded(whole):
-            yield Run(match.start(), match.end(), decoded)
+            yield Run(start, end, decoded)
 
 
 def _is_wrapped(run: bytes) -> bool:

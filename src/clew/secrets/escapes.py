@@ -7,7 +7,10 @@ whatever its depth; if the letter is not an escape, one backslash is left.
 
 import re
 from bisect import bisect_right
+from functools import lru_cache
 
+# Longer escapes, of many backslashes, are not cached.
+MOST_CACHED = 32
 _LETTERS = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"b": b"\b", b"f": b"\f", b'"': b'"', b"'": b"'", b"/": b"/"}
 # A character beyond the first plane is two codes and one escape: a lone surrogate is not Unicode.
 _PAIR = r"u[dD][89abAB][0-9a-fA-F]{2}\\+u[dD][c-fC-F][0-9a-fA-F]{2}"
@@ -28,8 +31,18 @@ def unescaped(text: bytes) -> bytes:
 
 
 def _character(code: re.Match[bytes]) -> bytes:
-    units = b"".join(int(unit[:4], 16).to_bytes(2) for unit in code[0].split(b"u")[1:])
+    return _character_of(code[0])
+
+
+@lru_cache(maxsize=65_536)
+def _character_of(code: bytes) -> bytes:
+    units = b"".join(int(unit[:4], 16).to_bytes(2) for unit in code.split(b"u")[1:])
     return units.decode("utf-16-be", "surrogatepass").encode("utf-8", "surrogatepass")
+
+
+@lru_cache(maxsize=65_536)
+def _length(escape: bytes) -> int:
+    return len(unescaped(escape))
 
 
 class Origins:
@@ -44,7 +57,7 @@ class Origins:
             size += match.start() - end
             end = match.end()
             # An offset inside an escape's characters maps to the escape's beginning; one after them, to its end.
-            length = len(unescaped(match[0]))
+            length = _length(match[0]) if match.end() - match.start() <= MOST_CACHED else len(unescaped(match[0]))
             self._at += range(size, size + length)
             self._from += [match.start()] * length
             size += length

@@ -13,6 +13,8 @@ _COLON = re.compile(rb"[ \t\r\n]*:")
 _HALF = re.compile(rb"\\u[dD][89a-fA-F]")
 _valid = msgspec.json.Decoder(msgspec.Raw).decode
 
+LEAST_WITH_SCALAR = 2
+
 Replaceable = tuple[int, int, bool]
 """Start, end, and whether the replacement needs its own quotes."""
 
@@ -74,7 +76,9 @@ class Layout:
         nearest = bisect_right(strings, (start, end))
         outside = strings[nearest - 1][0] if nearest else first
         for closed, opened in strings[nearest:]:
-            yield from self._scalars(max(outside, start), min(opened, end))
+            # Between two strings a scalar has a separator on each side.
+            if opened - outside > LEAST_WITH_SCALAR:
+                yield from self._scalars(max(outside, start), min(opened, end))
             if opened >= end:
                 return
             is_whole = start >= opened and end <= closed

@@ -6,14 +6,17 @@ mark reveals nothing about the secret. A mark has no character that JSON, HTML o
 
 import hmac
 import re
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from operator import itemgetter
 from typing import NamedTuple, TypeVar
 
 import msgspec
 
 from clew.secrets.escapes import unescaped
 from clew.secrets.json_text import Layout
+from clew.secrets.mask_cache import SHORTEST, MaskCache, Masked, digest_of
 from clew.secrets.scanner import Finding, Scanner
 
 MARK = re.compile(rb"\[REDACTED:([a-z0-9][a-z0-9-]{0,63}):([0-9a-f]{8})\]")
@@ -53,12 +56,22 @@ def replaced(text: bytes, changes: Iterable[Change]) -> bytes:
     return b"".join((*pieces, text[at:]))
 
 
+def _spans_after(changes: Iterable[Change]) -> Iterator[tuple[int, int]]:
+    """The spans of the replacements, in the text after the changes."""
+    moved = 0
+    for start, end, mark, is_bare in changes:
+        size = len(str(mark)) + 2 * is_bare
+        yield start + moved, start + moved + size
+        moved += size - (end - start)
+
+
 class Masker:
     """Masks what a scanner finds, with the key of a store."""
 
     def __init__(self, scanner: Scanner, key: bytes) -> None:
         self.scanner = scanner
         self._key = key
+        self._cache = MaskCache()
 
     def mask(self, text: Text) -> tuple[Text, Counter[str]]:
         """The text without its secrets, and the number of secrets per rule. JSON stays JSON of the same shape."""
@@ -73,11 +86,24 @@ class Masker:
         return (masked.decode("utf-8", "surrogatepass"), marks) if marks else (text, marks)
 
     def _marked(self, text: bytes) -> tuple[bytes, list[Mark]]:
+        if len(text) < SHORTEST:
+            return self._marked_afresh(text)
+        digest = digest_of(text)
+        known = self._cache.find(digest)
+        if known is None:
+            masked, marks = self._marked_afresh(text)
+            known = Masked(masked if marks else None, tuple(marks))
+            self._cache.keep(digest, known)
+        return text if known.text is None else known.text, [*known.marks]
+
+    def _marked_afresh(self, text: bytes) -> tuple[bytes, list[Mark]]:
         marks: list[Mark] = []
-        # Two secrets can share the context that a rule needs: the second is found after the first is masked.
-        while changes := list(self.changes(text, self.scanner.find(text))):
+        secrets = self.scanner.find(text)
+        while changes := list(self.changes(text, secrets)):
             text = replaced(text, changes)
             marks += [change.mark for change in changes]
+            # A secret can be visible only after its neighbour is masked: an allow-list applied to both, for example.
+            secrets = self.scanner.find_near(text, _spans_after(changes))
         return text, marks
 
     def blanked(self, data: bytes) -> bytes:
@@ -104,9 +130,12 @@ class Masker:
             mark = self._mark(text, secret)
             for start, end, is_bare in layout.replaceable_in(secret.start, secret.end):
                 # A number is replaced as a whole, also if it contains the next secret.
-                for low, high in _without(present, max(start, done), end):
-                    yield Change(low, high, mark, is_bare)
-                    done = high
+                start = max(start, done)
+                parts = _without(present, start, end) if present else ((start, end),)
+                for low, high in parts:
+                    if low < high:
+                        yield Change(low, high, mark, is_bare)
+                        done = high
 
     def _mark(self, text: bytes, finding: Finding) -> Mark:
         secret = unescaped(text[finding.start : finding.end])
@@ -115,9 +144,8 @@ class Masker:
 
 def _without(marks: list[tuple[int, int]], start: int, end: int) -> Iterator[tuple[int, int]]:
     """The parts of a span outside the marks that it contains."""
-    for low, high in marks:
-        if high <= start:
-            continue
+    for i in range(bisect_right(marks, start, key=itemgetter(1)), len(marks)):
+        low, high = marks[i]
         if low >= end:
             break
         if start < low:

@@ -1,13 +1,20 @@
 """RE2 for bytes: linear in the text whatever the pattern. The only module that knows re2."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from re import Pattern, escape
 from typing import Any, cast
 
 import re2  # type: ignore[import-untyped]  # It comes without types.
 
-# The memory limit for the automaton of all keywords; it uses far less.
+# The memory limit for an automaton of many words or regexes.
 _ROOM = 64 * 1024 * 1024
+
+
+Spans = list[tuple[int, int]]
+"""The spans of a match and of its groups; a group that took no part is (-1, -1)."""
+
+_ANYWHERE: Any = re2._Anchor.UNANCHORED
+_NOWHERE = (-1, -1)
 
 
 def _options() -> Any:
@@ -26,14 +33,43 @@ def compiled(regex: str) -> Pattern[bytes]:
         raise ValueError(message.decode() if isinstance(message, bytes) else str(message)) from None
 
 
-def any_of(regexes: Sequence[str]) -> Pattern[bytes] | None:
-    """One pattern that matches where any of these does."""
-    return compiled("|".join(f"(?:{regex})" for regex in regexes)) if regexes else None
-
-
 def any_word(words: Sequence[str]) -> Pattern[bytes] | None:
     """One pattern that matches any of these words, case-insensitively."""
-    return compiled("(?i)" + "|".join(map(escape, words))) if words else None
+    return compiled(any_of_words(words)) if words else None
+
+
+def any_of(regexes: Sequence[str]) -> str:
+    """One regex that matches where any of these does."""
+    return "|".join(f"(?:{regex})" for regex in regexes)
+
+
+def any_of_words(words: Sequence[str]) -> str:
+    """One regex that matches any of these words, case-insensitively."""
+    return f"(?i:{'|'.join(map(escape, words))})"
+
+
+class Finder:
+    """Finds matches one after the other, as spans: a hostile text has one every few bytes."""
+
+    def __init__(self, regex: str) -> None:
+        self._find = compiled(regex)._regexp.Match  # type: ignore[attr-defined]  # Of re2, below its match objects.
+
+    def next_in(self, text: bytes, start: int) -> Spans | None:
+        """The first match that begins at the offset or after it."""
+        spans: Spans = self._find(_ANYWHERE, text, start, len(text))
+        return None if spans[0] == _NOWHERE else spans
+
+
+class Tester:
+    """Says whether a regex matches anywhere in a text; faster than finding where."""
+
+    def __init__(self, regex: str) -> None:
+        options = _options()
+        options.never_capture = True
+        self._find = re2.compile(regex.encode(), options)._regexp.Match
+
+    def is_in(self, text: bytes) -> bool:
+        return bool(self._find(_ANYWHERE, text, 0, len(text))[0] != _NOWHERE)
 
 
 class Words:
@@ -41,14 +77,30 @@ class Words:
 
     def __init__(self, words: Sequence[str]) -> None:
         options = _options()
-        options.max_mem = _ROOM
         options.case_sensitive = False
         options.literal = True
-        self._set = re2.Set.SearchSet(options)
-        for word in words:
-            self._set.Add(word)
-        self._set.Compile()
+        self._match = _set_of(words, options)
 
     def found_in(self, text: bytes) -> list[int]:
-        indexes: list[int] | None = self._set.Match(text)
-        return indexes or []
+        return self._match(text) or []
+
+
+class Regexes:
+    """Finds which of many regexes match in a text, in one pass."""
+
+    def __init__(self, regexes: Sequence[str]) -> None:
+        options = _options()
+        options.never_capture = True
+        self._match = _set_of(regexes, options)
+
+    def found_in(self, text: bytes) -> list[int]:
+        return self._match(text) or []
+
+
+def _set_of(patterns: Sequence[str], options: Any) -> Callable[[bytes], list[int] | None]:
+    options.max_mem = _ROOM
+    patterns_set = re2.Set.SearchSet(options)
+    for pattern in patterns:
+        patterns_set.Add(pattern.encode())
+    patterns_set.Compile()
+    return cast("Callable[[bytes], list[int] | None]", patterns_set.Match)

@@ -1,24 +1,25 @@
 """Finding secrets: only rules whose keywords occur run, over the unescaped text, one piece at a time."""
 
-import re
-from collections import Counter
-from collections.abc import Iterator
-from functools import lru_cache
+from collections.abc import Iterable, Iterator
+from functools import cached_property, lru_cache
 from itertools import chain
-from math import log2
-from re import Match, Pattern
+from sys import maxsize
 
 import msgspec
 
-from clew.secrets.base64_runs import runs
+from clew.secrets import base64_runs
+from clew.secrets.allowing import Allowing
 from clew.secrets.escapes import Origins, unescaped
-from clew.secrets.patterns import Words, any_of, any_word, compiled
-from clew.secrets.rules import Allow, Rule, Rules
+from clew.secrets.patterns import Regexes, Words
+from clew.secrets.rule_search import RuleSearch, searched, token_end
+from clew.secrets.rules import Rules
 
 # One piece is searched at a time, so that a keyword far away costs nothing; the overlap covers a secret on a border.
 PIECE, OVERLAP = 32 * 1024, 8 * 1024
-# A token that is longer than its rule expects is masked to its end.
-_REST = re.compile(rb"[\w-]*")
+# How much text before and after a masked secret is searched again.
+NEAR = 512
+# More rules of one form than this are first searched all at once.
+FEW = 8
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -42,9 +43,8 @@ class Scanner:
         self._by_word = list(by_keyword.values())
         self._always = [rule.id for rule in rules.rules if not rule.keywords]
         self._order = {id: i for i, id in enumerate(self.rules)}
-        everywhere = [allow for allow in rules.allowlists if not allow.target_rules]
-        self._everywhere = [_Allowing(allow) for allow in everywhere]
-        self._targeted = [allow for allow in rules.allowlists if allow.target_rules]
+        self._allowlists = rules.allowlists
+        self._named = {rule.id for rule in rules.rules if searched(rule.regex) != rule.regex and not rule.is_broad}
         self._test = lru_cache(maxsize=None)(self._test_of)
 
     def find(self, text: str | bytes) -> list[Finding]:
@@ -56,6 +56,17 @@ class Scanner:
             return findings
         data = text.encode("utf-8", "surrogatepass")
         return [Finding(hit.rule, _characters(data, hit.start), _characters(data, hit.end)) for hit in findings]
+
+    def find_near(self, text: bytes, spans: Iterable[tuple[int, int]]) -> list[Finding]:
+        """The secrets near these spans, which are in order."""
+        windows = list(_windows(text, spans))
+        if sum(end - start for start, end in windows) > len(text) // 2:
+            return self._find(text)
+        return [
+            Finding(hit.rule, start + hit.start, start + hit.end)
+            for start, end in windows
+            for hit in self._find(text[start:end])
+        ]
 
     def _find(self, text: bytes) -> list[Finding]:
         shown = unescaped(text)
@@ -69,18 +80,39 @@ class Scanner:
         return [Finding(hit.rule, *origins.span(hit.start, hit.end)) for hit in apart]
 
     def _findings_in(self, text: bytes) -> Iterator[Finding]:
+        dense = ""
         for start, piece in _pieces(text):
-            for id in self._candidates(piece):
-                for span in self._test(id).found_in(piece, self._everywhere):
+            runs: list[tuple[int, int]] = []
+            # The rule that found runs of secrets in the last piece comes first: it spares the others the same work.
+            for id in sorted(self._matching(self._candidates(piece), piece), key=lambda id: id != dense):
+                known = len(runs)
+                for span in self._test(id).found_in(piece, runs):
                     yield Finding(id, start + span[0], start + span[1])
+                if len(runs) > known:
+                    dense = id
+                    runs.sort()
 
     def _candidates(self, piece: bytes) -> list[str]:
         ids = {id for word in self._words.found_in(piece) for id in self._by_word[word]}
         return sorted(ids.union(self._always), key=self._order.__getitem__)
 
+    def _matching(self, ids: list[str], piece: bytes) -> list[str]:
+        """The rules without some that match nowhere in the piece."""
+        if len(self._named.intersection(ids)) <= FEW:
+            return ids
+        names, regexes = self._named_at_once
+        without = self._named.difference(names[i] for i in regexes.found_in(piece))
+        return [id for id in ids if id not in without]
+
+    @cached_property
+    def _named_at_once(self) -> tuple[list[str], Regexes]:
+        """The rules that differ in little but a name: one automaton for all of them is small."""
+        names = sorted(self._named)
+        return names, Regexes([searched(self.rules[id].regex) for id in names])
+
     def _encoded(self, text: bytes) -> Iterator[Finding]:
         """Whole runs of base64 that contain a secret."""
-        for run in runs(text):
+        for run in base64_runs.runs(text):
             rule_ids = [finding.rule for finding in self._findings_in(run.decoded)]
             if rule_ids:
                 yield Finding(min(rule_ids, key=lambda id: self.rules[id].is_broad), run.start, run.end)
@@ -100,73 +132,10 @@ class Scanner:
     def _is_more_specific(self, finding: Finding, other: Finding) -> bool:
         return self.rules[other.rule].is_broad and not self.rules[finding.rule].is_broad
 
-    def _test_of(self, id: str) -> "_Test":
-        return _Test(self.rules[id], [allow for allow in self._targeted if id in allow.target_rules])
-
-
-class _Test:
-    """A compiled rule."""
-
-    def __init__(self, rule: Rule, more: list[Allow]) -> None:
-        self._pattern: Pattern[bytes] = compiled(rule.regex)
-        self._group = rule.secret_group
-        self._entropy = rule.entropy
-        self._allowing = [_Allowing(allow) for allow in (*rule.allowlists, *more)]
-
-    def found_in(self, piece: bytes, everywhere: "list[_Allowing]") -> Iterator[tuple[int, int]]:
-        for match in self._pattern.finditer(piece):
-            start, end = self._secret(match)
-            secret = piece[start:end]
-            if not secret or (self._entropy and entropy(secret) <= self._entropy):
-                continue
-            if not any(allowing.allows(secret, match) for allowing in chain(everywhere, self._allowing)):
-                rest = _REST.match(piece, end) if secret[-1:].isalnum() else None
-                yield start, rest.end() if rest else end
-
-    def _secret(self, match: Match[bytes]) -> tuple[int, int]:
-        """The group that the rule names, else the first group that is not empty, else the whole match."""
-        if self._group:
-            return match.span(self._group)
-        for group in range(1, (match.re.groups or 0) + 1):
-            start, end = match.span(group)
-            if end > start:
-                return start, end
-        return match.span()
-
-
-class _Allowing:
-    """A compiled allow-list."""
-
-    def __init__(self, allow: Allow) -> None:
-        self._target = allow.regex_target
-        self._regexes = any_of(allow.regexes)
-        self._stopwords = any_word(allow.stopwords)
-        # Every condition must hold, and no path is known here.
-        self._never = allow.condition.upper() == "AND" and bool(allow.paths or allow.commits)
-        self._all = allow.condition.upper() == "AND"
-
-    def allows(self, secret: bytes, match: Match[bytes]) -> bool:
-        if self._never:
-            return False
-        fits = self._regexes is not None and self._regexes.search(self._looked_at(secret, match)) is not None
-        stopped = self._stopwords is not None and self._stopwords.search(secret) is not None
-        if self._all:
-            return (fits or self._regexes is None) and (stopped or self._stopwords is None)
-        return fits or stopped
-
-    def _looked_at(self, secret: bytes, match: Match[bytes]) -> bytes:
-        if self._target == "match":
-            return match[0].strip(b"\n")
-        if self._target == "line":
-            text = match.string
-            end = text.find(b"\n", match.end())
-            return text[text.rfind(b"\n", 0, match.start()) + 1 : end if end >= 0 else len(text)]
-        return secret
-
-
-def entropy(secret: bytes) -> float:
-    """Bits per character, after Shannon."""
-    return -sum(count / len(secret) * log2(count / len(secret)) for count in Counter(secret).values())
+    def _test_of(self, id: str) -> RuleSearch:
+        rule = self.rules[id]
+        shared = (allow for allow in self._allowlists if not allow.target_rules or id in allow.target_rules)
+        return RuleSearch(rule, Allowing((*rule.allowlists, *shared)))
 
 
 def _pieces(text: bytes) -> Iterator[tuple[int, bytes]]:
@@ -181,6 +150,17 @@ def _pieces(text: bytes) -> Iterator[tuple[int, bytes]]:
         if end >= len(text):
             return
         start = max(_border(text, start + PIECE), start + 1)
+
+
+def _windows(text: bytes, spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """The text around spans, from the beginning of a token to the end of a token; windows that meet are one."""
+    low = high = -1
+    for start, end in chain(spans, ((maxsize, maxsize),)):
+        if start - high > 3 * NEAR:
+            if high >= 0:
+                yield token_end(text, max(0, low - NEAR)), token_end(text, min(high + NEAR, len(text)))
+            low = start
+        high = end
 
 
 def _border(text: bytes, at: int) -> int:
