@@ -72,6 +72,23 @@ class Running:
     ) -> None:
         self.stop()
 
+    @contextmanager
+    def busy(self) -> Iterator[None]:
+        """The server looks at no connection meanwhile."""
+        assert self._server is not None
+        released, begun = threading.Event(), threading.Event()
+
+        def wait() -> None:
+            begun.set()
+            released.wait()
+
+        self._server.servers[0].get_loop().call_soon_threadsafe(wait)
+        begun.wait()
+        try:
+            yield
+        finally:
+            released.set()
+
     # Who asks ---------------------------------------------------------------------------------------------------------
 
     def key(self, principal: str = OWNER, *grants: Grant, **fields: Any) -> str:
@@ -92,6 +109,11 @@ class Running:
     def client(self, key: str | None = None, **options: Any) -> httpx2.Client:
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         return httpx2.Client(base_url=self.address, headers=headers, timeout=30, **options)
+
+    def own_browser(self, **options: Any) -> httpx2.Client:
+        """The browser of the person whose own server this is."""
+        identity = self.application.identity
+        return self.client(cookies={identity.cookie: identity.options.own_secret}, **options)
 
     def lines(self) -> list[dict[str, Any]]:
         """What the server's log says so far."""

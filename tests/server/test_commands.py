@@ -77,8 +77,12 @@ def test_clew_up_shows_what_is_captured_meanwhile(tmp_path: Path) -> None:
         CLAUDE % ("u1", "11111111-1111-4111-8111-111111111111")
     )
     with socket.create_server(("127.0.0.1", 0)), command(tmp_path, "up", "--no-browser") as (process, lines):
-        place = until(process, lines, r"clew is up at (http://127\.0\.0\.1:\d+)")[1]
+        link = until(process, lines, r"open (http://127\.0\.0\.1:\d+)/login#(clew_up_\S+) in your browser")
+        place, secret = link[1], link[2]
         with httpx2.Client(base_url=place) as client:
+            answered(client, "/healthz", "healthy")
+            assert client.get("/v1/sessions").status_code == 401
+            assert client.post("/login", json={"token": secret}, headers={"Origin": place}).status_code == 200
             answered(client, "/", "hello there")
             new = "22222222-2222-4222-8222-222222222222"
             (folder / f"{new}.jsonl").write_text((CLAUDE % ("u2", new)).replace("hello there", "and another"))

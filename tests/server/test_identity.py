@@ -1,20 +1,28 @@
 """Who asks: keys that are good and keys that are not, browsers, and a server on one's own machine."""
 
 import asyncio
+import os
 import socket
+import stat
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import httpx2
 import pytest
 
 from clew.server.http.uvicorn_server import OwnProtocol, _is_from
+from clew.server.login.own_secret import own_secret
 from clew.server.options import LOOPBACK_NAMES
 from clew.service import call
+from clew.service.access.key_text import new_token
 from clew.store.access.api_keys import expire_api_key, list_api_keys
 from server.running import OWNER, Running, viewer, writer
 
 Serve = Callable[..., Running]
+OTHER_ACCOUNT = 65534
 
 
 def code(answer: httpx2.Response) -> tuple[int, str]:
@@ -25,7 +33,9 @@ def code(answer: httpx2.Response) -> tuple[int, str]:
 def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """What `clew up` serves."""
     home = tmp_path_factory.mktemp("own")
-    with Running(f"sqlite:///{home / 'clew.db'}", str(home), is_own=True, hosts=LOOPBACK_NAMES) as running:
+    with Running(
+        f"sqlite:///{home / 'clew.db'}", str(home), own_secret=new_token("up").text, hosts=LOOPBACK_NAMES
+    ) as running:
         yield running
 
 
@@ -166,15 +176,44 @@ def test_a_shared_link_opens_one_session_in_a_browser(running: Running) -> None:
 # One's own machine ----------------------------------------------------------------------------------------------------
 
 
-def test_on_ones_own_machine_no_login_is_needed(own: Running) -> None:
-    with own.client() as client:
-        assert client.get("/").status_code == 200
-        assert client.post("/v1/sessions", json={"title": "mine"}).status_code == 200
+def test_ones_own_server_knows_the_browser_of_its_person(own: Running) -> None:
+    """The link's secret opens it, as a login and as a key; without it nothing that is stored is shown or changed."""
+    secret = own.application.options.own_secret
+    with own.client() as browser:
+        for path in ("/", "/sessions/x"):
+            assert browser.get(path).headers["location"] == "/login"
+        for path in ("/v1/sessions", "/v1/stream", "/metrics"):
+            assert code(browser.get(path)) == (401, "unauthenticated"), path
+        assert code(browser.post("/v1/sessions", json={})) == (401, "unauthenticated")
+        for wrong in ("", secret[:-1], own.key(), secret.replace("clew_up", "clew_person")):
+            assert code(browser.post("/login", json={"token": wrong})) == (401, "unauthenticated")
+        answer = browser.post("/login", json={"token": secret}, headers={"Origin": own.address})
+        assert answer.status_code == 200
+        assert "HttpOnly" in answer.headers["set-cookie"]
+        assert browser.get("/").status_code == 200
+        assert browser.post("/v1/sessions", json={"title": "mine"}).status_code == 200
+    with own.client(secret) as program:
+        assert program.get("/v1/sessions").status_code == 200
+    assert secret not in own.log.getvalue()
+
+
+def test_the_secret_of_ones_own_server_is_made_again_if_others_could_know_it(tmp_path: Path) -> None:
+    first = own_secret(tmp_path / "home")
+    assert own_secret(tmp_path / "home") == first
+    path = tmp_path / "home" / "up.key"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    path.chmod(0o644)
+    second = own_secret(tmp_path / "home")
+    assert second != first
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    if os.geteuid() == 0:
+        os.chown(path, OTHER_ACCOUNT, OTHER_ACCOUNT)
+        assert own_secret(tmp_path / "home") not in (first, second)
 
 
 def test_a_page_of_another_site_cannot_reach_ones_own_machine(own: Running) -> None:
     """Neither under a name that it made point here, nor by asking from its own."""
-    with own.client() as client:
+    with own.own_browser() as client:
         port = own.address.rpartition(":")[2]
         for headers in (
             {"Host": f"evil.example:{port}"}, {"Host": "evil.example"}, {"Host": f"127.0.0.1.evil.example:{port}"},
@@ -192,15 +231,65 @@ def test_a_page_of_another_site_cannot_reach_ones_own_machine(own: Running) -> N
 
 
 def test_other_accounts_of_the_machine_are_told_apart() -> None:
-    """Linux says whose program is at the other end of a connection."""
-    with socket.create_server(("127.0.0.1", 0)) as made, socket.create_connection(made.getsockname()) as client:
+    """Linux says whose program is at the other end of a connection; of a closed socket it does not."""
+    with socket.create_server(("127.0.0.1", 0)) as made:
+        client = socket.create_connection(made.getsockname())
         here, _ = made.accept()
         ends = (here.getpeername(), here.getsockname())
-        here.close()
-        assert OwnProtocol.allowed_accounts is not None
-        assert _is_from(OwnProtocol.allowed_accounts, *ends) == Path("/proc/net/tcp").exists()
+        assert OwnProtocol.allowed_accounts == {os.geteuid()}
+        assert _is_from(OwnProtocol.allowed_accounts, *ends)
         assert not _is_from(frozenset({987654}), *ends)
-        assert client
+        client.close()
+        assert not _is_from(OwnProtocol.allowed_accounts | {0}, *ends)
+        here.close()
+
+
+# What another account of the machine sends: a whole request, and then it either waits or closes its socket at once.
+INTRUDER = """
+import os, socket, sys
+port, waits, secret, id, account = int(sys.argv[1]), sys.argv[2] == "waits", sys.argv[3], sys.argv[4], int(sys.argv[5])
+"".encode("idna")  # Loaded while the files of Python can still be read.
+os.setgroups([])
+os.setgid(account)
+os.setuid(account)
+for method, path, body in (
+    ("POST", "/v1/sessions", b'{"title":"forged"}'), ("DELETE", f"/v1/sessions/{id}", b""), ("GET", "/v1/sessions", b"")
+) * 10:
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        head = f"{method} {path} HTTP/1.1\\r\\nHost: 127.0.0.1\\r\\nContent-Type: application/json\\r\\n"
+        if secret:
+            head += f"Authorization: Bearer {secret}\\r\\n"
+        connection.sendall(head.encode() + b"Content-Length: %d\\r\\n\\r\\n" % len(body) + body)
+        if waits:
+            try:
+                answer = b""
+                while b"}" not in answer and (chunk := connection.recv(65536)):
+                    answer += chunk
+            except OSError:
+                pass
+            print(answer)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can run a program under another account")
+@pytest.mark.parametrize("knows_secret", [False, True], ids=["without the secret", "with the secret"])
+def test_another_account_of_the_machine_can_do_nothing(own: Running, knows_secret: bool) -> None:
+    """Neither when it waits for answers, nor when it closes each socket before the server looks whose it is."""
+    secret = own.application.options.own_secret if knows_secret else ""
+    with own.own_browser() as browser:
+        id = browser.post("/v1/sessions", json={"title": "mine"}).json()["id"]
+        for manner in ("waits", "closes"):
+            words = [own.address.rpartition(":")[2], manner, secret, id, str(OTHER_ACCOUNT)]
+            with own.busy() if manner == "closes" else nullcontext():
+                done = subprocess.run(
+                    [sys.executable, "-c", INTRUDER, *words], capture_output=True, text=True, check=False
+                )
+            assert done.returncode == 0, done.stderr
+            assert "forged" not in done.stdout
+            assert "mine" not in done.stdout
+        assert browser.get(f"/v1/sessions/{id}").json()["session"]["title"] == "mine"
+        titles = [line["title"] for line in browser.get("/v1/sessions").json()]
+    assert "forged" not in titles
 
 
 def test_the_rights_of_a_key_are_ruled_on_for_metrics(running: Running) -> None:

@@ -24,9 +24,9 @@ class Oidc(NamedTuple):
 
 
 class Options(NamedTuple):
-    """`is_own`: the server of one person on their own machine, who needs no key."""
+    """`own_secret`: the server of one person on their own machine, whose browser knows this secret."""
 
-    is_own: bool = False
+    own_secret: str = ""
     public_url: str = ""
     """The address that clients use, if there is a proxy in front of the server."""
     hosts: tuple[str, ...] = ()
@@ -53,6 +53,11 @@ class Options(NamedTuple):
     oidc: Oidc | None = None
     worker: int | None = None
     """The number of this process among several that serve together; None when it serves alone."""
+
+    @property
+    def is_own(self) -> bool:
+        """Whether this is the server of one person on their own machine."""
+        return bool(self.own_secret)
 
     @property
     def is_secure(self) -> bool:

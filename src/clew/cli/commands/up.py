@@ -22,26 +22,32 @@ NEXT_PORTS = 20
 def command(plane: Any, port: int | None, no_browser: bool, no_capture: bool, fd: int | None) -> None:
     """Show your sessions in a browser and capture new ones, for you alone on this machine.
 
-    Listens on 127.0.0.1 only and needs no login. It rejects programs of other accounts on the machine and requests
-    from pages of other sites.
+    Listens on 127.0.0.1 only, and serves the browser that opens its link. It rejects programs of other accounts on the
+    machine and requests from pages of other sites.
     """
-    options = server_options(is_own=True, hosts=loopback_names(), logs_requests=False)
-    if fd is not None:
-        serve_supervised(make_application(plane.settings, options), fd)
-        return
+    options = server_options(hosts=loopback_names(), logs_requests=False)
     from clew.server.http.listener import listen, url_of
+    from clew.server.login.own_secret import own_secret, write_login_page
+
+    home = plane.settings.home
+    secret = own_secret(home)
+    if fd is not None:
+        serve_supervised(make_application(plane.settings, options._replace(own_secret=secret)), fd)
+        return
 
     listener = listen("127.0.0.1", port or PORT, tries=1 if port else NEXT_PORTS)
     app.authenticator(plane.settings).close()  # A store that cannot be opened is an error here, and not in the server.
     url = url_of(listener)
+    link = f"{url}/login#{secret}"
     click.echo(f"clew is up at {url}")
+    click.echo(f"open {link} in your browser; the link is for you alone")
     click.echo("your sessions and their transcripts; the API is at /docs; stop with Ctrl-C", err=True)
     capturing = -1 if no_capture else _start_capturing(plane.settings)
     if not no_browser and _has_display():
         import threading
         import webbrowser
 
-        threading.Timer(0.5, webbrowser.open, [url]).start()
+        threading.Timer(0.5, webbrowser.open, [write_login_page(home, link).as_uri()]).start()
     try:
         supervise(plane.settings, ["up"], listener)
     finally:

@@ -19,6 +19,8 @@ from clew.server.http.listener import BACKLOG
 from clew.server.http.supervisor import GRACE_SECONDS
 
 HEADER_SECONDS = 20.0
+# The state of a connection whose two ends are open, in Linux' list.
+ESTABLISHED = "01"
 MOST_HEADER_BYTES = 64 * 1024
 KEEP_ALIVE_SECONDS = 60
 
@@ -68,7 +70,7 @@ class Protocol(HttpToolsProtocol):
 class OwnProtocol(Protocol):
     """A connection to the server of one person: programs of other accounts of the machine are refused."""
 
-    allowed_accounts = frozenset({os.geteuid(), 0})
+    allowed_accounts = frozenset({os.geteuid()})
 
 
 class Server(uvicorn.Server):
@@ -125,19 +127,21 @@ def make_server(application: Application, *, proxies: str = "") -> Server:
 def _is_from(accounts: frozenset[int], client: tuple[str, int] | None, server: tuple[str, int | None] | None) -> bool:
     """Whether the program at the other end of a connection on this machine runs under one of these accounts.
 
-    Linux lists the account of each connection; on other systems every program of the machine may connect.
+    Linux lists the account of each connection; on other systems the person's secret alone keeps other accounts out.
+    A socket that its program has closed is listed without an inode, and under the account 0 instead of its own.
     """
     try:
         lines = Path("/proc/net/tcp").read_text().splitlines()[1:]
     except OSError:
         return True
     if client is None or server is None or ":" in client[0]:
-        return True
+        return False
     connection = (_hexadecimal(client[0], client[1]), _hexadecimal(server[0], server[1] or 0))
     for line in lines:
         fields = line.split()
         if (fields[1], fields[2]) == connection:
-            return int(fields[7]) in accounts
+            state, account, inode = fields[3], int(fields[7]), int(fields[9])
+            return state == ESTABLISHED and inode != 0 and account in accounts
     return False
 
 

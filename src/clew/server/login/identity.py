@@ -1,10 +1,13 @@
 """The caller of a request: the holder of an API key or of a browser's cookie, or the owner on their own machine.
 
 A browser sends its cookie with requests that pages of other sites make. So a request that changes something by cookie
-has to come from a page of this server, which the browser says in `Origin`. The server on one's own machine needs no
-login, and refuses pages of other sites by `Origin`, and names that they point at this machine by `Host`.
+has to come from a page of this server, which the browser says in `Origin`. The server on one's own machine takes the
+secret of its person as a cookie or as a key, refuses pages of other sites by `Origin`, and names that they point at
+this machine by `Host`.
 """
 
+import hashlib
+import hmac
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -46,17 +49,19 @@ class Identity:
         self.options = options
         self.challenge = "Bearer"
         self._bearer = bearer
-        self.cookie = "__Host-clew" if options.is_secure else "clew"
+        self.cookie = _cookie_name(options)
 
     def credential(self, method: str, headers: Headers) -> Credential:
         """The credential of a request. A request without one is refused before its body is read."""
         authorization = headers.get(b"authorization")
         if authorization is not None:
             return self._from_header(authorization)
+        text = self._from_cookie(headers.get(b"cookie", b""))
         if self.options.is_own:
             self.check_origin(headers)
+            if not self.is_own_secret(text):
+                raise Unauthenticated("this server knows its person's browser alone; open the link that it printed")
             return OWNER
-        text = self._from_cookie(headers.get(b"cookie", b""))
         if not text:
             raise Unauthenticated("no API key; send `Authorization: Bearer clew_...`, or log in with a browser")
         if method not in SAFE:
@@ -79,6 +84,11 @@ class Identity:
             return self.authenticator.authenticate(token)
         return self._bearer(token)
 
+    def is_own_secret(self, text: str) -> bool:
+        """Whether a text is the secret of the person whose own server this is."""
+        secret = self.options.own_secret
+        return bool(secret) and hmac.compare_digest(text.encode("utf-8", "replace"), secret.encode())
+
     def check_host(self, headers: Headers) -> None:
         """Refuse a host name that is not this server's, which a page may have pointed here (DNS rebinding)."""
         if not self.options.hosts:
@@ -93,6 +103,8 @@ class Identity:
         token = token.strip()
         if scheme.lower() != "bearer" or not token or len(token) > LONGEST_TOKEN:
             raise Unauthenticated("expected `Authorization: Bearer` and an API key")
+        if self.is_own_secret(token):
+            return OWNER
         if token.startswith("clew_") or self._bearer is None:
             parse_token(token)  # Its checksum shows a typo without a look into the store.
         return Credential("key", token)
@@ -121,6 +133,13 @@ class Identity:
         age = COOKIE_SECONDS if key else 0
         secure = "; Secure" if self.options.is_secure else ""
         return f"{self.cookie}={key}; Path=/; HttpOnly; SameSite=Lax; Max-Age={age}{secure}"
+
+
+def _cookie_name(options: Options) -> str:
+    """The name of the cookie. Servers of one person on several ports share their cookies, so each has its own name."""
+    if options.is_own:
+        return f"clew-{hashlib.sha256(options.own_secret.encode()).hexdigest()[:12]}"
+    return "__Host-clew" if options.is_secure else "clew"
 
 
 def _origin(url: str) -> str:

@@ -138,6 +138,10 @@ class Web:
         return Response(b"{}", media_type="application/json", headers={"set-cookie": self._identity.set_cookie(key)})
 
     def _browser_key(self, token: str) -> str:
+        if self._identity.is_own_secret(token):
+            return token
+        if self._identity.options.is_own:
+            raise Unauthenticated("this is not the link of this server; open the one that it printed when it started")
         try:
             self._identity.authenticator.authenticate(token)
             return token
@@ -184,7 +188,7 @@ class Web:
 
     async def _metrics_text(self, request: Request) -> Response:
         exchange = _exchange(request)
-        if not _is_local(request, exchange):
+        if self._identity.options.is_own or not _is_local(request, exchange):
             credential = self._operations.credential(exchange)
             context = await self._operations.in_thread(self._operations.admit, exchange, credential)
             ruling = context.caller.rule(Right.AUDIT, Target())
