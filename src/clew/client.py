@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from clew.model.knowledge import Knowledge
     from clew.model.working_set import Touched
     from clew.service import Context
-    from clew.service.capture.capture import FoundFiles
+    from clew.service.capture.changed_files import FoundFiles
     from clew.service.capture.report import Captured
     from clew.service.find.files import FileTouch
     from clew.service.find.search import SearchPage
@@ -148,7 +148,7 @@ class Plane:
 
     def capture(self, paths: list[str] | None = None, *, runtime: str = "", home: str = "") -> Iterator[Captured]:
         """Capture the sessions of agent programs on this machine; tells what became of each file, as it is done."""
-        from clew.service.capture.capture import split_into_portions
+        from clew.service.capture.changed_files import split_into_portions
 
         found: FoundFiles = self.client.call("capture_find", runtime=runtime, home=home, paths=paths)
         yield from found.unchanged

@@ -6,7 +6,7 @@ import random
 import pytest
 
 from clew.service.capture import chunked_lines
-from clew.service.capture.capture import split_into_portions
+from clew.service.capture.changed_files import split_into_portions
 from clew.service.capture.chunked_lines import hash_ends, read_chunk
 from clew.service.capture.discovery import SessionFile
 from clew.store.native_files.native_file import END_BYTES

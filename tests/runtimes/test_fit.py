@@ -1,5 +1,7 @@
 """What a session loses on its way into another program is said to be lost, and only what got there to be carried."""
 
+from collections.abc import Callable
+
 import pytest
 
 from clew.model.events import (
@@ -14,7 +16,7 @@ from clew.model.events import (
     TextPart,
     ThinkingPart,
 )
-from clew.model.outline import Outline
+from clew.model.outline import Outline, outlined
 from clew.runtimes import names, runtime
 from clew.runtimes.adapters import atif
 from clew.runtimes.contract import Target, iso, micros, raw
@@ -22,6 +24,7 @@ from clew.runtimes.fit import Fidelity, fit
 from clew.runtimes.rounds import Prompt, rounds, text_of
 
 WRITABLE = [name for name in names() if runtime(name).writer is not None]
+Make = Callable[..., Outline]
 FIRST, LAST = -(2**63), 2**63 - 1
 
 
@@ -29,8 +32,17 @@ def log(*bodies: AnyBody, said_at: int | None = None) -> list[Event]:
     return [Event("s", seq, seq, seq, said_at, "me", f"e{seq}", b"", body) for seq, body in enumerate(bodies, 1)]
 
 
-def outline(*bodies: AnyBody) -> Outline:
-    return Outline.of(log(*bodies))
+@pytest.fixture(params=["in memory", "without texts"])
+def outline(request: pytest.FixtureRequest) -> Make:
+    """The outline of a small session, and that of one too large for memory."""
+
+    def of(*bodies: AnyBody) -> Outline:
+        events = {event.seq: event for event in log(*bodies)}
+        if request.param == "in memory":
+            return Outline.in_memory(events)
+        return Outline(map(outlined, events.values()), events.__getitem__)
+
+    return of
 
 
 def asks(text: str) -> MessageAdded:
@@ -41,8 +53,9 @@ def answers(text: str) -> MessageAdded:
     return MessageAdded(role="assistant", text=text)
 
 
-def fidelity(*bodies: AnyBody, flatten: bool = False) -> Fidelity:
-    return fit(outline(*bodies), runtime("codex"), tools={}, flatten=flatten).fidelity
+@pytest.fixture
+def fidelity(outline: Make) -> Callable[..., Fidelity]:
+    return lambda *bodies: fit(outline(*bodies), runtime("codex"), tools={}).fidelity
 
 
 def dropped(found: Fidelity) -> dict[str, int]:
@@ -53,9 +66,9 @@ def dropped(found: Fidelity) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("flatten", [False, True])
-def test_turns_that_do_not_fit_are_dropped_and_the_brief_is_what_was_adapted(flatten: bool) -> None:
+def test_turns_that_do_not_fit_are_dropped_and_the_brief_is_what_was_adapted(flatten: bool, outline: Make) -> None:
     turn = [asks("x" * 200_000), answers("yes"), CallMade(call="a", tool="t"), CallReturned(call="a", output=raw("ok"))]
-    fitted = fit(outline(*turn * 6), runtime("codex"), tools={}, flatten=flatten, brief="remember")
+    fitted = fit(outline(*turn * 6), runtime("codex"), tools={}, flatten=flatten, brief=lambda: "remember")
     [lost] = fitted.fidelity.dropped
     kept = fitted.fidelity.carried["prompts"]
     assert (lost.what, lost.count, kept > 0) == ("turns", 6 - kept, True)
@@ -71,18 +84,18 @@ def test_turns_that_do_not_fit_are_dropped_and_the_brief_is_what_was_adapted(fla
     assert fitted.fidelity.carried == {"prompts": kept, "answers": kept, **calls}
 
 
-def test_what_came_before_the_first_prompt_is_a_turn_like_the_others() -> None:
+def test_what_came_before_the_first_prompt_is_a_turn_like_the_others(outline: Make) -> None:
     found = fit(outline(answers("x" * 700_000), asks("go on")), runtime("codex"), tools={})
     assert dropped(found.fidelity) == {"turns": 1}
 
 
-def test_one_turn_that_is_too_long_alone_is_carried_whole() -> None:
-    found = fit(outline(asks("x" * 900_000)), runtime("codex"), tools={}, brief="remember")
+def test_one_turn_that_is_too_long_alone_is_carried_whole(outline: Make) -> None:
+    found = fit(outline(asks("x" * 900_000)), runtime("codex"), tools={}, brief=lambda: "remember")
     assert [len(text_of(one.parts)) for one in found.rounds if isinstance(one, Prompt)] == [900_000]
     assert (found.fidelity.dropped, found.fidelity.adapted) == ([], [])
 
 
-def test_pictures_beside_a_result_stay_when_it_is_told_as_text() -> None:
+def test_pictures_beside_a_result_stay_when_it_is_told_as_text(outline: Make) -> None:
     seen = (TextPart(text="shown:"), ImagePart(blob="b", media_type="image/png", name="shot.png"))
     backs = [CallReturned(call="a", output=raw("ok"), parts=seen), CallReturned(call="b", parts=seen)]
     calls = [CallMade(call="a", tool="t"), CallMade(call="b", tool="t")]
@@ -97,7 +110,7 @@ def test_pictures_beside_a_result_stay_when_it_is_told_as_text() -> None:
 # Removed --------------------------------------------------------------------------------------------------------------
 
 
-def test_what_was_removed_is_dropped_with_its_reason() -> None:
+def test_what_was_removed_is_dropped_with_its_reason(fidelity: Callable[..., Fidelity]) -> None:
     pruned, erased = Removed(kind="message_added", how="pruned"), Removed(kind="erased", how="erased")
     found = fidelity(pruned, pruned, erased, Removed(kind="codex.event", how="pruned"), asks("and now?"))
     assert [(one.what, one.count, one.why) for one in found.dropped] == [
@@ -107,7 +120,7 @@ def test_what_was_removed_is_dropped_with_its_reason() -> None:
     assert found.carried == {"prompts": 1}
 
 
-def test_what_a_compaction_stands_for_may_be_removed() -> None:
+def test_what_a_compaction_stands_for_may_be_removed(fidelity: Callable[..., Fidelity]) -> None:
     pruned = Removed(kind="message_added", how="pruned")
     found = fidelity(pruned, asks("old"), Compacted(summary="so far"), pruned, asks("new"))
     assert dropped(found) == {"events": 1}
@@ -116,7 +129,9 @@ def test_what_a_compaction_stands_for_may_be_removed() -> None:
 # Closed ---------------------------------------------------------------------------------------------------------------
 
 
-def test_the_note_that_closes_a_call_is_adapted_and_not_a_result_that_was_carried() -> None:
+def test_the_note_that_closes_a_call_is_adapted_and_not_a_result_that_was_carried(
+    fidelity: Callable[..., Fidelity],
+) -> None:
     back = CallReturned(call="a", output=raw("ok"))
     found = fidelity(asks("go"), CallMade(call="a", tool="t"), back, CallMade(call="b", tool="t"))
     assert found.carried == {"prompts": 1, "calls": 2, "results": 1}
@@ -124,7 +139,7 @@ def test_the_note_that_closes_a_call_is_adapted_and_not_a_result_that_was_carrie
     assert "results" not in fidelity(asks("go"), CallMade(call="b", tool="t")).carried
 
 
-def test_a_beginning_made_up_for_the_target_is_no_prompt_that_was_carried() -> None:
+def test_a_beginning_made_up_for_the_target_is_no_prompt_that_was_carried(fidelity: Callable[..., Fidelity]) -> None:
     assert fidelity(answers("hello"), MessageAdded(role="assistant", parts=(ThinkingPart(text="hm"),))).carried == {
         "answers": 1
     }
@@ -159,5 +174,7 @@ def test_a_clock_that_went_mad_does_not_keep_a_session_in(name: str, at: int) ->
     writer = runtime(name).writer
     assert writer is not None
     target = Target(id="0c3e0a52-7a3b-4e0e-9d55-3f1f2a6f8b10", cwd="/home/me/app", at=1, blob=lambda digest: b"")
-    native = writer.write(fit(Outline.of(events), runtime(name), tools={}).rounds, target)
+    native = writer.write(
+        fit(Outline.in_memory({event.seq: event for event in events}), runtime(name), tools={}).rounds, target
+    )
     assert any(b"yes" in file.data for file in native.files)

@@ -36,7 +36,7 @@ def test_the_text_of_the_modules_declares_exactly_what_they_register() -> None:
         assert load()[name].run.__module__ == registry._import_name(path)
 
 
-@pytest.mark.parametrize(("name", "module"), [("append", "sessions.events"), ("capture_find", "capture.capture")])
+@pytest.mark.parametrize(("name", "module"), [("append", "sessions.events"), ("capture_find", "capture.changed_files")])
 def test_asking_for_an_operation_imports_no_module_of_another(name: str, module: str) -> None:
     code = f"""
 import sys

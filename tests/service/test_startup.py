@@ -12,8 +12,9 @@ HEAVY = ["apsw", "psycopg", "rich", "click", "starlette", "uvicorn", "mcp", "bla
 
 
 def loaded(code: str, **environment: str) -> set[str]:
-    """The top-level modules a fresh interpreter has after running the code."""
-    script = f"{code}\nimport sys, json; print('MODULES', json.dumps(sorted({{m.split('.')[0] for m in sys.modules}})))"
+    """The top-level modules, and those of clew, that a fresh interpreter has after running the code."""
+    names = "{m if m.startswith('clew') else m.split('.')[0] for m in sys.modules}"
+    script = f"{code}\nimport sys, json; print('MODULES', json.dumps(sorted({names})))"
     run = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, env={**os.environ, **environment}
     )
@@ -53,3 +54,7 @@ except SystemExit as ended:
         modules = loaded(code, HOME=str(tmp_path), CLEW_HOME=str(tmp_path / "clew"))
     assert "apsw" in modules
     assert not modules.intersection(["email", "sqlite3", "socket", "shutil", "tempfile", "difflib", "zipfile", "rich"])
+    # What captures a file is not loaded either, nor what only errors and other commands need.
+    steps = {name for name in modules if name.startswith("clew.service.capture.")}
+    assert {name.rpartition(".")[2] for name in steps} == {"changed_files", "discovery", "report"}
+    assert not modules.intersection(["clew.doctor", "clew.cli.hints", "clew.service.access.agents"])

@@ -8,13 +8,15 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from clew.cli.times import moment
-from clew.doctor import Finding
 from clew.model.errors import ClewError
+
+if TYPE_CHECKING:
+    from clew.doctor import Finding
 
 # The longest text that is kept of an error.
 LONGEST = 1000
@@ -32,7 +34,7 @@ class Failure(msgspec.Struct, frozen=True):
 
 def capture(plane: Any, runtime: str, on_reports: Callable[[list[Any]], None]) -> list[Failure]:
     """Capture what is new of a program, or of all, and save the failures; `on_reports` gets reports as they come."""
-    from clew.service.capture.capture import split_into_portions
+    from clew.service.capture.changed_files import split_into_portions
 
     failed: dict[str, list[tuple[str, str]]] = {}
     try:
@@ -76,8 +78,10 @@ def load_failures(home: Path) -> list[Failure]:
         return []
 
 
-def findings(home: Path) -> list[Finding]:
+def findings(home: Path) -> "list[Finding]":
     """What `clew doctor` reports about captures in the background."""
+    from clew.doctor import Finding
+
     failures = load_failures(home)
     if not failures:
         return [Finding(what="capture", ok=True, found="nothing failed in the background")]
@@ -95,7 +99,9 @@ def failures_path(home: Path) -> Path:
     return home / "capture-failed.json"
 
 
-def _finding(failure: Failure) -> Finding:
+def _finding(failure: Failure) -> "Finding":
+    from clew.doctor import Finding
+
     program = f" of {failure.runtime}" if failure.runtime else ""
     command = f"clew capture --runtime {failure.runtime}" if failure.runtime else "clew capture"
     return Finding(

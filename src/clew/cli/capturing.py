@@ -84,7 +84,7 @@ def _captured(plane: Any, finds: Any, *, progress: bool) -> Iterator[Any]:
 
 
 def _with_bar(plane: Any, files: list[Any], total: int, *, progress: bool) -> Iterator[Any]:
-    from clew.service.capture.capture import split_into_portions
+    from clew.service.capture.changed_files import split_into_portions
 
     if not progress or not sys.stderr.isatty():
         for portion in split_into_portions(files):

@@ -6,8 +6,6 @@ from typing import Any
 
 import click
 
-from clew.cli.hints import hint_for
-from clew.cli.plain_table import lines as plain_lines
 from clew.model import codec
 from clew.model.errors import ClewError
 from clew.model.plain import plain
@@ -41,6 +39,8 @@ def print_error(error: ClewError, *, as_json: bool) -> None:
     if as_json:
         sys.stderr.write(codec.to_json(error.to_dict()) + "\n")
         return
+    from clew.cli.hints import hint_for
+
     click.secho("error: ", fg="red", bold=True, nl=False, err=True)
     click.echo(plain(str(error)), err=True)
     if hint := hint_for(error):
@@ -61,6 +61,8 @@ GAP = 2
 def table(columns: Iterable[str], rows: Iterable[Iterable[str]], *, wrapped: str = "") -> None:
     """Print a table. On a terminal it fits the width, and only the `wrapped` column takes several lines."""
     if not sys.stdout.isatty():
+        from clew.cli.plain_table import lines as plain_lines
+
         for line in plain_lines(list(columns), [[plain(cell) for cell in row] for row in rows]):
             click.echo(line)
         return

@@ -86,8 +86,12 @@ def _with_returns(spoken: list[Event], returns: dict[str, Event]) -> Iterator[Ev
 
 
 def model_view(events: list[Event]) -> list[Event]:
-    """What an llm sees of a conversation: the last compaction, what it kept, and everything after it."""
-    spoken = conversation(events)
+    """What an llm sees of a session: the last compaction, what it kept, and everything after it."""
+    return after_compaction(conversation(events), events)
+
+
+def after_compaction(spoken: list[Event], events: list[Event]) -> list[Event]:
+    """What an llm sees of this conversation, which is that of these events."""
     at = max((i for i, event in enumerate(spoken) if isinstance(event.body, Compacted)), default=-1)
     if at < 0:
         return spoken

@@ -1,10 +1,11 @@
 """A session in outline: its events without their long texts, which are read one at a time on demand.
 
 An outline holds everything except the texts: which events are part of the conversation, which return belongs to which
-call, whether a part is empty. So a session of any size can be folded in little memory.
+call, whether a part is empty. So a session of any size can be folded in little memory. The outline of a session that
+is small enough to be in memory keeps the texts, and nothing is read twice.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from sys import intern
 
 import msgspec
@@ -58,17 +59,19 @@ class OutlinedReturn(CallReturned, frozen=True, kw_only=True):
 
 
 class Outline:
-    """The events of a session in outline, and the function that reads them."""
+    """The events of a session in outline, and the function that reads them whole."""
 
-    def __init__(self, events: Iterable[Event], read: Read) -> None:
-        self.events = [outlined(event) for event in events]
+    def __init__(self, events: Iterable[Event], read: Read, *, has_texts: bool = False) -> None:
+        self.events = list(events)
         self.read = read
+        self.has_texts = has_texts
+        """Whether only the calls are outlined."""
 
     @classmethod
-    def of(cls, events: Iterable[Event]) -> "Outline":
-        """The outline of events that are already in memory."""
-        by_seq = {event.seq: event for event in events}
-        return cls(by_seq.values(), by_seq.__getitem__)
+    def in_memory(cls, events: Mapping[int, Event]) -> "Outline":
+        """The outline of events that are in memory, by seq. Its calls are outlined, because their seq is asked for."""
+        own = (outlined(event) if isinstance(event.body, CallMade) else event for event in events.values())
+        return cls(own, events.__getitem__, has_texts=True)
 
 
 def outlined(event: Event) -> Event:

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from clew.model.conversation import SPOKEN, conversation, model_view
+from clew.model.conversation import SPOKEN, after_compaction, conversation, model_view
 from clew.model.events import (
     CallMade,
     CallReturned,
@@ -102,6 +102,8 @@ def _as_if_present(event: Event, how: str) -> Event:
 
 def sides_of(events: list[Event], spoken: list[Event]) -> int:
     """The number of messages beside the conversation."""
+    if not any(getattr(event.body, "side", "") for event in events):
+        return 0
     return len(conversation(events, sides=True)) - len(spoken)
 
 
@@ -136,9 +138,12 @@ def fit(
     tools: dict[str, dict[str, Tool]],
     rehoming: Rehoming | None = None,
     flatten: bool = False,
-    brief: str = "",
+    brief: Callable[[], str] = str,
 ) -> Fitted:
-    """The rounds of a session for a target. `tools` are the common tools of each runtime that the session ran in."""
+    """The rounds of a session for a target. `tools` are the common tools of each runtime that the session ran in.
+
+    `brief` makes the text that replaces the turns for which the target has no room.
+    """
     return _Fit(outline, target, tools, rehoming, flatten=flatten, brief=brief).run()
 
 
@@ -153,13 +158,14 @@ class _Fit:
         rehoming: Rehoming | None,
         *,
         flatten: bool,
-        brief: str,
+        brief: Callable[[], str],
     ) -> None:
         self._outline = outline
         self._target = target
         self._rehoming = rehoming
         self._flatten = flatten
-        self._brief = brief
+        self._make_brief = brief
+        self._brief = ""
         # For each program's own tool name: the common tool, and the common names of its arguments.
         self._common = {
             name: {
@@ -179,7 +185,7 @@ class _Fit:
         sides = sides_of(events, spoken)
         self._tally.drop("messages of subagents", sides, "they were said beside the conversation, not in it")
         self._tally.drop_removed(events, model_view)
-        seen = model_view(events)
+        seen = after_compaction(spoken, events)
         covered = len(spoken) - len(seen)
         self._tally.adapt("messages before a compaction", covered, "the summary the session made stands for them")
         del spoken
@@ -218,7 +224,7 @@ class _Fit:
     def _with_texts(self, round: Round) -> Round:
         read = self._outline.read
         if not isinstance(round, Answer):
-            return whole(round, read)
+            return round if self._outline.has_texts else whole(round, read)
         parts = (
             self._translated(part, whole_call(part, read)) if isinstance(part, CallMade) else whole_part(part, read)
             for part in round.parts
@@ -381,7 +387,9 @@ class _Fit:
         last = _Last(room)
         for round in fitted:
             last.add(round)
-        last.end(room - len(self._brief) - 2000)
+        if last.is_too_long:
+            self._brief = self._make_brief()
+            last.cut_to(room - len(self._brief) - 2000)
         return last
 
     def _beginning(self, kept: list[Round], *, is_cut: bool) -> list[Round]:
@@ -419,11 +427,15 @@ class _Last:
         self._size += size
         self._drop_to(self._room)
 
-    def end(self, room: int) -> None:
-        """End the conversation. If turns are dropped, the room is smaller, because a brief comes first."""
-        if self.turns_before or self._size > self._room:
-            while len(self._turns) > 1 and self._size > room:
-                self._drop_first()
+    @property
+    def is_too_long(self) -> bool:
+        """Whether turns were dropped, or one turn alone is longer than the room."""
+        return self.turns_before > 0 or self._size > self._room
+
+    def cut_to(self, room: int) -> None:
+        """Drop turns until the rest fits a smaller room, because a brief comes first."""
+        while len(self._turns) > 1 and self._size > room:
+            self._drop_first()
 
     def _drop_to(self, room: int) -> None:
         while len(self._turns) > 1 and self._size - self._turns[0].size > room:

@@ -5,7 +5,6 @@ from typing import Any
 
 import click
 
-from clew.cli import capturing
 from clew.cli.fidelity import print_fidelity
 from clew.cli.options import complete_runtime, json_option, session_argument
 from clew.cli.output import print_json, print_result
@@ -81,6 +80,8 @@ def _quoted(word: str) -> str:
 def _run(plane: Any, made: Any) -> None:
     """Run the program, then capture its new events."""
     import subprocess
+
+    from clew.cli import capturing
 
     if not os.path.isdir(made.cwd):
         raise InvalidInput(f"the directory {made.cwd} does not exist; name another with --cwd")

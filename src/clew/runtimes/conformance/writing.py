@@ -34,7 +34,11 @@ def check_rewriting(
     if writer is None:
         return
     with guarded(f"{where}: fitting"):
-        talk = fit(Outline.of(events_of(drafts)), runtime, tools={runtime.name: runtime.tools}).rounds
+        talk = fit(
+            Outline.in_memory({event.seq: event for event in events_of(drafts)}),
+            runtime,
+            tools={runtime.name: runtime.tools},
+        ).rounds
     for target in TARGETS if talk else ():
         with guarded(f"{where}: writing"):
             native, again = writer.write(talk, target), writer.write(talk, target)

@@ -13,7 +13,7 @@ from clew.service.kernel.context import Context
 from clew.store import Store
 from clew.store.log.opening import Forking
 from clew.store.native_files.lookup import find_file, load_bytes, session_of
-from clew.store.native_files.native_file import FileUpdate, KnownFile, NativeFile, file_id_of
+from clew.store.native_files.native_file import FileUpdate, NativeFile, fork_copy_id
 from clew.store.native_files.updates import apply_updates, move_file, set_fingerprint
 
 
@@ -28,13 +28,6 @@ def copy_in_use(store: Store, stored: NativeFile) -> tuple[NativeFile, Session |
             return stored, session
         stored = fork_copy
     return stored, None
-
-
-def last_known_copy(known: dict[bytes, KnownFile], stored: KnownFile, machine: str, runtime: str) -> KnownFile:
-    """The copy of a stored file that grows now, from what the store knows of all files."""
-    while fork_copy := known.get(file_id_of(machine, runtime, f"#{stored.key}")):
-        stored = fork_copy
-    return stored
 
 
 def fork_archived(context: Context, stored: NativeFile, archived: Session) -> NativeFile:
@@ -79,8 +72,7 @@ def move_fork_copies(store: Store, moved: NativeFile, path: str) -> None:
 
 
 def _id_of_fork_copy(stored: NativeFile) -> bytes:
-    """The store's key of the fork's copy. It follows from the row's key, because the file itself may move."""
-    return file_id_of(stored.machine, stored.runtime, f"#{stored.key}")
+    return fork_copy_id(stored.machine, stored.runtime, stored.key)
 
 
 def _attached(store: Store, stored: NativeFile, archived: Session) -> RuntimeAttached:

@@ -5,7 +5,6 @@ while and after it is packed. The packed bytes are stored beside it, because the
 exported only with secrets, because nothing in them can be masked.
 """
 
-from tempfile import TemporaryFile
 from typing import BinaryIO
 
 import msgspec
@@ -50,6 +49,8 @@ def files_to_export(stored_files: list[NativeFile], *, exact: bool) -> list[Nati
 
 def unpack(data: bytes) -> tuple[BinaryIO, bool]:
     """Unpack into a temporary file as far as possible; returns the file, and whether all was unpacked."""
+    from tempfile import TemporaryFile
+
     file = TemporaryFile()  # noqa: SIM115  # the caller closes it
     try:
         at, is_whole = 0, True

@@ -13,7 +13,6 @@ from clew.model.working_set import working_set
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
 from clew.service.sessions.history import History
-from clew.store import Store
 
 
 class Brief(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,8 +26,9 @@ class Brief(msgspec.Struct, frozen=True, kw_only=True):
 @operation(right=Right.READ, route="GET /sessions/{session}/brief")
 def brief(context: Context, session: Session) -> Brief:
     """Print the brief of a session: its goal, what was decided and learned, what is done and what is next."""
-    outline = History(context.store, session).outline()
-    text = brief_until(context.store, session, last_answer=_last_answer(outline))
+    history = History(context.store, session)
+    outline = history.outline()
+    text = brief_of_history(history, last_answer=_last_answer(outline))
     return Brief(
         session=session.id,
         cwd=_last_directory(outline.events),
@@ -36,11 +36,11 @@ def brief(context: Context, session: Session) -> Brief:
     )
 
 
-def brief_until(store: Store, session: Session, *, upto: int | None = None, last_answer: str = "") -> str:
-    """What the events of a session up to one of them say that the next worker needs."""
-    known = knowledge.fold(store.read(session, kinds=knowledge.KINDS, upto=upto))
-    touched = working_set(store.read(session, kinds=(CallMade.kind,), upto=upto))
-    return brief_of(session.title, known, touched, last=last_answer)
+def brief_of_history(history: History, *, last_answer: str = "") -> str:
+    """What the events of a history say that the next worker needs."""
+    known = knowledge.fold(history.of_kinds(knowledge.KINDS))
+    touched = working_set(history.of_kinds((CallMade.kind,)))
+    return brief_of(history.session.title, known, touched, last=last_answer)
 
 
 def _last_answer(outline: Outline) -> str:

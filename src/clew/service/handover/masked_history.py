@@ -37,11 +37,14 @@ class MaskedHistory(History):
 
     def seen(self, event: Event) -> Event:
         """The event without its secrets."""
-        if isinstance(event.body, Removed):
-            return event
         if event.seq <= self._masked_upto:
             return self._changed_before(event)
+        if event.seq != self._masked_upto + 1:
+            # An event that was passed over would later count as one that has no secrets.
+            raise AssertionError(f"event {event.seq} is read before {self._masked_upto + 1} was masked")
         self._masked_upto = event.seq
+        if isinstance(event.body, Removed):
+            return event
         body, found = masked_body(self._mask, event.body)
         if not found:
             return event

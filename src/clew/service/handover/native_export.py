@@ -13,7 +13,6 @@ from clew.model.session import Session
 from clew.runtimes import runtime
 from clew.runtimes.contract import Format
 from clew.runtimes.fit import Fidelity
-from clew.secrets.stream import mask_text
 from clew.service.capture.packed_files import files_to_export
 from clew.service.handover.outgoing import Outgoing, is_binary
 from clew.service.kernel.context import Context
@@ -71,6 +70,8 @@ def exact_pieces(store: Store, native_file: NativeFile) -> Iterator[bytes]:
 
 def masked_pieces(mask: "Masker", pieces: Iterator[bytes], name: str, counts: Counter[str]) -> Iterator[bytes]:
     """A file without its secrets if it is text; one that is not cannot be masked and must hold none."""
+    from clew.secrets.stream import mask_text
+
     beginning = next(pieces, b"")
     yield from mask_text(mask, chain([beginning], pieces), counts)
     if counts and is_binary(beginning):

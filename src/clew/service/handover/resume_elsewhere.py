@@ -24,7 +24,6 @@ from clew.model.access import Right
 from clew.model.conversation import identity
 from clew.model.errors import ClewError, InvalidInput, Lossy, NotFound, Unavailable
 from clew.model.events import Draft, RuntimeAttached, SessionClosed
-from clew.model.outline import Outline
 from clew.model.session import Session
 from clew.runtimes import names, runtime
 from clew.runtimes.contract import Format, Native, Reading, Runtime, Target, Writer
@@ -35,7 +34,7 @@ from clew.service.capture.discovery import home_of, look_at_file
 from clew.service.capture.packed_files import SUFFIX, files_to_export
 from clew.service.capture.reconcile import fork_at
 from clew.service.handover import program_files
-from clew.service.handover.brief import brief_until
+from clew.service.handover.brief import brief_of_history
 from clew.service.handover.native_export import exact_pieces
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
@@ -85,15 +84,14 @@ def materialise(
         native = _own_native_session(context, session, target, attached, directory)
         if native is not None:
             return native
-    outline = History(context.store, session, upto=at).outline()
-    fitted = _fitted(context, session, outline, target, attached, directory, at=at, flatten=flatten)
+    history = History(context.store, session, upto=at)
+    fitted = _fitted(history, target, attached, directory, flatten=flatten)
     if strict and fitted.fidelity.dropped:
         lost = ", ".join(f"{change.count} {change.what} ({change.why})" for change in fitted.fidelity.dropped)
         raise Lossy(f"{target.title} cannot take everything: {lost}; leave out --strict to go on without", lost=lost)
     if not fitted.rounds:
         raise InvalidInput(f"session {session.id} has no conversation to go on with yet", session=session.id)
-    last = at or outline.events[-1].seq
-    return _write_elsewhere(context, session, target, fitted, directory, at=last)
+    return _write_elsewhere(context, session, target, fitted, directory, at=history.last)
 
 
 def _write_elsewhere(
@@ -147,16 +145,9 @@ def _last_attached(context: Context, session: Session, upto: int | None) -> Runt
 
 
 def _fitted(
-    context: Context,
-    session: Session,
-    outline: Outline,
-    target: Runtime,
-    attached: RuntimeAttached | None,
-    directory: str,
-    *,
-    at: int | None,
-    flatten: bool,
+    history: History, target: Runtime, attached: RuntimeAttached | None, directory: str, *, flatten: bool
 ) -> Fitted:
+    outline = history.outline()
     ran_in = {event.body.runtime for event in outline.events if isinstance(event.body, RuntimeAttached)}
     return fit(
         outline,
@@ -164,7 +155,7 @@ def _fitted(
         tools={name: runtime(name).tools for name in ran_in if name in names()},
         rehoming=Rehoming(attached.cwd, directory) if attached and attached.cwd else None,
         flatten=flatten,
-        brief=brief_until(context.store, session, upto=at),
+        brief=partial(brief_of_history, history),
     )
 
 

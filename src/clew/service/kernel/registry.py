@@ -208,6 +208,8 @@ def load() -> dict[str, Operation]:
     return OPERATIONS
 
 
+# The rooms with most of the commands. They are searched first, because a command waits for the search.
+MOST_USED = ("sessions", "handover", "knowledge")
 _DECLARED = re.compile(r"^@operation\((.*?)^def (\w+)\(", re.MULTILINE | re.DOTALL)
 _NAMED = re.compile(r'\bname="(\w+)"')
 
@@ -215,7 +217,16 @@ _NAMED = re.compile(r'\bname="(\w+)"')
 def _module_of(name: str) -> str:
     """The module that declares an operation; modules and rooms that are called like it are searched first."""
     first_word = name.partition("_")[0]
-    for path in sorted(_modules(), key=lambda path: (path.stem != first_word, path.parent.name != first_word)):
+
+    def order(path: Path) -> tuple[bool, bool, int]:
+        room = path.parent.name
+        return (
+            path.stem != first_word,
+            room != first_word,
+            MOST_USED.index(room) if room in MOST_USED else len(MOST_USED),
+        )
+
+    for path in sorted(_modules(), key=order):
         if name in _declared(path):
             return _import_name(path)
     return ""

@@ -1,10 +1,14 @@
-"""A session's events up to one of them, read from the log as often as they are asked for and never held all at once."""
+"""A session's events up to one of them, read from the log as often as a caller asks for them.
+
+A small session is read once and stays in memory. Of a large one only a part is in memory at any time.
+"""
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import chain
 
-from clew.model.events import AnyBody, CallMade, CallReturned, Event, MessageAdded, Opaque, Removed, TextPart
-from clew.model.outline import Outline
+from clew.model.events import AnyBody, CallMade, CallReturned, Event, MessageAdded, Opaque, TextPart
+from clew.model.outline import Outline, outlined
 from clew.model.session import Session
 from clew.store import Store
 
@@ -13,6 +17,10 @@ PAGE = 64
 AHEAD = 32
 # Events that were read are held up to this size, because parallel calls are read with their returns, out of order.
 HELD_BYTES = 2 * 1024 * 1024
+# A session whose texts are not longer than this is small.
+SMALL_BYTES = 8 * 1024 * 1024
+# About what an event takes in memory beside its text.
+EVENT_BYTES = 1000
 
 
 class History:
@@ -23,20 +31,40 @@ class History:
         self._store = store
         head = store.head(session).head
         self.last = head if upto is None else min(upto, head)
+        self._all: dict[int, Event] | None = None
         self._held: OrderedDict[int, Event] = OrderedDict()
         self._held_bytes = 0
         self._ahead: Iterator[Event] = iter(())
         self._next = self.last + 1
 
     def __iter__(self) -> Iterator[Event]:
-        return self._after(0)
+        if self._all is not None:
+            return iter(self._all.values())
+        return map(self.seen, self._store.read(self.session, upto=self.last))
+
+    def of_kinds(self, kinds: Sequence[str]) -> Iterator[Event]:
+        """Only the events of these kinds."""
+        if self._all is not None:
+            return (event for event in self._all.values() if event.kind in kinds)
+        return map(self.seen, self._store.read(self.session, kinds=kinds, upto=self.last))
 
     def outline(self) -> Outline:
-        """Read the session once; its texts are read again when they are needed."""
-        return Outline(self, self.read)
+        """Read the session once. Of a large session the texts are read again when they are needed."""
+        first: dict[int, Event] = {}
+        size = 0
+        events = iter(self)
+        for event in events:
+            first[event.seq] = event
+            size += _text_bytes(event.body)
+            if size > SMALL_BYTES:
+                return Outline(map(outlined, chain(_taken_from(first), events)), self.read)
+        self._all = first
+        return Outline.in_memory(first)
 
     def read(self, seq: int) -> Event:
         """One event. To read most of them in order takes hardly longer than to read them all."""
+        if self._all is not None and seq in self._all:
+            return self._all[seq]
         if seq in self._held:
             return self._held[seq]
         if not self._next <= seq <= self._next + AHEAD:
@@ -50,10 +78,10 @@ class History:
 
     def _hold(self, event: Event) -> None:
         self._held[event.seq] = event
-        self._held_bytes += _size(event.body)
+        self._held_bytes += EVENT_BYTES + _text_bytes(event.body)
         while self._held_bytes > HELD_BYTES and len(self._held) > 1:
             _, oldest = self._held.popitem(last=False)
-            self._held_bytes -= _size(oldest.body)
+            self._held_bytes -= EVENT_BYTES + _text_bytes(oldest.body)
 
     def _after(self, after: int) -> Iterator[Event]:
         page = PAGE
@@ -68,18 +96,22 @@ class History:
         return event
 
 
-def _size(body: AnyBody) -> int:
-    """About how many bytes a body takes in memory."""
+def _taken_from(events: dict[int, Event]) -> Iterator[Event]:
+    """The events in order; each leaves the dictionary, so that its memory can be used again."""
+    for seq in list(events):
+        yield events.pop(seq)
+
+
+def _text_bytes(body: AnyBody) -> int:
+    """About how long the texts of a body are, which an outline leaves out."""
     match body:
         case MessageAdded():
-            return 1000 + sum(len(part.text) for part in body.content if isinstance(part, TextPart))
+            return len(body.text) + sum(len(part.text) for part in body.parts if isinstance(part, TextPart))
         case CallMade():
-            return 1000 + len(body.input)
+            return len(body.input)
         case CallReturned():
-            return 1000 + len(body.output) + sum(len(part.text) for part in body.parts if isinstance(part, TextPart))
+            return len(body.output) + sum(len(part.text) for part in body.parts if isinstance(part, TextPart))
         case Opaque():
-            return 1000 + len(body.raw)
-        case Removed():
-            return 1000
+            return len(body.raw)
         case _:
-            return 2000
+            return 0

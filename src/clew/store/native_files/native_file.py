@@ -104,6 +104,21 @@ def file_id_of(machine: str, runtime: str, path: str) -> bytes:
     return blake3(f"{machine}\0{runtime}\0{path}".encode("utf-8", "surrogateescape")).digest()
 
 
+def fork_copy_id(machine: str, runtime: str, key: int) -> bytes:
+    """The file id of the copy that an archived session's fork has of the file with this key.
+
+    It follows from the key, because the file itself may move.
+    """
+    return file_id_of(machine, runtime, f"#{key}")
+
+
+def last_known_copy(known: dict[bytes, KnownFile], stored: KnownFile, machine: str, runtime: str) -> KnownFile:
+    """The copy of a stored file that grows now, from what the store knows of all files."""
+    while fork_copy := known.get(fork_copy_id(machine, runtime, stored.key)):
+        stored = fork_copy
+    return stored
+
+
 def ends_digest_of(first: bytes, last: bytes) -> bytes:
     """The digest of the two ends of the stored bytes."""
     return blake3(first[:END_BYTES] + last[-END_BYTES:]).digest()
