@@ -66,6 +66,7 @@ def _local(chosen: Settings) -> "Client":
         machine=chosen.machine,
         home=str(chosen.home),
         open_server=open_server,
+        known_sessions={},  # An owner of everything keeps every right for as long as the program runs.
     )
     return Local(context)
 

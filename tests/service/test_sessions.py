@@ -3,17 +3,20 @@
 import re
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+import clew
 from clew.client import OpenSession, Plane
 from clew.local import Local
 from clew.model.access import owner_of_everything
 from clew.model.errors import BudgetExceeded, ClewError, LeaseHeld, LeaseLost, StaleHead, WrongState
 from clew.model.events import Draft, FilePart, ImagePart, MessageAdded, TextPart, Touch, Usage
 from clew.service import Context
+from clew.service.kernel import call as call_module
 from clew.store import Store, open_store
 from clew.store.objects import objects
 
@@ -326,3 +329,30 @@ def test_the_same_source_is_stored_once(plane: Plane) -> None:
     draft = Draft(body=MessageAdded(role="user", text="hi"), source="line-1")
     assert s.append(draft).seqs == s.append(draft).seqs == [2]
     assert s.append(draft).deduplicated == [2]
+
+
+@pytest.mark.parametrize("end", ["archive", "erase"])
+def test_an_append_looks_its_session_up_once_and_meets_what_became_of_it(
+    store_url: str, tmp_path: Path, end: str
+) -> None:
+    with clew.connect(store_url, home=tmp_path, principal=ME) as plane:
+        session = plane.session()
+        session.user("x")
+        assert isinstance(plane.client, Local)
+        assert list(plane.client.context.known_sessions or {}) == [session.id]
+        session.close()
+        with again(store_url) as other:
+            other.client.call(end, session=session.id)
+        with pytest.raises(WrongState, match=f"is {end}d"):
+            session.user("y")
+
+
+def test_few_of_many_sessions_are_remembered(plane: Plane, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(call_module, "MOST_KNOWN", 2)
+    assert isinstance(plane.client, Local)
+    plane.client.context = msgspec.structs.replace(plane.client.context, known_sessions={})
+    sessions = [plane.session() for _ in range(5)]
+    for session in sessions * 2:
+        session.user("x")
+    assert len(plane.client.context.known_sessions or {}) <= 2
+    assert [len(list(session.events())) for session in sessions] == [3] * 5

@@ -22,6 +22,8 @@ from clew.views.contract import Rebuilding
 
 # Operations with these rights show what was said; whether they are recorded is a project's setting.
 CONTENT = (Right.READ, Right.EXPORT)
+# A long-lived program remembers no more sessions than this.
+MOST_KNOWN = 10_000
 
 
 class PreparedCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,6 +111,8 @@ def _session(context: Context, operation: Operation, prefix: str) -> Session:
         return known[prefix]
     session = context.store.session(prefix, context.reach(None))
     if known is not None and len(prefix) == LENGTH:
+        if len(known) >= MOST_KNOWN:
+            known.clear()
         known[prefix] = session
     return session
 
