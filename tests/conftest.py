@@ -57,7 +57,7 @@ def emptied_url(shared_url: str) -> str:
         connection.execute(
             "DELETE FROM event; DELETE FROM head; DELETE FROM session; DELETE FROM project; DELETE FROM blob; "
             "DELETE FROM cursor; DELETE FROM policy; DELETE FROM original; DELETE FROM segment; DELETE FROM principal; "
-            "DELETE FROM member; DELETE FROM granted; DELETE FROM api_key; DELETE FROM agent; DELETE FROM setting; "
+            "DELETE FROM member; DELETE FROM granted; DELETE FROM credential; DELETE FROM agent; DELETE FROM setting; "
             "DELETE FROM answered; DELETE FROM leaf; DELETE FROM checkpoint; DELETE FROM job"
         )
         if connection.execute("SELECT to_regclass('clew_views')").fetchone() != (None,):

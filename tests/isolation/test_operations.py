@@ -112,6 +112,6 @@ def _of(store: Store, whose: Tenant) -> set[str]:
         *query(store, f"SELECT * FROM head WHERE session IN ({sessions})"),
         *query(store, f"SELECT * FROM event WHERE session IN ({sessions})"),
     ]
-    for table in ("policy", "job", "granted", "api_key", "agent", "setting", "principal", "member"):
+    for table in ("policy", "job", "granted", "credential", "agent", "setting", "principal", "member"):
         rows += [row for row in query(store, f"SELECT * FROM {table}") if whose.canary in repr(row)]
     return set(map(repr, rows))

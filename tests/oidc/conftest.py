@@ -13,12 +13,13 @@ import httpx2
 import msgspec
 import pytest
 
-from clew.model.access import Grant, Right
+from clew.model.access import Grant, Right, owner_of_everything
 from clew.server.http.application import Application
 from clew.server.http.json_log import JsonLog
 from clew.server.http.listener import listen, url_of
 from clew.server.http.uvicorn_server import make_server
 from clew.server.options import Oidc, Options
+from clew.service import Context, call
 from clew.service.access.authenticator import Authenticator
 from clew.store import open_store
 from clew.store.access.grants import add_grant
@@ -62,6 +63,12 @@ class Site:
         set_principal(self.authenticator.store, Principal(name=name, login=login))
         if rights:
             add_grant(self.authenticator.store, Grant(principal=name, rights=rights), given_by="person:owner")
+
+    def key(self, name: str) -> str:
+        """The text of a new API key of somebody."""
+        store, root = self.authenticator.store, "person:root"
+        context = Context(store=store, unrestricted=store, principal=root, grants=(owner_of_everything(root),))
+        return str(call(context, "key_create", {"principal": name}).key)
 
     def browser(self, **options: Any) -> httpx2.Client:
         """A client that keeps cookies and follows redirects."""

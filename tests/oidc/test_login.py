@@ -16,6 +16,7 @@ from joserfc.jwk import ECKey, RSAKey
 
 from clew.server.login.oidc import LoginAttempt
 from clew.server.login.oidc_options import warning
+from clew.store.access.credentials import list_credentials
 from clew.store.access.principals import disable_principal, find_principal
 from clew.store.projects import control_log
 from oidc.conftest import URL, Site, trusted
@@ -112,7 +113,9 @@ def test_a_login_is_recorded_and_so_is_a_refused_one(sites: Callable[..., Site],
     log = control_log(site.authenticator.store, "*", "")
     ada, bob = list(site.authenticator.store.read(log, kinds=["operation_called"]))
     assert (ada.actor, ada.body.operation, ada.body.allowed) == ("person:ada", "login", True)
-    assert json.loads(bytes(ada.body.arguments)) == {"made": True, "teams": ["team:core"]}
+    assert json.loads(bytes(ada.body.arguments)) == {"added": True, "teams": ["team:core"]}
+    [held] = list_credentials(site.authenticator.store, "person:ada")
+    assert ada.body.made == (f"credential {held.id}",)
     assert (bob.actor, bob.body.allowed) == ("clew", False)
     assert f"{provider.issuer} {BOB['sub']}" in bob.body.because
 
@@ -340,7 +343,7 @@ def test_without_the_provider_people_are_told_and_keys_go_on(tmp_path: Path, pro
         with site.browser() as browser:
             told = log_in(browser)
             assert browser.get("/login").status_code == 200
-        with site.program(site.authenticator.new_browser_key("person:key")) as program:
+        with site.program(site.key("person:key")) as program:
             assert program.get("/v1/me").status_code == 200
         with site.program(provider.access_token(URL, "clew:see")) as program:
             refused = program.get("/v1/me")

@@ -176,7 +176,7 @@ def test_an_agent_uses_mcp_with_a_token(known: Site, provider: Provider) -> None
 def test_without_a_provider_keys_work_and_nothing_is_promised(tmp_path: Path) -> None:
     with Site(tmp_path, None) as site:
         site.add("person:ada")
-        assert asked(site, site.authenticator.new_browser_key("person:ada")).json()["principal"] == "person:ada"
+        assert asked(site, site.key("person:ada")).json()["principal"] == "person:ada"
         assert asked(site, "", "/v1/me").headers["www-authenticate"] == "Bearer"
         assert asked(site, "", "/.well-known/oauth-protected-resource").status_code == 404
         assert asked(site, "", "/.well-known/oauth-protected-resource/mcp").status_code == 404

@@ -18,7 +18,7 @@ from clew.server.login.own_secret import own_secret
 from clew.server.options import LOOPBACK_NAMES
 from clew.service import call
 from clew.service.access.key_text import new_token
-from clew.store.access.api_keys import expire_api_key, list_api_keys
+from clew.store.access.credentials import end_credential, list_credentials
 from server.running import OWNER, Running, viewer, writer
 
 Serve = Callable[..., Running]
@@ -45,8 +45,8 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 def test_without_a_good_key_nobody_comes_in(running: Running) -> None:
     good = running.key()
     ended = running.key("person:old", viewer("person:old", project="p"))
-    [key] = list_api_keys(running.authenticator.store, "person:old")
-    expire_api_key(running.authenticator.store, key.id, running.authenticator.store.now())
+    [key] = list_credentials(running.authenticator.store, "person:old")
+    end_credential(running.authenticator.store, key.id, running.authenticator.store.now())
     unknown = good.replace(good.split("_")[2], "0" * 12)
     for header in (
         None, "", "Bearer", "Basic b3duZXI6", f"Bearer {good[:-1]}", f"Bearer {good}x", f"Bearer {unknown}",
@@ -81,7 +81,7 @@ def test_a_key_is_good_for_its_scopes_and_no_more(running: Running) -> None:
 
 def test_a_revoked_key_is_refused_within_a_second(running: Running) -> None:
     key = running.key("person:kim", viewer("person:kim", project="p"))
-    [found] = list_api_keys(running.authenticator.store, "person:kim")
+    [found] = list_credentials(running.authenticator.store, "person:kim")
     with running.client(key) as client, running.client(running.key()) as owner:
         assert client.get("/v1/sessions").status_code == 200
         assert owner.delete(f"/v1/keys/{found.id}").status_code == 200

@@ -15,7 +15,7 @@ from clew.model.errors import ClewError
 from clew.server.http.endpoints import endpoints
 from clew.server.http.problems import STATUS
 from clew.service import call
-from clew.service.access.api_keys import KeyInfo
+from clew.service.access.credentials import KeyInfo
 from clew.service.kernel.registry import load
 from clew.service.kernel.results import to_json
 from server.running import Running, viewer, writer

@@ -11,7 +11,7 @@ from msgspec import Raw
 from clew.model.access import Grant, Right
 from clew.model.events import CallMade, Draft
 from clew.service import call
-from clew.store.access.api_keys import expire_api_key, list_api_keys
+from clew.store.access.credentials import end_credential, list_credentials
 from clew.store.access.grants import list_grants, remove_grant
 from server.running import Running, listening, viewer
 from support.planes import plane_on
@@ -167,8 +167,8 @@ def test_whoever_loses_the_right_to_listen_is_cut_off(serve: Serve) -> None:
         store = running.authenticator.store
         [given] = list_grants(store, who="person:ungranted")
         remove_grant(store, given.grant.id)
-        [key] = list_api_keys(store, "person:revoked")
-        expire_api_key(store, key.id, store.now())
+        [key] = list_credentials(store, "person:revoked")
+        end_credential(store, key.id, store.now())
         assert ungranted.wait_for_problem()["code"] == "not_found"
         assert revoked.wait_for_problem()["code"] == "unauthenticated"
         assert overdue.wait_for_problem()["code"] == "not_found"

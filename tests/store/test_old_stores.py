@@ -40,6 +40,8 @@ KILLED = 3
 ROUNDS = {"sqlite": 20, "postgres": 10}
 # More statements than one step of a migration executes.
 STATEMENTS = 6
+# Tables that a migration gave another name.
+RENAMED = {"api_key": "credential"}
 # The role that uses the database owns its tables, as if it had made them.
 GIVE_AWAY = """
 DO $$ DECLARE name TEXT; BEGIN
@@ -67,7 +69,8 @@ class Archive:
             archive.extractall(folder, filter="data")
         (folder / "clew").mkdir(exist_ok=True)  # On PostgreSQL old code wrote no file there.
         self.snapshot: dict[str, Any] = json.loads((folder / "snapshot.json").read_text("utf-8"))
-        self.rows: dict[str, int] = self.snapshot.pop("rows")
+        rows: dict[str, int] = self.snapshot.pop("rows")
+        self.rows = {RENAMED.get(table, table): count for table, count in rows.items()}
 
     def copy(self, folder: Path) -> "Copy":
         home = shutil.copytree(self.folder / "clew", folder)

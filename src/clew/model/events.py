@@ -445,7 +445,8 @@ class SessionErased(Body, frozen=True, kw_only=True):
 
 
 class OperationCalled(Body, frozen=True, kw_only=True):
-    """A principal called an operation: its target, the ruling, and the arguments of an operation that changes rules."""
+    """A principal called an operation: its target, the ruling, the arguments, and the ids of the credential it used
+    (none at the store's own machine) and of the credentials and grants that were made and ended."""
 
     kind = "operation_called"
     reserved = True
@@ -455,6 +456,9 @@ class OperationCalled(Body, frozen=True, kw_only=True):
     allowed: bool = True
     because: str = ""
     arguments: Raw = Raw(b"{}")
+    credential: str = ""
+    made: tuple[str, ...] = ()
+    ended: tuple[str, ...] = ()
 
 
 AnyBody = Body | Opaque | Removed

@@ -10,8 +10,9 @@ from clew.cli.output import table
 from clew.cli.times import ago, moment
 
 if TYPE_CHECKING:
-    from clew.service.access.api_keys import KeyInfo
+    from clew.service.access.credentials import KeyInfo
     from clew.service.access.grants import Explained, GrantInfo, Me
+    from clew.service.access.holdings import Holdings
     from clew.service.access.principals import Team
     from clew.service.access.settings import Setting
     from clew.store.access.agents import Agent
@@ -54,11 +55,11 @@ def print_link(key: "KeyInfo") -> None:
 
 def print_keys(keys: "list[KeyInfo]") -> None:
     rows = [
-        (key.id, key.principal, key.label, " ".join(key.scopes) or "all", key.project or "all", _until(key.until),
-         ago(key.used_at) if key.used_at else "never")
+        (key.id, key.kind.replace("_", " "), key.principal, key.label, " ".join(key.scopes) or "all",
+         key.project or "all", _until(key.until), ago(key.used_at) if key.used_at else "never")
         for key in keys
     ]  # fmt: skip
-    _table(["key", "principal", "label", "scopes", "project", "until", "last used"], rows, empty="no keys")
+    _table(["key", "kind", "principal", "label", "scopes", "project", "until", "last used"], rows, empty="no keys")
 
 
 def print_grants(grants: "list[GrantInfo]") -> None:
@@ -125,6 +126,17 @@ def _until(at: int) -> str:
     return moment(at) if at else "for ever"
 
 
+def print_held(held: "Holdings") -> None:
+    print_keys(held.credentials)
+    print_grants(held.grants)
+    click.echo(f"teams: {', '.join(held.teams) or 'none'}")
+
+
+def print_ended(held: "Holdings") -> None:
+    counts = f"{len(held.credentials)} credentials, {len(held.grants)} grants, {len(held.teams)} team memberships"
+    click.echo(f"ended what {held.principal} held: {counts}")
+
+
 RENDER: dict[str, Callable[[Any], None]] = {
     "principal_add": lambda principal: click.echo(f"added {principal.name}"),
     "principal_disable": lambda _: click.echo("disabled"),
@@ -142,6 +154,8 @@ RENDER: dict[str, Callable[[Any], None]] = {
     "access_revoke": print_revoked,
     "access_list": print_grants,
     "access_explain": print_explained,
+    "access_held": print_held,
+    "access_end": print_ended,
     "share": print_granted,
     "link": print_link,
     "privacy": lambda session: click.echo(f"{session.id} is {'private' if session.private else 'open to its project'}"),

@@ -9,9 +9,11 @@ this machine by `Host`.
 import hashlib
 import hmac
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from clew.model.credential import COOKIE
 from clew.model.errors import Denied, Unauthenticated
 from clew.server.options import Options
 from clew.service.access.authenticator import BROWSER_DAYS, Authenticator
@@ -73,9 +75,8 @@ class Identity:
         if credential.how == "owner":
             return self.authenticator.owner_context()
         if credential.how == "cookie":
-            return self.authenticator.authenticate(
-                credential.text
-            )  # A provider's tokens are accepted in the header alone.
+            # A key, a link or a provider's token is accepted in the header alone, and a browser's only as a cookie.
+            return self.authenticator.authenticate(credential.text, COOKIE)
         return self.authenticate_bearer(credential.text)
 
     def authenticate_bearer(self, token: str) -> Context:
@@ -115,6 +116,12 @@ class Identity:
             if name == self.cookie:
                 return value
         return ""
+
+    def log_out(self, headers: Headers) -> None:
+        """End the credential of the browser that sends its cookie, if it is valid."""
+        text = self._from_cookie(headers.get(b"cookie", b""))
+        with suppress(Unauthenticated):
+            self.authenticator.log_out(text)
 
     def check_origin(self, headers: Headers, *, needed: bool = False) -> None:
         origin = headers.get(b"origin", b"").decode("latin-1")

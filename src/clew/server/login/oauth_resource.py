@@ -17,7 +17,7 @@ from clew.model.access import Right
 from clew.model.errors import Unauthenticated
 from clew.server.http.problems import Refused
 from clew.server.login.oidc_provider import Provider, Unreachable
-from clew.server.login.oidc_tokens import SCOPE_PREFIX, Untrusted, check_access_token, scopes_of
+from clew.server.login.oidc_tokens import LEEWAY_SECONDS, SCOPE_PREFIX, Untrusted, check_access_token, scopes_of
 from clew.server.options import Oidc
 from clew.service.access.authenticator import Authenticator
 from clew.service.access.principals import login_of
@@ -87,7 +87,8 @@ class Resource:
             raise Unauthenticated(
                 "no principal has the login of this token; an owner can add one with its issuer and subject"
             )
-        return self._authenticator.principal_context(principal.name, scopes)
+        until = int((claims["exp"] + LEEWAY_SECONDS) * 1_000_000)
+        return self._authenticator.access_token_context(token, principal.name, scopes=scopes, until=until)
 
     # Where tokens come from -------------------------------------------------------------------------------------------
 

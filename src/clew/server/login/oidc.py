@@ -23,7 +23,7 @@ from clew.server.http.json_log import JsonLog
 from clew.server.login import oidc_pages
 from clew.server.login.identity import Identity
 from clew.server.login.oauth_resource import Resource
-from clew.server.login.oidc_principals import DisabledLogin, UnknownLogin, principal_of_claims
+from clew.server.login.oidc_principals import DisabledLogin, UnknownLogin, login_of_claims
 from clew.server.login.oidc_provider import Provider, Unreachable, known_error
 from clew.server.login.oidc_tokens import Claims, Untrusted, check_id_token
 from clew.server.options import Oidc
@@ -87,7 +87,8 @@ class OpenId:
             if more.get("sub", claims["sub"]) != claims["sub"]:
                 raise Untrusted("the provider's userinfo is about another person (sub)")
             claims = {**more, **claims}
-        return self._authenticator.new_browser_key(principal_of_claims(self._authenticator.store, self._oidc, claims))
+        login = login_of_claims(self._authenticator.store, self._oidc, claims)
+        return self._authenticator.new_browser_key(login.principal, login.because, login.facts)
 
     def _needs_userinfo(self, claims: Claims) -> bool:
         """Whether an ID token lacks a claim that decides access; some providers put it only into userinfo."""

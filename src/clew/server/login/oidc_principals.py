@@ -7,17 +7,14 @@ new principal and never find an existing one: a person with the name of somebody
 import itertools
 import re
 from collections.abc import Iterator
-from typing import Any
-
-import msgspec
+from typing import Any, NamedTuple
 
 from clew.model.errors import InvalidInput
-from clew.model.events import Draft, OperationCalled
 from clew.server.login.oidc_tokens import Claims
 from clew.server.options import Oidc
 from clew.service.access.authenticator import OWNER
 from clew.service.access.principals import login_of, team_named
-from clew.service.kernel.audit_record import WHOLE
+from clew.service.kernel.audit_record import WHOLE, record_login
 from clew.store import Store
 from clew.store.access.principals import add_principal_of_login, find_principal_by_login, set_teams_of
 from clew.store.projects import control_log
@@ -40,22 +37,29 @@ class DisabledLogin(Exception):
     """The principal of the login was disabled by an owner."""
 
 
-def principal_of_claims(store: Store, oidc: Oidc, claims: Claims) -> str:
+class Login(NamedTuple):
+    """A person whom the provider vouches for, and what the audit log records of the login."""
+
+    principal: str
+    because: str
+    facts: dict[str, Any]
+
+
+def login_of_claims(store: Store, oidc: Oidc, claims: Claims) -> Login:
     """The principal of a login, added first if its domain is allowed. This sets the principal's teams, too."""
     login = login_of(oidc.issuer, claims["sub"])
     known = find_principal_by_login(store, login)
     if known is not None and known.disabled:
-        _record(store, known.name, allowed=False, because="an owner has shut them out")
+        record_login(store, known.name, allowed=False, because="an owner has shut them out")
         raise DisabledLogin
     if known is None and not _is_of_allowed_domain(oidc, claims):
-        _record(store, CLEW, allowed=False, because=f"nobody has added the login {login}")
+        record_login(store, CLEW, allowed=False, because=f"nobody has added the login {login}")
         raise UnknownLogin(oidc.issuer, claims["sub"])
     name = known.name if known is not None else _add_principal(store, claims, login)
-    facts: dict[str, Any] = {} if known is not None else {"made": True}
+    facts: dict[str, Any] = {} if known is not None else {"added": True}
     if oidc.team_claim:
         facts["teams"] = _set_teams(store, name, claims.get(oidc.team_claim))
-    _record(store, name, allowed=True, because=f"{oidc.issuer} vouches for them", **facts)
-    return name
+    return Login(name, f"{oidc.issuer} vouches for them", facts)
 
 
 def _is_of_allowed_domain(oidc: Oidc, claims: Claims) -> bool:
@@ -100,12 +104,3 @@ def _teams(claimed: object) -> set[str]:
         except InvalidInput:
             continue
     return teams - {""}
-
-
-def _record(store: Store, actor: str, *, allowed: bool, because: str, **facts: Any) -> None:
-    """Record a login, or its refusal, in the audit log."""
-    log = control_log(store, WHOLE, actor)
-    entry = OperationCalled(
-        operation="login", allowed=allowed, because=because, arguments=msgspec.Raw(msgspec.json.encode(facts))
-    )
-    store.append(log, [Draft(body=entry)], actor=actor)

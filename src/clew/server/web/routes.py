@@ -142,14 +142,12 @@ class Web:
             return token
         if self._identity.options.is_own:
             raise Unauthenticated("this is not the link of this server; open the one that it printed when it started")
-        try:
-            self._identity.authenticator.authenticate(token)
-            return token
-        except Unauthenticated:
-            return self._identity.authenticator.redeem(token)
+        return self._identity.authenticator.log_in(token)
 
     async def _logout(self, request: Request) -> Response:
-        self._identity.check_origin(_exchange(request).headers)
+        headers = _exchange(request).headers
+        self._identity.check_origin(headers)
+        await self._operations.in_thread(self._identity.log_out, headers)
         return RedirectResponse("/login", 303, headers={"set-cookie": self._identity.set_cookie("")})
 
     # The API about itself ---------------------------------------------------------------------------------------------

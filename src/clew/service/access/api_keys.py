@@ -5,15 +5,22 @@ from typing import Annotated
 import msgspec
 
 from clew.model.access import Right
+from clew.model.credential import Credential, Kind, limits_of
 from clew.model.errors import Denied, InvalidInput, NotFound
 from clew.model.ids import check_name
 from clew.model.retention import DAY_US
+from clew.service.access.credentials import KeyInfo, describe, is_narrowed, make, permit_making
 from clew.service.access.key_text import new_token
 from clew.service.access.principals import Who, may_everything, principal_named
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import Group, operation
-from clew.store.access.api_keys import ApiKey, add_api_key, expire_api_key, find_api_key, list_api_keys, scopes_of
-from clew.store.access.principals import Principal, find_principal, set_principal
+from clew.store.access.credentials import (
+    credential_chain,
+    end_credential,
+    find_credential,
+    list_credentials,
+    replace_parent,
+)
 
 # How long the old key stays valid after a rotation, while programs change over to the new one.
 OVERLAP_HOURS = 24
@@ -22,35 +29,9 @@ MOST_VALID = 2
 Days = Annotated[int, msgspec.Meta(ge=1, le=3650, description="Days until it ends.")]
 
 
-class KeyInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is known of an API key. Its text is in `key`, once, when it is made."""
-
-    id: str
-    principal: str
-    label: str
-    scopes: list[str]
-    project: str
-    at: int
-    until: int
-    used_at: int
-    given_by: str
-    key: str = ""
-
-
-def _info(key: ApiKey, text: str = "") -> KeyInfo:
-    return KeyInfo(
-        id=key.id, principal=key.principal, label=key.label, scopes=key.scopes.split(), project=key.project, at=key.at,
-        until=key.until, used_at=key.used_at, given_by=key.given_by, key=text,
-    )  # fmt: skip
-
-
-def _is_own(context: Context, principal: str) -> bool:
-    return principal == context.principal
-
-
 def _permit_keys_of(context: Context, principal: str) -> None:
     """Refuse the keys of others to anybody but an owner."""
-    if not _is_own(context, principal) and not may_everything(context):
+    if principal != context.principal and not may_everything(context):
         raise Denied(f"{context.principal} may not make or end keys of others; ask an owner", right="administer")
 
 
@@ -67,36 +48,23 @@ def key_create(
     project: Annotated[str, msgspec.Meta(description="Only good for this project.")] = "",
     days: Days = 90,
 ) -> KeyInfo:
-    """Make an API key, for yourself or another; its text is shown this once."""
+    """Make an API key, for yourself or another; its text is shown this once. It ends with the key you make it with."""
     name = principal_named(principal) if principal else context.principal
+    permit_making(context)
     _permit_keys_of(context, name)
-    _permit_scopes(context, frozenset(scopes) if scopes else None, project)
     check_name(label, "the label")
     check_name(project, "the project")
-    return _make(context, name, scopes=" ".join(sorted(scopes or ())), project=project, label=label, days=days)
+    until = context.store.now() + days * DAY_US
+    token = new_token(_kind_of_text(name))
+    words = " ".join(sorted(scopes or ()))
+    return make(context, token, Kind.API_KEY, principal=name, label=label, until=until, scopes=words, project=project)
 
 
-def _permit_scopes(context: Context, scopes: frozenset[Right] | None, project: str) -> None:
-    """Refuse a key that allows more than the key the caller holds."""
-    if context.scopes is not None and (scopes is None or not scopes <= context.scopes):
-        raise Denied("a key cannot make a key that allows more than itself; name fewer scopes", right="administer")
-    if context.key_project and project != context.key_project:
-        raise Denied("a key that is bound to a project makes only keys that are bound to it", right="administer")
-
-
-def _make(context: Context, principal: str, *, scopes: str, project: str, label: str, days: int) -> KeyInfo:
+def _kind_of_text(principal: str) -> str:
     kind = principal.partition(":")[0]
     if kind not in ("person", "agent", "service"):
         raise InvalidInput(f"{principal} cannot have a key; a person, an agent or a service can")
-    token = new_token(kind)
-    if find_principal(context.store, principal) is None:
-        set_principal(context.store, Principal(name=principal))
-    key = ApiKey(
-        id=token.id, principal=principal, hash=token.hash, scopes=scopes, project=project, label=label, at=0,
-        until=context.store.now() + days * DAY_US, used_at=0, given_by=context.principal, disabled=False,
-    )  # fmt: skip
-    at = add_api_key(context.store, key)
-    return _info(msgspec.structs.replace(key, at=at), token.text)
+    return kind
 
 
 @operation(
@@ -105,42 +73,61 @@ def _make(context: Context, principal: str, *, scopes: str, project: str, label:
 def key_rotate(context: Context, key: str, *, days: Days = 90) -> KeyInfo:
     """Make a successor of a key; the old one stays good for a day, so that programs can change over."""
     old = _find(context, key)
-    _permit_scopes(context, scopes_of(old), old.project)
+    permit_making(context)
+    if old.kind != Kind.API_KEY:
+        raise InvalidInput(f"{old.id} is a credential of the kind {old.kind}; only API keys are rotated")
     now = context.store.now()
+    if limits_of(credential_chain(context.store, old.id), now) is None:
+        raise InvalidInput(f"key {old.id} has ended; make a new one")
     valid = [
-        key.id
-        for key in list_api_keys(context.store, old.principal)
-        if key.label == old.label and not 0 < key.until <= now and key.scopes == old.scopes
-    ]
+        other.id
+        for other in list_credentials(context.store, old.principal)
+        if other.kind == Kind.API_KEY and not 0 < other.until <= now
+        and (other.label, other.scopes, other.project) == (old.label, old.scopes, old.project)
+    ]  # fmt: skip
     if len(valid) >= MOST_VALID:
         raise InvalidInput(
             f"two keys of {old.principal} with these rights are valid already ({', '.join(valid)}); revoke one first"
         )
-    made = _make(
-        context, old.principal, scopes=old.scopes, project=old.project, label=old.label, days=days
+    # The successor takes the place of the old key: it has the same parent, and what the old key made is its own.
+    made = make(
+        context, new_token(_kind_of_text(old.principal)), Kind.API_KEY, principal=old.principal, label=old.label,
+        until=now + days * DAY_US, scopes=old.scopes, project=old.project, parent=old.parent,
     )  # fmt: skip
-    expire_api_key(context.store, old.id, now + OVERLAP_HOURS * 3_600_000_000)
+    replace_parent(context.store, old.id, made.id)
+    end_credential(context.store, old.id, now + OVERLAP_HOURS * 3_600_000_000)
     return made
 
 
 @operation(right=Right.SEE, route="DELETE /keys/{key}", filters_by_reach=True, audited=True, group=KEYS)
 def key_revoke(context: Context, key: str) -> KeyInfo:
-    """End a key now; it is refused everywhere within a second."""
+    """End a key, a link or a login now, and all that were made with it; they are refused everywhere within a second."""
     revoked = _find(context, key)
-    expire_api_key(context.store, revoked.id, context.store.now())
-    return _info(find_api_key(context.store, revoked.id) or revoked)
+    permit_making(context)
+    ended = end_credential(context.store, revoked.id, context.store.now())
+    context.touched.ended.extend(f"credential {id}" for id in ended)
+    return describe(find_credential(context.store, revoked.id) or revoked)
 
 
 @operation(right=Right.SEE, route="GET /keys", filters_by_reach=True, group=KEYS)
 def key_list(context: Context, *, principal: Who = "") -> list[KeyInfo]:
-    """List your keys, or those of another; never their text."""
+    """List your keys, links and logins, or those of another; never their text."""
     name = principal_named(principal) if principal else context.principal
     _permit_keys_of(context, name)
-    return [_info(key) for key in list_api_keys(context.store, name)]
+    if is_narrowed(context):
+        own = find_credential(context.store, context.credential.id)
+        return [describe(own)] if own is not None else []
+    return [describe(credential) for credential in list_credentials(context.store, name)]
 
 
-def _find(context: Context, id: str) -> ApiKey:
-    key = find_api_key(context.store, check_name(id, "a key's id"))
-    if key is None or not (_is_own(context, key.principal) or may_everything(context)):
+def _find(context: Context, id: str) -> Credential:
+    credential = find_credential(context.store, check_name(id, "a key's id"))
+    if credential is None or not (_is_own(context, credential) or may_everything(context)):
         raise NotFound(f"no key {id[:40]!r} of yours", missing="key")
-    return key
+    return credential
+
+
+def _is_own(context: Context, credential: Credential) -> bool:
+    """Whether a credential stands for the caller, or is a link that the caller made."""
+    holder = credential.given_by if credential.kind == Kind.LINK else credential.principal
+    return holder == context.principal

@@ -6,22 +6,26 @@ taken away, in this process or another, is gone after that time.
 
 import threading
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
-from clew.model.access import Grant, Right, owner_of_everything
-from clew.model.errors import Unauthenticated
+from clew.model.access import ROLES, Caller, Grant, Right, owner_of_everything
+from clew.model.credential import BEARER, COOKIE, Credential, Kind, Limits, UsedCredential, earliest, limits_of
+from clew.model.errors import NotFound, Unauthenticated
 from clew.model.retention import DAY_US
-from clew.service.access.key_text import new_token, parse_token
+from clew.service.access.key_text import Token, digest_of, new_token, parse_token, token_id
+from clew.service.kernel.audit_record import record_login
+from clew.service.kernel.call import target_of
 from clew.service.kernel.context import Context
 from clew.store import Store
-from clew.store.access.api_keys import (
-    ApiKey,
-    add_api_key,
-    find_api_key,
-    list_api_keys,
-    record_key_use,
-    redeem_login_key,
-    scopes_of,
+from clew.store.access.credentials import (
+    add_credential,
+    credential_chain,
+    end_credential,
+    list_credentials,
+    record_use,
+    redeem_login,
 )
 from clew.store.access.grants import add_grant, list_grants_for, project_keys_of_accessible_sessions
 from clew.store.access.principals import Principal, find_principal, list_principals, list_teams_of, set_principal
@@ -36,10 +40,10 @@ MOST_CONTEXTS = 10_000
 USE_PRECISION_US = 60_000_000
 LINK_DAYS = 1
 BROWSER_DAYS = 14
-# The scope of a key that is valid for one login and nothing else.
-LOGIN = "login"
 OWNER = "person:owner"
 CLEW = "service:clew"
+NO_FACTS: Mapping[str, Any] = MappingProxyType({})
+OWN_MACHINE = UsedCredential()
 
 
 class Authenticator:
@@ -64,22 +68,39 @@ class Authenticator:
         self._lock = threading.Lock()
         self._contexts: dict[tuple[str, ...], tuple[float, Context]] = {}
 
-    def authenticate(self, secret: str) -> Context:
-        """The context of whoever holds an API key."""
+    def authenticate(self, secret: str, kinds: frozenset[Kind] = BEARER) -> Context:
+        """The context of whoever holds a credential of these kinds: an API key or a link, or a browser's cookie."""
         token = parse_token(secret)
-        cached = self._cached(("key", secret))
+        cache_key = (*sorted(kinds), secret)
+        cached = self._cached(cache_key)
         if cached is not None:
             return cached
-        key = find_api_key(self.store, token.id)
-        # The same work and the same message whatever is wrong, so that neither says which keys exist.
-        matches = token.matches(key.hash if key is not None else bytes(32))
-        if key is None or not matches or self._has_ended(key):
-            raise Unauthenticated("this API key is not valid: unknown, expired or revoked; ask for a new one")
-        if key.scopes == LOGIN:
+        credential, limits = self._verify(token)
+        if credential.kind == Kind.LOGIN:
             raise Unauthenticated("this is a link for one login, not an API key; open it in a browser")
-        self._record_use(key)
-        context = self._context(key.principal, scopes=scopes_of(key), key_project=key.project)
-        return self._cache(("key", secret), context)
+        if credential.kind not in kinds:
+            raise Unauthenticated("a browser's cookie is no API key, and no API key is a cookie; use each in its place")
+        return self._cache(cache_key, self._holder_context(credential, limits))
+
+    def access_token_context(self, token: str, principal: str, *, scopes: frozenset[Right], until: int) -> Context:
+        """The context of whoever holds an access token that was verified; it is recorded, so that it can be ended."""
+        cached = self._cached(("token", token))
+        if cached is not None:
+            return cached
+        id = token_id(token)
+        chain = credential_chain(self.store, id)
+        if not chain:
+            credential = Credential(
+                id=id, kind=Kind.ACCESS_TOKEN, parent="", principal=principal, hash=digest_of(token),
+                scopes=" ".join(sorted(scopes)), project="", label="access token", at=0, until=until, used_at=0,
+                given_by=principal,
+            )  # fmt: skip
+            add_credential(self.store, credential)
+            chain = credential_chain(self.store, id)
+        limits = limits_of(chain, self.store.now())
+        if limits is None or chain[0].principal != principal:
+            raise Unauthenticated("this access token is not valid any more: it was ended here; get a new one")
+        return self._cache(("token", token), self._holder_context(chain[0], limits))
 
     def principal_context(self, principal: str, scopes: frozenset[Right] | None = None) -> Context:
         """The context of a principal who was authenticated elsewhere; `scopes` narrow their rights."""
@@ -113,26 +134,49 @@ class Authenticator:
 
     def _is_unclaimed(self) -> bool:
         """Whether nobody has ever logged in as the owner."""
-        return all(key.scopes == LOGIN and not key.used_at for key in list_api_keys(self.store, OWNER))
+        return all(held.kind == Kind.LOGIN and not held.used_at for held in list_credentials(self.store, OWNER))
 
     def new_login_secret(self, principal: str, *, given_by: str) -> str:
-        """The text of a new key that is valid for one login within a day."""
-        return self._new_key(principal, "link", scopes=LOGIN, label="login", days=LINK_DAYS, given_by=given_by)
+        """The text of a new credential that is valid for one login within a day."""
+        token, made = self._add(principal, Kind.LOGIN, label="login", days=LINK_DAYS, given_by=given_by)
+        record_login(
+            self.store, given_by, operation="login_link", because=f"a link for one login of {principal}", made=made.id
+        )
+        return token.text
+
+    def log_in(self, secret: str) -> str:
+        """The text of a new credential for a browser, for a login link, an API key or the link to a session.
+
+        A login link is good for the first caller alone. What the browser gets for a key or a link ends with it.
+        """
+        token = parse_token(secret)
+        credential, limits = self._verify(token)
+        if credential.kind == Kind.LOGIN:
+            return self.redeem(secret)
+        if credential.kind not in BEARER:
+            raise Unauthenticated("this is not a login link, an API key or a link to a session; ask for a new one")
+        self._holder_context(credential, limits)
+        return self._new_browser(credential.principal, f"with a {credential.kind}", used=credential)
 
     def redeem(self, secret: str) -> str:
-        """Exchange the secret of a login link for the key of a browser; only the first caller gets one."""
-        token = parse_token(secret)
-        key = find_api_key(self.store, token.id)
-        matches = token.matches(key.hash if key is not None else bytes(32))
-        if key is None or not matches or self._has_ended(key) or not redeem_login_key(self.store, key.id):
-            raise Unauthenticated("this link is no longer valid: it was used, or its day is over; ask for a new one")
-        return self.new_browser_key(key.principal)
+        """Exchange the secret of a login link for the credential of a browser; only the first caller gets one."""
+        credential, _ = self._verify(parse_token(secret))
+        if not redeem_login(self.store, credential.id):
+            raise _invalid()
+        return self._new_browser(credential.principal, "with a login link", used=credential)
 
-    def new_browser_key(self, principal: str) -> str:
-        """The text of a new key for the browser of a principal who was just authenticated."""
-        return self._new_key(
-            principal, "person", scopes="", label="browser", days=BROWSER_DAYS, given_by=principal
-        )  # fmt: skip
+    def new_browser_key(self, principal: str, because: str = "", facts: Mapping[str, Any] = NO_FACTS) -> str:
+        """The text of a new credential for the browser of a principal who was just authenticated."""
+        return self._new_browser(principal, because or "authenticated", facts=facts)
+
+    def log_out(self, secret: str) -> None:
+        """End a browser's credential, and all that were made with it."""
+        credential, _ = self._verify(parse_token(secret))
+        if credential.kind in COOKIE:
+            end_credential(self.store, credential.id, self.store.now())
+            record_login(
+                self.store, credential.principal, operation="logout", because="logged out", credential=credential.id
+            )
 
     def close(self) -> None:
         for views in self._views:
@@ -141,25 +185,65 @@ class Authenticator:
 
     # Parts ------------------------------------------------------------------------------------------------------------
 
-    def _new_key(self, principal: str, kind: str, *, scopes: str, label: str, days: int, given_by: str) -> str:
-        token = new_token(kind)
-        until = self.store.now() + days * DAY_US
-        add_api_key(
-            self.store,
-            ApiKey(
-                id=token.id, principal=principal, hash=token.hash, scopes=scopes, project="", label=label, at=0,
-                until=until, used_at=0, given_by=given_by, disabled=False,
-            ),
+    def _new_browser(
+        self, principal: str, because: str, used: Credential | None = None, facts: Mapping[str, Any] = NO_FACTS
+    ) -> str:
+        parent = "" if used is None or used.kind == Kind.LOGIN else used.id
+        token, made = self._add(
+            principal, Kind.BROWSER, label="browser", days=BROWSER_DAYS, given_by=principal, parent=parent
+        )
+        record_login(
+            self.store, principal, because=because, credential=used.id if used else "", made=made.id, facts=facts
         )  # fmt: skip
         return token.text
 
-    def _has_ended(self, key: ApiKey) -> bool:
-        return key.disabled or 0 < key.until <= self.store.now()
+    def _add(
+        self, principal: str, kind: Kind, *, label: str, days: int, given_by: str, parent: str = ""
+    ) -> tuple[Token, Credential]:
+        token = new_token(kind if kind == Kind.BROWSER else "link")
+        until = self.store.now() + days * DAY_US
+        ancestors = credential_chain(self.store, parent) if parent else []
+        made = Credential(
+            id=token.id, kind=kind, parent=parent, principal=principal, hash=token.hash, scopes="", project="",
+            label=label, at=0, until=earliest(until, *(one.until for one in ancestors)), used_at=0, given_by=given_by,
+        )  # fmt: skip
+        add_credential(self.store, made)
+        return token, made
 
-    def _record_use(self, key: ApiKey) -> None:
+    def _verify(self, token: Token) -> tuple[Credential, Limits]:
+        """The credential with this secret, and what it is good for."""
+        chain = credential_chain(self.store, token.id)
+        # The same work and the same message whatever is wrong, so that neither says which credentials exist.
+        matches = token.matches(chain[0].hash if chain else bytes(32))
+        limits = limits_of(chain, self.store.now())
+        if limits is None or not matches:
+            raise _invalid()
+        return chain[0], limits
+
+    def _holder_context(self, credential: Credential, limits: Limits) -> Context:
+        grants = tuple(list_grants_for(self.store, credential.principal))
+        if credential.kind == Kind.LINK and credential.parent:
+            grants = tuple(grant for grant in grants if self._may_still_share(credential.given_by, grant))
+        self._record_use(credential)
+        used = UsedCredential(id=credential.id, kind=credential.kind, until=limits.until)
+        return self._context(
+            credential.principal, grants=grants, scopes=limits.scopes, key_project=limits.project, credential=used
+        )
+
+    def _may_still_share(self, giver: str, grant: Grant) -> bool:
+        """Whether who made a link still has the rights that it gives."""
+        teams, now = list_teams_of(self.store, giver), self.store.now()
+        caller = Caller(giver, list_grants_for(self.store, giver), teams=teams, now=now)
+        try:
+            target = target_of(self.store.session(grant.session))
+        except NotFound:
+            return False
+        return all(caller.rule(right, target).allowed for right in ROLES["viewer"])
+
+    def _record_use(self, credential: Credential) -> None:
         now = self.store.now()
-        if key.used_at < now - USE_PRECISION_US:
-            record_key_use(self.store, key.id, now)
+        if credential.used_at < now - USE_PRECISION_US:
+            record_use(self.store, credential.id, now)
 
     def _context(
         self,
@@ -168,6 +252,7 @@ class Authenticator:
         grants: tuple[Grant, ...] | None = None,
         scopes: frozenset[Right] | None = None,
         key_project: str = "",
+        credential: UsedCredential = OWN_MACHINE,
     ) -> Context:
         if grants is None:
             grants = tuple(list_grants_for(self.store, principal))
@@ -175,8 +260,8 @@ class Authenticator:
             store=self.store.restricted_to(self._accessible_projects(principal, grants)), unrestricted=self.store,
             principal=principal, grants=grants,
             teams=frozenset(list_teams_of(self.store, principal)), scopes=scopes, key_project=key_project,
-            machine=self._machine, home=self._home, answers_leave_machine=True, known_sessions={},
-            _views=self._shared_views(),
+            credential=credential, machine=self._machine, home=self._home, answers_leave_machine=True,
+            known_sessions={}, _views=self._shared_views(),
         )  # fmt: skip
 
     def _accessible_projects(self, principal: str, grants: tuple[Grant, ...]) -> str:
@@ -205,3 +290,7 @@ class Authenticator:
                 self._contexts.clear()
             self._contexts[cache_key] = (time.monotonic() + self._fresh_seconds, context)
         return context
+
+
+def _invalid() -> Unauthenticated:
+    return Unauthenticated("this is not valid: unknown, used, expired or revoked; ask for a new one")

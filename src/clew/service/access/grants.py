@@ -5,12 +5,13 @@ from typing import Annotated
 import msgspec
 
 from clew.model.access import ROLES, Caller, Grant, Right, Target
+from clew.model.credential import Kind, earliest
 from clew.model.errors import Denied, InvalidInput, NotFound
 from clew.model.events import Draft, PrivacySet
 from clew.model.ids import check_name
 from clew.model.retention import DAY_US
 from clew.model.session import Session
-from clew.service.access.api_keys import KeyInfo
+from clew.service.access.credentials import KeyInfo, make, permit_making
 from clew.service.access.key_text import new_token
 from clew.service.access.principals import Who, anyone_named
 from clew.service.find.filters import projects
@@ -18,7 +19,6 @@ from clew.service.kernel.call import permit, target_of
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import Group, operation
 from clew.service.sessions.info import SessionInfo, info
-from clew.store.access.api_keys import ApiKey, add_api_key
 from clew.store.access.grants import GrantRecord, add_grant, find_grant, list_grants, list_grants_for, remove_grant
 from clew.store.access.principals import list_teams_of
 from clew.store.log.opening import LONGEST_AGENT
@@ -62,7 +62,7 @@ class Me(msgspec.Struct, frozen=True, kw_only=True):
     grants: list[GrantInfo]
 
 
-def _record_info(record: GrantRecord) -> GrantInfo:
+def describe_grant(record: GrantRecord) -> GrantInfo:
     return _info(record.grant, record.given_by, record.at)
 
 
@@ -129,20 +129,15 @@ def link(
     days: Annotated[int, msgspec.Meta(ge=1, le=365, description="Days until it ends.")] = 7,
 ) -> KeyInfo:
     """Make a link that lets whoever has it read a session until it ends; its text is shown this once."""
+    permit_making(context, "make links")
+    until = _until(context, days, _permit_granting(context, ROLES["viewer"], target_of(session)))
     token = new_token("link")
     principal = f"link:{token.id}"
-    until = _until(context, days, _permit_granting(context, ROLES["viewer"], target_of(session)))
-    key = ApiKey(
-        id=token.id, principal=principal, hash=token.hash, scopes="read see", project="", label=f"link to {session.id}",
-        at=0, until=until, used_at=0, given_by=context.principal, disabled=False,
-    )  # fmt: skip
-    at = add_api_key(context.store, key)
-    grant = Grant(principal=principal, rights=ROLES["viewer"], session=session.id, until=until)
-    add_grant(context.store, grant, given_by=context.principal)
-    return KeyInfo(
-        id=key.id, principal=principal, label=key.label, scopes=key.scopes.split(), project="", at=at, until=until,
-        used_at=0, given_by=context.principal, key=token.text,
-    )  # fmt: skip
+    made = make(
+        context, token, Kind.LINK, principal=principal, label=f"link to {session.id}", until=until, scopes="read see"
+    )
+    _add_grant(context, Grant(principal=principal, rights=ROLES["viewer"], session=session.id, until=made.until))
+    return made
 
 
 @operation(right=Right.ADMINISTER, route="PUT /sessions/{session}/privacy")
@@ -172,7 +167,8 @@ def access_revoke(context: Context, grant: int) -> GrantInfo:
     if record is None or not context.caller.rule(Right.ADMINISTER, _target_of_grant(context, record.grant)).allowed:
         raise NotFound(f"no grant {grant} that you may revoke", missing="grant")
     remove_grant(context.store, grant)
-    return _record_info(record)
+    context.touched.ended.append(f"grant {grant}")
+    return describe_grant(record)
 
 
 @operation(right=Right.ADMINISTER, route="GET /grants", group=ACCESS)
@@ -187,7 +183,7 @@ def access_list(
     records = list_grants(
         context.store, who=anyone_named(who) if who else "", project=project, session=session.id if session else ""
     )
-    return [_record_info(record) for record in records]
+    return [describe_grant(record) for record in records]
 
 
 @operation(right=Right.SEE, route="GET /access", filters_by_reach=True, group=ACCESS)
@@ -241,13 +237,13 @@ def _permit_granting(context: Context, rights: frozenset[Right], target: Target)
     missing = sorted(str(right) for right, ruling in rulings.items() if not ruling.allowed)
     if missing:
         raise Denied(f"you cannot give what you do not have here: {', '.join(missing)}", right=missing[0])
-    return min((ruling.until for ruling in rulings.values() if ruling.until), default=0)
+    return earliest(*(ruling.until for ruling in rulings.values()))
 
 
 def _until(context: Context, days: int | None, own_until: int) -> int:
     """When a grant ends: after `days`, but not after the caller's own; 0 for never."""
     asked_until = context.store.now() + days * DAY_US if days else 0
-    return min((until for until in (asked_until, own_until) if until), default=0)
+    return earliest(asked_until, own_until)
 
 
 def _grant(context: Context, who: str, rights: frozenset[Right], target: Target, days: int | None) -> GrantInfo:
@@ -257,5 +253,10 @@ def _grant(context: Context, who: str, rights: frozenset[Right], target: Target,
         principal=anyone_named(who), rights=rights, until=until, session=target.session,
         project="" if on_session else target.project, agent="" if on_session else target.agent,
     )  # fmt: skip
+    return _info(_add_grant(context, grant), context.principal, context.store.now())
+
+
+def _add_grant(context: Context, grant: Grant) -> Grant:
     added = add_grant(context.store, grant, given_by=context.principal)
-    return _info(added, context.principal, context.store.now())
+    context.touched.made.append(f"grant {added.id}")
+    return added

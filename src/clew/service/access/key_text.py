@@ -15,7 +15,7 @@ ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 ID_LENGTH = 12
 # 43 of 62 characters are a little more than 32 bytes.
 SECRET_LENGTH = 43
-KINDS = ("person", "agent", "service", "link")
+KINDS = ("person", "agent", "service", "link", "browser")
 
 
 class Token(NamedTuple):
@@ -55,6 +55,15 @@ def parse_token(text: str) -> Token:
         if well_formed and hmac.compare_digest(checksum, _checksum(text.rpartition("_")[0])):
             return Token(kind, id, secret)
     raise Unauthenticated("this is not a valid API key of clew; copy it again, or ask for a new one")
+
+
+def token_id(text: str) -> str:
+    """The id of another program's token, which has none of ours; it does not give the token away."""
+    return f"token-{hashlib.sha256(text.encode()).hexdigest()[:24]}"
+
+
+def digest_of(text: str) -> bytes:
+    return hashlib.sha256(text.encode()).digest()
 
 
 def _random(length: int) -> str:

@@ -29,6 +29,9 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     log: str
     seq: int
     position: int
+    credential: str = ""
+    made: tuple[str, ...] = ()
+    ended: tuple[str, ...] = ()
 
 
 class EntryFilter(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,7 +85,7 @@ def _read(store: Store, filter: EntryFilter, *, before: int, limit: int) -> list
                         at=event.at, principal=event.actor, operation=body.operation, target=body.target,
                         project=log.project, allowed=body.allowed, because=body.because,
                         arguments=getattr(body, "arguments", _NOTHING), log=log.id, seq=event.seq,
-                        position=event.position,
+                        position=event.position, credential=body.credential, made=body.made, ended=body.ended,
                     )
                     for event in events
                     if isinstance(body := event.body, OperationCalled)

@@ -22,6 +22,9 @@ COLUMNS = (
     "log",
     "seq",
     "position",
+    "credential",
+    "made",
+    "ended",
 )
 
 
@@ -41,6 +44,8 @@ def as_csv(entries: Iterable[Entry], *, titles: bool) -> str:
             "at": _iso(entry.at),
             "allowed": "true" if entry.allowed else "false",
             "arguments": bytes(entry.arguments).decode(),
+            "made": ", ".join(entry.made),
+            "ended": ", ".join(entry.ended),
         }
         writer.writerow([_harmless(str(values[name])) for name in COLUMNS])
     return out.getvalue()
@@ -62,7 +67,8 @@ def _record(entry: Entry) -> dict[str, object]:
         "enduser.id": entry.principal, "clew.operation": entry.operation, "clew.target": entry.target,
         "clew.project": entry.project, "clew.allowed": entry.allowed, "clew.because": entry.because,
         "clew.arguments": bytes(entry.arguments).decode(), "clew.log": entry.log, "clew.seq": entry.seq,
-        "clew.position": entry.position,
+        "clew.position": entry.position, "clew.credential": entry.credential, "clew.made": ", ".join(entry.made),
+        "clew.ended": ", ".join(entry.ended),
     }  # fmt: skip
     return {
         "timeUnixNano": str(entry.at * 1000),

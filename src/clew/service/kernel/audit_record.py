@@ -4,12 +4,17 @@ An event that an operation appends to a session carries its actor already. A cal
 here, and so is every refusal.
 """
 
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
 import msgspec
 
 from clew.model.access import Ruling, Target
 from clew.model.events import Draft, OperationCalled
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import Operation
+from clew.store import Store
 from clew.store.projects import control_log, list_projects
 
 # The control log of what concerns no project in particular.
@@ -30,9 +35,29 @@ def record(
     log = control_log(store, project, context.principal)
     entry = OperationCalled(
         operation=operation.name, target=(target.session or target.project)[:LONGEST_ARGUMENT], allowed=ruling.allowed,
-        because=ruling.because[:LONGEST_REASON], arguments=_arguments(parsed),
+        because=ruling.because[:LONGEST_REASON], arguments=_arguments(parsed), credential=context.credential.id,
+        made=tuple(context.touched.made), ended=tuple(context.touched.ended),
     )  # fmt: skip
     store.append(log, [Draft(body=entry)], actor=context.principal)
+
+
+def record_login(
+    store: Store,
+    actor: str,
+    *,
+    operation: str = "login",
+    allowed: bool = True,
+    because: str,
+    credential: str = "",
+    made: str = "",
+    facts: Mapping[str, Any] = MappingProxyType({}),
+) -> None:
+    """Record a login or a logout, or that it was refused, with the credential it was done with and the one it made."""
+    entry = OperationCalled(
+        operation=operation, allowed=allowed, because=because[:LONGEST_REASON], credential=credential,
+        made=(f"credential {made}",) if made else (), arguments=msgspec.Raw(msgspec.json.encode(dict(facts))),
+    )  # fmt: skip
+    store.append(control_log(store, WHOLE, actor), [Draft(body=entry)], actor=actor)
 
 
 def _arguments(parsed: msgspec.Struct | None) -> msgspec.Raw:

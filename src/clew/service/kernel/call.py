@@ -15,7 +15,7 @@ from clew.model.errors import Denied, InvalidInput
 from clew.model.ids import LENGTH, check_name
 from clew.model.session import Session
 from clew.service.kernel.audit_record import WHOLE, record
-from clew.service.kernel.context import Context
+from clew.service.kernel.context import Context, Touched
 from clew.service.kernel.registry import OPERATIONS, Operation, operation_named
 from clew.store.log.plan import Request
 from clew.views.contract import Rebuilding
@@ -49,6 +49,7 @@ def call(context: Context, name: str, arguments: Mapping[str, Any]) -> Any:
 def prepare_call(context: Context, name: str, arguments: Mapping[str, Any]) -> PreparedCall:
     """Parse the arguments and rule on the call; a refusal is recorded."""
     operation = OPERATIONS.get(name) or operation_named(name)
+    context = msgspec.structs.replace(context, touched=Touched())
     parsed = _parse(operation, arguments)
     values = {parameter.name: getattr(parsed, parameter.name) for parameter in operation.parameters}
     for parameter in operation.parameters:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from clew.model.access import Caller, Grant, Right
+from clew.model.credential import UsedCredential
 from clew.model.session import Session
 from clew.store import Store
 from clew.store.reach import EVERYWHERE, ReachParameters, reach_parameters
@@ -13,6 +14,13 @@ from clew.store.reach import EVERYWHERE, ReachParameters, reach_parameters
 if TYPE_CHECKING:
     from clew.service.replication.server import OpenServer
     from clew.views.upkeep import Views
+
+
+class Touched(msgspec.Struct, frozen=True):
+    """What one call made and ended of credentials and grants, each as its kind and id, for the audit record."""
+
+    made: list[str] = []
+    ended: list[str] = []
 
 
 class Context(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,6 +37,10 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     """The rights that the caller's key is good for; None is all."""
     key_project: str = ""
     """The only project that the caller's key is good for."""
+    credential: UsedCredential = UsedCredential()
+    """What the caller authenticated with."""
+    touched: Touched = msgspec.field(default_factory=Touched)
+    """What this call made and ended; every call has a context of its own."""
     machine: str = ""
     home: str = ""
     """Where a person keeps settings of their own."""

@@ -77,7 +77,7 @@ def _is_taken(tx: Transaction, name: str) -> bool:
     return bool(
         tx.run("principal_named", name=name)
         or tx.run("grants", who=name)
-        or tx.run("keys_of", principal=name)
+        or tx.run("credentials_of", principal=name)
         or tx.run("teams_of", principal=name)
         or tx.run("projects_of_accessible_sessions", me=name)
     )

@@ -185,9 +185,12 @@ CREATE TABLE granted (
 CREATE UNIQUE INDEX granted_place ON granted (who, project, agent, session);
 CREATE INDEX granted_session ON granted (session) WHERE session <> '';
 
--- API keys and links. Of the secret only its hash is kept.
-CREATE TABLE api_key (
+-- What callers authenticate with: browsers, API keys, access tokens, links, logins. Of a secret only its hash is kept. `parent`
+-- is the credential that another was made with; no child is good for more than its parent (model/credential.py).
+CREATE TABLE credential (
     id TEXT PRIMARY KEY,
+    kind TEXT NOT NULL,
+    parent TEXT NOT NULL,
     principal TEXT NOT NULL,
     hash {bytes} NOT NULL,
     scopes TEXT NOT NULL,
@@ -198,7 +201,9 @@ CREATE TABLE api_key (
     used_at BIGINT NOT NULL,
     given_by TEXT NOT NULL
 );
-CREATE INDEX api_key_principal ON api_key (principal);
+CREATE INDEX credential_principal ON credential (principal);
+CREATE INDEX credential_parent ON credential (parent) WHERE parent <> '';
+CREATE INDEX credential_link ON credential (given_by) WHERE kind = 'link';
 
 -- Agents, and by which rules a session finds its own.
 CREATE TABLE agent (

@@ -67,33 +67,75 @@ UNION SELECT s.project FROM granted g JOIN session s ON s.id = g.session WHERE g
 UNION SELECT s.project FROM member m JOIN granted g ON g.who = m.team JOIN session s ON s.id = g.session
 WHERE m.principal = :me AND g.session <> ''
 
--- name: key_add
-INSERT INTO api_key (id, principal, hash, scopes, project, label, at, until, used_at, given_by)
-VALUES (:id, :principal, :hash, :scopes, :project, :label, {now}, :until, 0, :given_by)
+-- name: principal_lock
+SELECT name FROM principal WHERE name = :name {for_update}
+
+-- name: credential_add
+-- An access token that is here already, perhaps ended, stays as it is.
+INSERT INTO credential
+    (id, kind, parent, principal, hash, scopes, project, label, at, until, used_at, given_by)
+VALUES (:id, :kind, :parent, :principal, :hash, :scopes, :project, :label, {now}, :until, 0, :given_by)
+ON CONFLICT (id) DO NOTHING
 RETURNING at
 
--- name: key_read
--- A link is nobody's; it is as good as who gave it.
-SELECT k.id, k.principal, k.hash, k.scopes, k.project, k.label, k.at, k.until, k.used_at, k.given_by,
+-- name: credential_chain
+-- A credential and what it descends from. A link is nobody's; it is as good as who gave it.
+WITH RECURSIVE chain (id, depth) AS (
+    SELECT id, 0 FROM credential WHERE id = :id
+    UNION ALL SELECT c.parent, chain.depth + 1 FROM chain JOIN credential c ON c.id = chain.id
+    WHERE c.parent <> '' AND chain.depth < 32
+)
+SELECT k.id, k.kind, k.parent, k.principal, k.hash, k.scopes, k.project, k.label, k.at, k.until, k.used_at, k.given_by,
     coalesce(p.disabled, 0)
-FROM api_key k
+FROM chain JOIN credential k ON k.id = chain.id
     LEFT JOIN principal p ON p.name = CASE WHEN substr(k.principal, 1, 5) = 'link:' THEN k.given_by ELSE k.principal END
-WHERE k.id = :id
+ORDER BY chain.depth
 
--- name: key_used
-UPDATE api_key SET used_at = :at WHERE id = :id AND used_at < :at RETURNING id
+-- name: credential_used
+UPDATE credential SET used_at = :at WHERE id = :id AND used_at < :at RETURNING id
 
--- name: key_redeem
--- Only the first who comes with a key that is good for once.
-UPDATE api_key SET used_at = {now} WHERE id = :id AND used_at = 0 AND scopes = 'login' RETURNING id
+-- name: credential_redeem
+-- Only the first who comes with a login.
+UPDATE credential SET used_at = {now} WHERE id = :id AND used_at = 0 AND kind = 'login' RETURNING id
 
--- name: key_end
-UPDATE api_key SET until = :until WHERE id = :id AND (until = 0 OR until > :until) RETURNING id
+-- name: credential_end
+-- A credential and all that descend from it.
+WITH RECURSIVE below (id) AS (
+    SELECT id FROM credential WHERE id = :id UNION SELECT c.id FROM below b JOIN credential c ON c.parent = b.id
+)
+UPDATE credential SET until = :until WHERE id IN (SELECT id FROM below) AND (until = 0 OR until > :until) RETURNING id
 
--- name: keys_of
-SELECT id, principal, hash, scopes, project, label, at, until, used_at, given_by, 0 FROM api_key
+-- name: credentials_end
+-- All that a principal holds, the links it made, and what descends from them.
+WITH RECURSIVE below (id) AS (
+    SELECT id FROM credential WHERE principal = :principal OR (kind = 'link' AND given_by = :principal)
+    UNION SELECT c.id FROM below b JOIN credential c ON c.parent = b.id
+)
+UPDATE credential SET until = :until WHERE id IN (SELECT id FROM below) AND (until = 0 OR until > :until) RETURNING id
+
+-- name: credential_end_browser
+-- The browser login of a principal that was not used for longest.
+UPDATE credential SET until = {now} WHERE id = (
+    SELECT id FROM credential WHERE principal = :principal AND kind = 'browser' AND (until = 0 OR until > {now})
+    ORDER BY used_at, at, id LIMIT 1
+) RETURNING id
+
+-- name: credential_reparent
+UPDATE credential SET parent = :new WHERE parent = :old AND id <> :new
+
+-- name: credentials_live
+-- How many credentials a principal holds that have not ended, access tokens apart.
+SELECT count(*) FROM credential
+WHERE (principal = :holder OR (kind = 'link' AND given_by = :holder)) AND (until = 0 OR until > {now})
+    AND CASE WHEN kind = 'access_token' THEN 1 ELSE 0 END = :tokens
+
+-- name: credentials_forget
+DELETE FROM credential WHERE kind = 'access_token' AND until < {now} - :age
+
+-- name: credentials_of
+SELECT id, kind, parent, principal, hash, scopes, project, label, at, until, used_at, given_by, 0 FROM credential
 WHERE TRUE
---if principal AND principal = :principal
+--if principal AND (principal = :principal OR (kind = 'link' AND given_by = :principal))
 ORDER BY principal, at, id
 
 -- name: agent_set
