@@ -349,10 +349,18 @@ def result_from(kind: Any, text: bytes | msgspec.Raw) -> Any:
         return None if kind is type(None) else msgspec.json.decode(text, type=kind)
     if kind is Event:
         return codec.event_from(text)
+    if (inner := _optional(kind)) is not None:
+        return None if bytes(text) == b"null" else result_from(inner, text)
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         fields = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
         return kind(**{name: result_from(hint, fields[name]) for name, hint in _hints(kind).items() if name in fields})
     return [result_from(typing.get_args(kind)[0], item) for item in msgspec.json.decode(text, type=list[msgspec.Raw])]
+
+
+def _optional(kind: Any) -> Any:
+    """The type of a value that can be missing; None for any other type."""
+    inner = [member for member in typing.get_args(kind) if member is not type(None)]
+    return inner[0] if type(None) in typing.get_args(kind) else None
 
 
 @cache

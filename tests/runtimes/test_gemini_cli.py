@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from clew.model.conversation import conversation, identity, model_view
+from clew.model.conversation import conversation, model_view
+from clew.model.course import identity
 from clew.model.events import (
     CallMade,
     CallReturned,

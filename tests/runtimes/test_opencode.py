@@ -16,7 +16,8 @@ import pytest
 from blake3 import blake3
 from msgspec import Raw
 
-from clew.model.conversation import conversation, identity
+from clew.model.conversation import conversation
+from clew.model.course import identity
 from clew.model.events import (
     CallMade,
     CallReturned,

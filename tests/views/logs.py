@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from clew.model.conversation import identity
+from clew.model.course import identity
 from clew.model.errors import ClewError
 from clew.model.events import (
     KINDS,

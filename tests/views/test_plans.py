@@ -33,6 +33,11 @@ INSERT INTO spending (session, record, message, position, at, model, input, outp
     cache_write_hour, reasoning, cost_micros)
 SELECT n % 3000, n, n, n, n * 1000, 'm', 1, 1, 1, 1, 0, 0, 0 FROM generate_series(1, 6000) AS n;
 INSERT INTO speaking (session, runtime, calls, at) SELECT n, 'codex', '{}', n FROM generate_series(1, 3000) AS n;
+INSERT INTO turn (session, seq, at) SELECT n % 3000, n, n FROM generate_series(1, 6000) AS n;
+INSERT INTO branch (session, seq, parent) SELECT n % 3000, n, n - 1 FROM generate_series(1, 6000) AS n;
+INSERT INTO revised (session, seq, place) SELECT n % 3000, n, n - 1 FROM generate_series(1, 6000) AS n;
+INSERT INTO called (session, call, returned, id)
+SELECT n % 3000, n, CASE n % 5 WHEN 0 THEN 0 ELSE n + 1 END, n % 100 FROM generate_series(1, 6000) AS n;
 """
 PASSAGES = """
 INSERT INTO passage (id, session, seq, words, at)
@@ -79,6 +84,11 @@ STATEMENTS: dict[str, list[dict[str, Any]]] = {
     ],
     "artifacts_newest": [{"limit": 50, **more} for more in ({}, {"session": 7}, {"project": 3}, REACH)],
     "speaking_of": [{"session": 7}],
+    "called_newest_open": [{"session": 7, "id": 3}],
+    "called_returned": [{"session": 7, "call": 3}],
+    "branches": [{"session": 7, "first": 1, "last": 900}],
+    "course_window": [{"session": 7, "first": 1, "last": 900, "end": 900}],
+    "turns_last": [{"session": 7, "first": 1, "last": 900, "limit": 1}],
     "usage_sums": [{"since": 0, "until": 10_000, "offset": 0, "keys": "[1, 2, 3]"}],
 }  # fmt: skip
 INDEXES = {
@@ -101,7 +111,7 @@ def context(postgres: Server) -> Iterator[Context]:
         connection.execute(FILL)
         connection.execute(PASSAGES, [tag("s", ""), tag(ROLE, "asked"), tag(PROJECT, 1)])
     with context.views.read() as tx:
-        for table in ("listing", "touched", "spending", "passage", "speaking"):
+        for table in ("listing", "touched", "spending", "passage", "speaking", "turn", "branch", "revised", "called"):
             tx.connection.execute(f"ANALYZE {table}")  # type: ignore[attr-defined]
     yield context
     context.close()
@@ -136,5 +146,5 @@ def test_no_plan_reads_a_whole_table(context: Context, name: str) -> None:
 
 def test_every_statement_that_reads_is_looked_at() -> None:
     names = {*statements("pg", "clew.views"), *conditional_statements("pg", "clew.views")}
-    writing = ("_set", "_add", "_drop", "_clear", "_merge")
+    writing = ("_set", "_add", "_drop", "_clear", "_close", "_merge")
     assert {name for name in names if not name.endswith(writing)} - WHOLE == STATEMENTS.keys()

@@ -12,7 +12,8 @@ import msgspec
 
 from clew.cli.transcript import Block, Item, Line, Manner, Prose, Span, blocks, note
 from clew.model import events as e
-from clew.model.conversation import SPOKEN, conversation, identity
+from clew.model.conversation import SPOKEN, conversation
+from clew.model.course import identity
 from clew.model.errors import InvalidInput
 from clew.model.events import Event
 from clew.model.plain import plain

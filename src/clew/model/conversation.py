@@ -6,19 +6,16 @@ A log only grows, but a conversation can be taken back, corrected and shortened.
   pieces of one answer belong together, and what a call gave back belongs to the call: they stay as long as it does.
 * A source may carry a revision after `~`. The newest revision replaces the first.
 * `Compacted` stands for what came before it, in what a model sees.
+
+`course.py` applies the first two.
 """
 
 from collections.abc import Iterable, Iterator
 
+from clew.model.course import Answers, course_of, identity
 from clew.model.events import CallMade, CallReturned, Compacted, Event, MessageAdded, Rewound
 
-REVISION = "~"
 SPOKEN = (MessageAdded, CallMade, CallReturned, Compacted)
-
-
-def identity(source: str | None) -> str:
-    """The part of a source that stays the same when a record is corrected."""
-    return source.partition(REVISION)[0] if source else ""
 
 
 def conversation(events: Iterable[Event], *, sides: bool = False) -> list[Event]:
@@ -26,54 +23,20 @@ def conversation(events: Iterable[Event], *, sides: bool = False) -> list[Event]
 
     Messages of subagents inside the session are left out unless `sides` is true.
     """
-    # Each event has the event before it as its parent; a rewind only chooses another parent for the next event.
-    before: list[int] = []
-    kept: list[Event] = []
-    # A source is unique within one session: @17 of an ancestor and @17 of its fork are different records.
-    seen: dict[tuple[str, str], int] = {}
-    where: dict[tuple[str, str], int] = {}
-    anywhere: dict[str, int] = {}
-    returns: dict[str, Event] = {}
-    last = -1
+    events = list(events)
+    course = course_of(events)
+    by_seq = {event.seq: event for event in events}
+    answers = Answers(course, by_seq.get)
+    returns = {event.body.call: event for event in events if isinstance(event.body, CallReturned)}
+    spoken = []
     for event in events:
-        body = event.body
-        if isinstance(body, CallReturned):
-            returns[body.call] = event
-        if isinstance(body, Rewound):
-            to = identity(body.to)
-            last = where.get((event.session, to), anywhere.get(to, last)) if to else -1
+        place = event.seq
+        if place in course.revisions or isinstance(event.body, Rewound):
             continue
-        record = identity(event.source).partition("/")[0]
-        name = identity(event.source)
-        if name and (first := seen.get((event.session, name))) is not None:
-            kept[first] = event
-            continue
-        kept.append(event)
-        before.append(last)
-        last = len(kept) - 1
-        if name:
-            seen[event.session, name] = last
-            # A rewind names a record, and goes back to the last event of that record.
-            for rewind_name in (name, record):
-                where[event.session, rewind_name] = anywhere[rewind_name] = last
-    path: set[int] = set()
-    while last >= 0:
-        path.add(last)
-        last = before[last]
-    path |= _whole_answers(kept, path)
-    spoken = [kept[i] for i in sorted(path) if _is_spoken(kept[i], sides)]
+        newest = by_seq[course.newest.get(place, place)]
+        if _is_spoken(newest, sides) and (course.is_live(place) or answers.keep(newest, place)):
+            spoken.append(newest)
     return list(_with_returns(spoken, returns))
-
-
-def _whole_answers(kept: list[Event], path: set[int]) -> set[int]:
-    """The remaining pieces of each answer that is only partly on the path: parallel calls are sibling records."""
-    answers = {_answer(kept[i]) for i in path} - {""}
-    return {i for i, event in enumerate(kept) if i not in path and _answer(event) in answers}
-
-
-def _answer(event: Event) -> str:
-    body = event.body
-    return body.message if isinstance(body, MessageAdded | CallMade) else ""
 
 
 def _with_returns(spoken: list[Event], returns: dict[str, Event]) -> Iterator[Event]:

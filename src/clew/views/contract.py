@@ -4,6 +4,7 @@ from typing import Any, ClassVar, Protocol
 
 import msgspec
 
+from clew.model.course import Places
 from clew.model.errors import Damaged
 from clew.model.events import Event, SessionForked, SessionOpened
 from clew.model.session import Session
@@ -29,6 +30,14 @@ class Sessions(Protocol):
 
     def corrects(self, key: int, event: Event) -> bool:
         """Whether the next event of a session revises an earlier one. Call it exactly once per event."""
+        ...
+
+    def places(self, key: int, event: Event) -> Places:
+        """The places of the records of a session before its next event. Call it once per event."""
+        ...
+
+    def inherited_call(self, key: int, id: str) -> int:
+        """The newest call with this id that was open when the session was forked; 0 if there is none. It is closed."""
         ...
 
 

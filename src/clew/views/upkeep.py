@@ -13,9 +13,9 @@ from importlib import import_module
 
 import msgspec
 
-from clew.model.conversation import REVISION, identity
+from clew.model.course import REVISION, Following, Places, Records, identity
 from clew.model.errors import Damaged, InvalidInput, SchemaNewer, StoreError
-from clew.model.events import BodiesPruned, Event, SessionErased
+from clew.model.events import BodiesPruned, Event, Rewound, SessionErased
 from clew.model.session import Session
 from clew.store import Store
 from clew.store.derived import (
@@ -27,7 +27,14 @@ from clew.store.derived import (
     statement_files,
     table_names,
 )
-from clew.store.log.feed import end_position, entries, own_events, own_records, session_by_key
+from clew.store.log.feed import (
+    end_position,
+    entries,
+    inherited_events,
+    own_events,
+    own_records,
+    session_by_key,
+)
 from clew.views.contract import Rebuilding, View, is_first
 
 PACKAGE = "clew.views"
@@ -36,7 +43,7 @@ VIEWS: tuple[type[View], ...] = tuple(
     import_module(f"{PACKAGE}.{file.stem}").VIEW for file in statement_files(PACKAGE) if file.stem != "views"
 )
 # Each view brings tables of its own, so another view makes another schema.
-LAYOUT = 4
+LAYOUT = 5
 SCHEMA = 100 * LAYOUT + len(VIEWS)
 VERSION_TABLE = "clew_views"
 RECORD = """
@@ -340,6 +347,8 @@ class _Sessions:
         self._store = store
         self._by_key: dict[int, Session] = {}
         self._records: dict[int, set[tuple[str, str]]] = {}
+        self._places: dict[int, _LazyPlaces] = {}
+        self._following: dict[int, Following] = {}
 
     def __call__(self, key: int) -> Session:
         if key not in self._by_key:
@@ -358,12 +367,62 @@ class _Sessions:
         records = self._records.get(key)
         if records is None:
             earlier = own_records(self._store, self(key), before=event.seq)
-            records = self._records[key] = {(kind, identity(source)) for kind, source in earlier if REVISION in source}
+            records = self._records[key] = {
+                (record.kind, identity(record.source)) for record in earlier if REVISION in record.source
+            }
         record = event.kind, identity(event.source)
         is_revision = record in records
         records.add(record)
         return is_revision
 
+    def places(self, key: int, event: Event) -> Places:
+        places = self._places.get(key)
+        if places is None:
+            places = self._places[key] = _LazyPlaces(self._store, self(key), self._inherited)
+        places.before = event.seq
+        return places
+
+    def inherited_call(self, key: int, id: str) -> int:
+        return self._inherited(self(key)).open_call(id)
+
+    def _inherited(self, session: Session) -> Following:
+        """What a fork inherited, read once per step and only if an event of the fork goes back to it."""
+        if session.key not in self._following:
+            following = self._following[session.key] = Following()
+            for event in inherited_events(self._store, session):
+                following.add(event)
+        return self._following[session.key]
+
     def begin(self, key: int) -> None:
         """Note that the fold starts at the session's first event, so no earlier record exists."""
         self._records[key] = set()
+        self._places[key] = _LazyPlaces(self._store, self(key), self._inherited, is_known=True)
+
+
+class _LazyPlaces(Places):
+    """The places of the records of one session. Its earlier records are read only if an event goes back to one."""
+
+    def __init__(
+        self, store: Store, session: Session, inherited: Callable[[Session], Following], *, is_known: bool = False
+    ) -> None:
+        self.before = 0
+        self._store = store
+        self._session = session
+        self._records = Records(lambda: inherited(session).records if session.parent else None)
+        self._is_known = is_known
+
+    def add(self, source: str | None, seq: int) -> int:
+        if not self._is_known and not (source and REVISION in source):
+            return 0
+        return self._known().add(source, seq)
+
+    def last(self, record: str) -> int | None:
+        return self._known().last(record)
+
+    def _known(self) -> Records:
+        if not self._is_known:
+            self._is_known = True
+            for record in own_records(self._store, self._session, before=self.before):
+                if record.kind != Rewound.kind:
+                    self._records.add(record.source, record.seq)
+        return self._records

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from hashlib import blake2b
 from typing import Any, ClassVar
 
-from clew.model.conversation import identity
+from clew.model.course import identity
 from clew.model.events import Event, TurnEnded
 from clew.model.session import SPENDING, Session
 from clew.store.derived import Transaction

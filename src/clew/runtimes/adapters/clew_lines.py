@@ -17,7 +17,7 @@ import zstandard
 from msgspec import Raw
 
 from clew.model import codec
-from clew.model.conversation import identity
+from clew.model.course import identity
 from clew.model.events import KINDS, Compacted, Draft, Event, Opaque, Rewound
 from clew.model.ids import ALPHABET, LENGTH
 from clew.runtimes.contract import Format, Identity, Reading, Record, Runtime, Unreadable, opaque

@@ -4,8 +4,9 @@ from collections.abc import Container, Iterable
 
 import msgspec
 
-from clew.model.conversation import REVISION, SPOKEN, conversation
-from clew.model.conversation import identity as identity_of
+from clew.model.conversation import SPOKEN, conversation
+from clew.model.course import REVISION
+from clew.model.course import identity as identity_of
 from clew.model.events import Draft, Event, Rewound
 from clew.model.session import Session
 from clew.store import Store

@@ -21,7 +21,7 @@ from typing import Annotated
 import msgspec
 
 from clew.model.access import Right
-from clew.model.conversation import identity
+from clew.model.course import identity
 from clew.model.errors import ClewError, InvalidInput, Lossy, NotFound, Unavailable
 from clew.model.events import Draft, RuntimeAttached, SessionClosed
 from clew.model.session import Session

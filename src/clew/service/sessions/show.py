@@ -58,7 +58,7 @@ def show(context: Context, session: Session) -> SessionDetail:
         ],
         forks=[(child.id, child.at) for child in store.children(session, context.reach(None))],
         subagent_of=caller(context, session),
-        subagents=subagents(context, session),
+        subagents=[subagent.session for subagent in subagents(context, session)],
         facts=list(known.facts.values()),
         decisions=list(known.decisions.values()),
         progress=known.progress,

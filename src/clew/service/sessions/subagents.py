@@ -3,6 +3,7 @@
 from clew.model.access import Right
 from clew.model.errors import NotFound
 from clew.model.session import Session
+from clew.model.transcript import Subagent
 from clew.service.kernel.context import Context
 from clew.store.native_files.lookup import files_with_native_id
 from clew.views.contract import origin_of, storable
@@ -25,7 +26,7 @@ def caller(context: Context, session: Session) -> str:
     return origin.parent
 
 
-def subagents(context: Context, session: Session) -> list[str]:
+def subagents(context: Context, session: Session) -> list[Subagent]:
     """The subagents that were called in a session and are in reach, in the order in which they were captured."""
     origin = origin_of(session.metadata)
     if not origin.native:
@@ -34,4 +35,4 @@ def subagents(context: Context, session: Session) -> list[str]:
     wanted = {"native": storable(origin.native), "runtime": storable(origin.runtime), "limit": MOST}
     with context.views.read() as tx:
         rows = tx.run("sessions_called_by", **wanted, **context.reach(Right.SEE))
-    return [row[0] for row in rows if row[0] != session.id]
+    return [Subagent(**dict(zip(Subagent.__struct_fields__, row, strict=True))) for row in rows if row[0] != session.id]

@@ -3,13 +3,13 @@
 A derived table must not end at one damaged event, so that the others are found.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import msgspec
 
 from clew.model.events import Event
-from clew.model.lineage import Segment
+from clew.model.lineage import Segment, clip
 from clew.model.session import Session
 from clew.store.log.decoding import Decoder
 from clew.store.log.reading import pages
@@ -33,10 +33,11 @@ class Changed(NamedTuple):
 
 
 class Record(NamedTuple):
-    """The kind and the source of an event."""
+    """The kind, the source and the seq of an event."""
 
     kind: str
     source: str
+    seq: int
 
 
 def entries(store: Store, *, after: int, limit: int = EVERYTHING) -> Iterator[Entry]:
@@ -71,6 +72,47 @@ def own_events(store: Store, session: Session, *, after: int = 0, upto: int) -> 
     for rows in pages(store.database, session.project_key, own, EVERYTHING):
         for row in rows:
             yield decoder.event_or_stand_in(row)
+
+
+def inherited_events(store: Store, session: Session) -> Iterator[Event]:
+    """What a fork has read of its ancestors since it was forked; nothing for another session."""
+    return readable_events(store, session, upto=session.upto) if session.parent else iter(())
+
+
+def readable_events(store: Store, session: Session, *, after: int = 0, upto: int) -> Iterator[Event]:
+    """The events of a session through all its ancestors, with a stand-in for each damaged one."""
+    for part in clip(store.lineage(session), after + 1, upto):
+        decoder = Decoder(store.database, store.blobs, project=session.project_key, key=part.key, session=part.id)
+        for rows in pages(store.database, session.project_key, part, EVERYTHING):
+            for row in rows:
+                yield decoder.event_or_stand_in(row)
+
+
+def events_at(store: Store, session: Session, seqs: Iterable[int]) -> dict[int, Event]:
+    """The events with these seqs, read in one round trip, with a stand-in for each damaged one."""
+    wanted = sorted(set(seqs))
+    parts = [part for part in store.lineage(session) if any(part.first <= seq <= part.last for seq in wanted)]
+    events: dict[int, Event] = {}
+    with store.database.read() as tx:
+        answers = tx.batch(
+            [
+                (
+                    "events_at",
+                    {
+                        "project": session.project_key,
+                        "session": part.key,
+                        "keys": msgspec.json.encode([seq for seq in wanted if part.first <= seq <= part.last]).decode(),
+                    },
+                )
+                for part in parts
+            ]
+        )
+    for part, rows in zip(parts, answers, strict=True):
+        decoder = Decoder(store.database, store.blobs, project=session.project_key, key=part.key, session=part.id)
+        for row in rows:
+            event = decoder.event_or_stand_in(row)
+            events[event.seq] = event
+    return events
 
 
 def own_records(store: Store, session: Session, *, before: int) -> list[Record]:

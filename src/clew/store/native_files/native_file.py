@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from blake3 import blake3
 
-from clew.model.conversation import REVISION
+from clew.model.course import REVISION
 from clew.model.errors import InvalidInput
 from clew.model.events import Draft
 from clew.model.session import Session

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from clew.model.conversation import REVISION
+from clew.model.course import REVISION
 from clew.model.errors import ClewError, InvalidInput, NotFound, TooLarge
 from clew.model.events import Draft, Opaque, SessionTitled
 from clew.store.database.contract import Row

@@ -78,7 +78,7 @@ WHERE last_at <= :before_at AND (last_at < :before_at OR session < :before)
 ORDER BY last_at DESC, session DESC LIMIT :limit
 
 -- name: sessions_called_by
-SELECT id FROM listing l
+SELECT id, title, agent, state, began_at, last_at, events, turns, calls, errors FROM listing l
 WHERE called_by = :native AND called_by <> '' AND runtime = :runtime
 --if me AND {reached(l.project, l.person, l.session, l.private, l.agent)}
 ORDER BY session LIMIT :limit

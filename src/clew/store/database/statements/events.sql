@@ -79,12 +79,18 @@ SELECT seq, position, at, said_at, actor, source, digest, kind, version, body, b
 FROM event WHERE project = :project AND session = :session AND seq >= :first AND seq <= :last
 ORDER BY seq LIMIT :limit
 
+-- name: events_at
+SELECT seq, position, at, said_at, actor, source, digest, kind, version, body, blob, seal
+FROM event WHERE project = :project AND session = :session AND seq IN ({keys})
+ORDER BY seq
+
 -- name: event_seqs
 SELECT seq FROM event WHERE project = :project AND session = :session AND seq >= :first ORDER BY seq LIMIT :limit
 
 -- name: own_sources
-SELECT kind, source FROM event
+SELECT kind, source, seq FROM event
 WHERE project = :project AND session = :session AND seq < :before AND source IS NOT NULL
+ORDER BY seq
 
 -- name: events_of_kind
 SELECT seq, position, at, said_at, actor, source, digest, kind, version, body, blob, seal
