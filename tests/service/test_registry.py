@@ -51,7 +51,7 @@ print(len(OPERATIONS), "clew.service.{module}" in sys.modules, "clew.service.aud
 
 def test_an_unknown_operation_is_refused_with_those_there_are() -> None:
     assert find("nonsense") is None
-    with pytest.raises(InvalidInput, match=r"no operation 'nonsense'; there are access_explain, .*whoami"):
+    with pytest.raises(InvalidInput, match=r"no operation 'nonsense'; there are access_end, .*whoami"):
         operation_named("nonsense")
 
 
