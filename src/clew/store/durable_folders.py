@@ -1,4 +1,7 @@
-"""Folders that survive a power loss: a name is durable once the folder that contains it was synced."""
+"""Folders that survive a power loss, and that only their user can read.
+
+A name is durable once the folder that contains it was synced.
+"""
 
 import os
 from pathlib import Path
@@ -10,6 +13,11 @@ def make_private(path: Path) -> None:
     for folder in reversed(missing):
         folder.mkdir(mode=0o700, exist_ok=True)
         sync(folder.parent)
+
+
+def create_private(path: str, flags: int) -> int:
+    """An `opener` for `open`: the file that it makes is for this user only, whatever the umask allows."""
+    return os.open(path, flags, 0o600)
 
 
 def sync(path: Path) -> None:

@@ -14,6 +14,7 @@ from clew.cli.fidelity import counted, print_fidelity
 from clew.cli.options import json_option, session_argument
 from clew.cli.output import print_json
 from clew.model.errors import Conflict, InvalidInput
+from clew.store.durable_folders import create_private, make_private
 
 if TYPE_CHECKING:
     from clew.service.handover.export import ExportedFile
@@ -99,7 +100,7 @@ def _save(written: Path, out: str, name: str, *, several: bool) -> str:
     path = Path(out)
     try:
         if several or path.is_dir() or out.endswith("/"):
-            path.mkdir(parents=True, exist_ok=True)
+            make_private(path)
             path = path / Path(name).name
         _move(written, path)
     except FileExistsError:
@@ -110,10 +111,10 @@ def _save(written: Path, out: str, name: str, *, several: bool) -> str:
 
 
 def _move(written: Path, path: Path) -> None:
-    """Give a file its name, unless the name is taken."""
-    with open(path, "xb") as file:
+    """Give a file its name, unless the name is taken. A transcript is for its user alone, until the user shares it."""
+    with open(path, "xb", opener=create_private):
         try:
-            os.chmod(written, os.fstat(file.fileno()).st_mode & 0o777)
+            os.chmod(written, 0o600)
             os.replace(written, path)
         except BaseException:
             path.unlink()

@@ -16,6 +16,7 @@ from clew.service.kernel.call import permit
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
 from clew.service.privacy.masking import masker_of
+from clew.store.durable_folders import create_private
 
 AsForm = Annotated[Form, msgspec.Meta(description="The form.")]
 Upto = Annotated[int, msgspec.Meta(ge=1, description="Only up to this event.")]
@@ -107,7 +108,7 @@ def _write(folder: Path, outgoing: Outgoing) -> ExportedFile:
     path = folder / Path(outgoing.name).name  # A program may have put anything into its names.
     size = 0
     try:
-        with open(path, "xb") as file:
+        with open(path, "xb", opener=create_private) as file:
             try:
                 for piece in outgoing.pieces:
                     size += file.write(piece)

@@ -6,6 +6,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 
 from clew.model.errors import Conflict, InvalidInput, StoreError
+from clew.store.durable_folders import make_private
 
 
 def inside(root: Path, relative: str) -> Path:
@@ -43,7 +44,7 @@ def replace(path: Path, data: bytes, *, mode: int = 0o600) -> None:
 
 def _replace(path: Path, pieces: Iterable[bytes], *, mode: int) -> None:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(path.parent)
         with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name[:40]}.", delete=False) as file:
             try:
                 for piece in pieces:

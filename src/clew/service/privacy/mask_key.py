@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 from clew.model.errors import InvalidInput, Unavailable
+from clew.store.durable_folders import make_private
 
 KEY = "mask.key"
 KEY_BYTES = 32
@@ -30,7 +31,7 @@ def mask_key(home: Path) -> bytes:
 
 
 def _make(path: Path) -> None:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private(path.parent)
     draft = path.with_name(f"{KEY}.{os.getpid()}.{os.urandom(4).hex()}")
     try:
         with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:

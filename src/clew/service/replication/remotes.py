@@ -15,6 +15,7 @@ from clew.model.ids import ALPHABET
 from clew.service.handover.program_files import replace
 from clew.service.kernel.context import Context
 from clew.service.replication.server import LOOPBACK, Server
+from clew.store.durable_folders import create_private, make_private
 
 FOLDER, KEYS = "remotes", "keys"
 NAMED = frozenset(ALPHABET + "ilou-_")
@@ -89,7 +90,7 @@ def changing(home: Path, name: str) -> Iterator[Setting]:
     import fcntl
 
     _folder(home / FOLDER)
-    with open(home / FOLDER / "lock", "a") as lock:
+    with open(home / FOLDER / "lock", "a", opener=create_private) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         setting = named(home, name)
         yield setting
@@ -145,4 +146,4 @@ def open_server(context: Context, setting: Setting) -> Server:
 
 
 def _folder(path: Path) -> None:
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private(path)
