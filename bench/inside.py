@@ -9,6 +9,7 @@ internals differ.
 
 import gc
 import json
+import os
 import sys
 import threading
 import time
@@ -219,8 +220,12 @@ class First:
 class Http:
     """A server, asked by our own client, by httpx2 without it, and by the standard library's client."""
 
-    def __init__(self, url: str, home: str, window: float, events: int, seed: int) -> None:
+    def __init__(self, url: str, key: str, home: str, window: float, events: int, seed: int) -> None:
         self.url, self.home, self.window = url, home, window
+        self.headers = {"Content-Type": "application/json"}
+        if key:
+            os.environ["CLEW_KEY"] = key  # For our client.
+            self.headers["Authorization"] = f"Bearer {key}"
         self.plane = clew.connect(url, home=home)
         self.source = texts(seed)
         self.ours = [self._our_append() for _ in range(WRITERS)]
@@ -235,7 +240,7 @@ class Http:
     def _httpx_client(self) -> Any:
         import httpx2
 
-        return httpx2.Client(base_url=self.url, trust_env=False)
+        return httpx2.Client(base_url=self.url, trust_env=False, headers=self.headers)
 
     def _drafts(self) -> Iterator[dict[str, Any]]:
         return cycle([message(text[:HTTP_TEXT]) for text in islice(self.source, 100)])
@@ -256,7 +261,7 @@ class Http:
         client = self._httpx_client()
 
         def append() -> None:
-            answer = client.post(path, content=next(bodies), headers={"Content-Type": "application/json"})
+            answer = client.post(path, content=next(bodies))
             assert answer.status_code == 200, answer.text
             answer.json()
 
@@ -270,7 +275,7 @@ class Http:
         connection = HTTPConnection(urlsplit(self.url).netloc)
 
         def append() -> None:
-            connection.request("POST", path, next(bodies), {"Content-Type": "application/json"})
+            connection.request("POST", path, next(bodies), self.headers)
             answer = connection.getresponse()
             text = answer.read()
             assert answer.status == 200, text

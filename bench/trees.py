@@ -117,6 +117,7 @@ class Served:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
         self.url = f"http://127.0.0.1:{port}"
+        self._key_file = tree.home / "up.key"
         self._process = subprocess.Popen(
             [sys.executable, "-m", "clew", "up", "--no-browser", "--no-capture", "--port", str(port)],
             env=tree.environment(), cwd=tree.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
@@ -126,6 +127,11 @@ class Served:
         except BaseException:
             self.close()
             raise
+
+    @property
+    def key(self) -> str:
+        """What the server asks its person for; a tree from before there was such a secret asks for nothing."""
+        return self._key_file.read_text().strip() if self._key_file.exists() else ""
 
     def _wait(self, tree: Tree) -> None:
         end = time.monotonic() + START_S

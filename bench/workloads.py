@@ -305,8 +305,10 @@ class Http:
     def open(self, tree: Tree) -> Iterator[Ask]:
         empty(tree.folder)
         options = {"window": self._effort.window_s, "events": self._effort.served, "seed": tree.seed}
-        with Served(tree) as server, Worker(tree, "http", url=server.url, home=str(tree.home), **options) as worker:
-            yield worker.ask
+        with Served(tree) as server:
+            options |= {"url": server.url, "key": server.key}
+            with Worker(tree, "http", home=str(tree.home), **options) as worker:
+                yield worker.ask
 
 
 class Corpus:

@@ -50,6 +50,7 @@ class Remote:
         self._key = key
         self._patience = patience
         self._pool: httpx2.Client | None = None
+        self._transport: httpx2.HTTPTransport | None = None
         self._headers: list[tuple[str, str]] = []
         self._extensions: dict[str, Any] = {}
         self._url_of = lru_cache(maxsize=MOST_URLS)(self._parsed_url)
@@ -143,7 +144,9 @@ class Remote:
         headers = {"Accept": "text/event-stream"}
         if after is not None:
             headers["Last-Event-ID"] = str(after)
-        with self._http.stream("GET", self.url + path, headers=headers, timeout=self._timeout(silence)) as response:
+        with self._open_pool().stream(
+            "GET", self.url + path, headers=headers, timeout=self._timeout(silence)
+        ) as response:
             if response.status_code != 200:
                 raise self._refusal(response.status_code, response.read(), "stream")
             yield _messages(response.iter_bytes())
@@ -155,9 +158,10 @@ class Remote:
             self._pool.close()
             self._pool = None
 
-    @property
-    def _http(self) -> "httpx2.Client":
+    def _open_pool(self) -> "httpx2.Client":
         if self._pool is None:
+            from urllib.request import getproxies
+
             try:
                 import httpx2
             except ModuleNotFoundError:
@@ -169,9 +173,12 @@ class Remote:
                 headers["Authorization"] = f"Bearer {self._key}"
             # A key goes to the server it is for: to no proxy on the way to this machine, and wherever a redirect says.
             is_own = urlsplit(self.url).hostname in LOOPBACK
+            if is_own or not getproxies():
+                self._transport = httpx2.HTTPTransport(trust_env=not is_own)
             self._pool = httpx2.Client(
-                headers=headers, timeout=self._timeout(ANSWER_SECONDS), follow_redirects=False, trust_env=not is_own
-            )
+                headers=headers, timeout=self._timeout(ANSWER_SECONDS), follow_redirects=False, trust_env=not is_own,
+                transport=self._transport,
+            )  # fmt: skip
             self._headers = list(self._pool.headers.items())
             self._extensions = {"timeout": self._timeout(ANSWER_SECONDS).as_dict()}
         return self._pool
@@ -187,7 +194,7 @@ class Remote:
 
         content, more = _packed(body)
         # Made here: to merge a client's defaults into each request takes as long as an append takes on the server.
-        http = self._http
+        self._open_pool()
         complete = [*self._headers, *headers.items(), *more.items()]
         end = time.monotonic() + self._patience
         pause = FIRST_PAUSE
@@ -197,7 +204,7 @@ class Remote:
                 request = httpx2.Request(
                     method, self._url_of(path), headers=complete, content=content, extensions=self._extensions
                 )
-                response = http.send(request)
+                response = self._sent(request)
                 if response.status_code == 200:
                     return response.content
                 error = self._refusal(response.status_code, response.content, name)
@@ -208,6 +215,20 @@ class Remote:
                 raise error
             time.sleep(pause)  # Nothing tells when a server is back; asking again is the only way to know.
             pause = min(2 * pause, LONGEST_PAUSE)
+
+    def _sent(self, request: "httpx2.Request") -> "httpx2.Response":
+        """The answer of the server. Without a proxy the request goes to the connections at once.
+
+        What a client does for cookies, redirects and logins takes as long as the request itself, and is not wanted.
+        """
+        if self._transport is None:
+            return self._open_pool().send(request)
+        response = self._transport.handle_request(request)
+        try:
+            response.read()
+        finally:
+            response.close()
+        return response
 
     def _parsed_url(self, path: str) -> "httpx2.URL":
         import httpx2

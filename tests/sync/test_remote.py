@@ -1,5 +1,6 @@
 """Remote: the same results and the same refusals as a log of one's own, whatever becomes of the line."""
 
+import socket
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -263,3 +264,29 @@ def test_an_address_that_would_give_a_secret_away_or_is_none_is_refused(url: str
         checked_url(url)
     assert "secret" not in str(caught.value)
     assert "token" not in str(caught.value)
+
+
+def test_a_request_goes_through_the_proxy_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as proxy:
+        proxy.settimeout(10)
+        monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{proxy.getsockname()[1]}")
+        remote = Remote("https://clew.invalid", "key", patience=0)
+
+        def asks() -> None:
+            with pytest.raises(Unavailable):
+                remote.call("whoami")
+            remote.close()
+
+        asking = threading.Thread(target=asks)
+        asking.start()
+        connection, _ = proxy.accept()
+        with connection:
+            assert connection.recv(1000).startswith(b"CONNECT clew.invalid:443 ")
+        asking.join()
+
+
+def test_a_key_for_this_machine_goes_through_no_proxy(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    remote = Remote(running.address, running.key(ADA, writer(ADA, project="shop")))
+    assert remote.principal == ADA
+    remote.close()
