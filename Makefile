@@ -19,7 +19,7 @@ UV_EXPORT := $(BIN)/uv export --quiet --frozen --no-emit-project --no-annotate -
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help up test test-clients check format bench bench-compare bench-capture bench-search bench-team bench-memory fuzz nightly kill-campaign powerloss-campaign api-campaign tamper-campaign lock clean
+.PHONY: help up test test-clients check format bench bench-compare bench-capture bench-search bench-team bench-memory bench-hostile fuzz nightly kill-campaign powerloss-campaign api-campaign tamper-campaign lock clean
 
 help:  ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -89,6 +89,9 @@ bench-team: $(VENV)/.dev  ## Measure the server, lists with many grants, checkpo
 
 bench-memory: $(VENV)/.dev  ## Measure the peak memory of reading a session of 500 MB; ARGS go to bench/memory.py.
 	$(BIN)/python bench/memory.py $(ARGS)
+
+bench-hostile: $(VENV)/.dev  ## Measure what one hostile key does to another tenant; ARGS go to bench/hostile.py.
+	$(BIN)/python bench/hostile.py $(ARGS)
 
 fuzz: $(VENV)/.dev  ## Fuzz every reader for SECONDS each, e.g. make fuzz SECONDS=300 ARGS='--jobs 2'.
 	$(BIN)/python fuzz/run.py --seconds $(SECONDS) $(ARGS)

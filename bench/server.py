@@ -113,7 +113,7 @@ def serve_clew(work: Path, made: socket.socket) -> None:
 
     authenticator = Authenticator(open_store(f"sqlite:///{work / 'clew.db'}"), home=str(work))
     with open(work / "log", "a") as log:
-        options = Options(rate=1_000_000, burst=1_000_000)
+        options = Options(rate=1_000_000, burst=1_000_000, streams=10_000)
         make_server(Application(authenticator, options, log=JsonLog(log))).run(sockets=[made])
 
 

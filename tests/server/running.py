@@ -37,7 +37,7 @@ class Running:
         self._options = Options(**options)
         self.traces: Traces | None = None
         self._port = port
-        self._server: Server | None = None
+        self.server: Server | None = None
         self._thread: threading.Thread | None = None
 
     def start(self) -> Self:
@@ -46,18 +46,18 @@ class Running:
         self._port = made.getsockname()[1]
         self.authenticator = Authenticator(open_store(self.url), home=self._home)
         self.application = Application(self.authenticator, self._options, log=JsonLog(self.log), traces=self.traces)
-        self._server = make_server(self.application)
-        self._thread = threading.Thread(target=self._server.run, args=([made],), name="server")
+        self.server = make_server(self.application)
+        self._thread = threading.Thread(target=self.server.run, args=([made],), name="server")
         self._thread.start()
-        while not self._server.started:
+        while not self.server.started:
             assert self._thread.is_alive(), self.log.getvalue()
             time.sleep(0.005)
         return self
 
     def stop(self) -> None:
-        assert self._server is not None
+        assert self.server is not None
         assert self._thread is not None
-        self._server.should_exit = True
+        self.server.should_exit = True
         self._thread.join()
 
     def restart(self) -> None:
@@ -75,14 +75,14 @@ class Running:
     @contextmanager
     def busy(self) -> Iterator[None]:
         """The server looks at no connection meanwhile."""
-        assert self._server is not None
+        assert self.server is not None
         released, begun = threading.Event(), threading.Event()
 
         def wait() -> None:
             begun.set()
             released.wait()
 
-        self._server.servers[0].get_loop().call_soon_threadsafe(wait)
+        self.server.servers[0].get_loop().call_soon_threadsafe(wait)
         begun.wait()
         try:
             yield

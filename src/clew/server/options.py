@@ -36,9 +36,11 @@ class Options(NamedTuple):
     body_seconds: float = 60.0
     """How long a body may take to arrive."""
     rate: float = 500.0
-    """Requests per second of one key, over time."""
+    """Requests per second of one principal, over time."""
     burst: float = 1000.0
-    """Requests of one key at once, the size of its token bucket."""
+    """Requests of one principal at once, the size of its token bucket."""
+    streams: int = 256
+    """Open streams of one principal, in all processes."""
     threads: int = 40
     """Operations at once: enough for all callers of a busy moment to share a commit."""
     heartbeat_seconds: float = 15.0

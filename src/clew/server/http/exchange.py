@@ -3,6 +3,7 @@
 They record the route template, never a body, a query, or the names and ids in a path.
 """
 
+import asyncio
 import itertools
 import re
 import time
@@ -29,6 +30,11 @@ ALWAYS = [(b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff
 @lru_cache(maxsize=2)
 def _timestamp(second: int) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(second))
+
+
+PIECE_BYTES = 256 * 1024
+# How long a client may take to read a piece.
+WRITE_SECONDS = 20.0
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -74,7 +80,19 @@ class Exchange:
         if answer.status != 304:
             headers.append((b"content-length", str(len(answer.body)).encode()))
         await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-        await send({"type": "http.response.body", "body": answer.body})
+        # In pieces: a client that does not read holds one of them in the socket, and not for long.
+        for start in range(0, max(1, len(answer.body)), PIECE_BYTES):
+            end = start + PIECE_BYTES
+            message = {
+                "type": "http.response.body",
+                "body": answer.body[start:end],
+                "more_body": end < len(answer.body),
+            }
+            try:
+                async with asyncio.timeout(WRITE_SECONDS):
+                    await send(message)
+            except TimeoutError:
+                raise ConnectionAbortedError from None  # The server closes the connection.
 
     def line(self) -> dict[str, Any]:
         """The line of the log."""

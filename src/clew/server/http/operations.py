@@ -14,12 +14,13 @@ from starlette.types import Receive, Send
 
 from clew.server.http import idempotency, request_body
 from clew.server.http.append_queue import AppendQueue
+from clew.server.http.budgets import Budgets
 from clew.server.http.endpoints import Endpoint, endpoints
 from clew.server.http.exchange import Answer, Exchange
 from clew.server.http.problems import Refused
-from clew.server.http.rate_limit import Rates
 from clew.server.http.request_handler import Later, RequestHandler
 from clew.server.http.route_table import RouteTable
+from clew.server.http.turns import Turns
 from clew.server.login.identity import Credential, Identity
 from clew.service.kernel.context import Context
 from clew.store import Store
@@ -30,6 +31,8 @@ Given = TypeVarTuple("Given")
 
 # How long a request waits for the answer to an earlier one with its Idempotency-Key.
 POLL_SECONDS = 0.05
+# Credentials whose principal is remembered, so that a request needs no look-up before its turn.
+MOST_CREDENTIALS = 10_000
 PATIENCE_SECONDS = 10.0
 
 
@@ -40,7 +43,9 @@ class Operations:
         self._identity = identity
         self.options = identity.options
         self._pool = pool
-        self._rates = Rates(self.options.rate, self.options.burst)
+        self.budgets = Budgets(self.options)
+        self._turns = Turns(self.budgets, pool)
+        self._principals: dict[str, str] = {}
         self._tree: RouteTable[Endpoint] = RouteTable()
         self.endpoints = endpoints()
         for endpoint in self.endpoints:
@@ -73,7 +78,7 @@ class Operations:
         step: Answer | Later = handler.run
         if self._shares_commit(endpoint, body):
             step = await self.append_queue.run(handler.prepare)
-        answer = step if isinstance(step, Answer) else await self._finish(step)
+        answer = step if isinstance(step, Answer) else await self._finish(step, credential, receive)
         await exchange.answer(send, answer)
 
     def _shares_commit(self, endpoint: Endpoint, body: bytes) -> bool:
@@ -85,13 +90,13 @@ class Operations:
             and not self.store.is_remote
         )
 
-    async def _finish(self, step: Later) -> Answer:
+    async def _finish(self, step: Later, credential: Credential, receive: Receive) -> Answer:
         """The answer, once an earlier request with the same Idempotency-Key has one."""
         loop = asyncio.get_running_loop()
         end = loop.time() + PATIENCE_SECONDS
         while True:
             try:
-                return await self.in_thread(step)
+                return await self.in_turn(credential, step, receive)
             except idempotency.Running:
                 if loop.time() > end:
                     raise Refused(
@@ -105,8 +110,20 @@ class Operations:
         context = self._identity.authenticate(credential)
         exchange.context = context
         if credential.how != "owner":
-            self._rates.take(credential.text)
+            self.budgets.take_request(context.principal)
         return context
+
+    async def in_turn(self, credential: Credential, function: Callable[[], T], receive: Receive) -> T:
+        """The result of a function in a thread, when it is the turn of the caller."""
+        if credential.how == "owner":
+            return await self.in_thread(function)
+        principal = self._principals.get(credential.text)
+        if principal is None:
+            principal = (await self.in_thread(self._identity.authenticate, credential)).principal
+            if len(self._principals) >= MOST_CREDENTIALS:
+                self._principals.clear()
+            self._principals[credential.text] = principal
+        return await self._turns.run(principal, function, receive)
 
     def credential(self, exchange: Exchange) -> Credential:
         return self._identity.credential(exchange.method, exchange.headers)

@@ -21,6 +21,7 @@ from clew.server.http.paging import cursor, link
 from clew.server.http.problems import CONTENT_TYPE, Headers, Refused, problem
 from clew.server.login.identity import SAFE
 from clew.service.kernel.call import PreparedCall, call, prepare_call, record_done, request_of
+from clew.service.kernel.cancellation import check_cancelled
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import Operation
 from clew.service.kernel.results import to_json
@@ -185,8 +186,10 @@ class RequestHandler:
             result = call(context, endpoint.operation.name, arguments)
         except StaleHead as error:
             raise _precondition(error) if is_expected else error from None
+        check_cancelled()
         body = to_json(result)
         if endpoint.is_masked:
+            check_cancelled()
             body = masked(context, body)
         return self._answer(result, arguments, body)
 

@@ -33,6 +33,8 @@ PAUSE_SECONDS = 1.0
 CLOSING_SECONDS = 10.0
 # The variable that tells prometheus_client where the shared counts are.
 FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
+# The variable that names the file in which the processes of a server count what each principal uses.
+BUDGETS_VARIABLE = "CLEW_BUDGETS_FILE"
 # In memory: a full disk would kill a process that writes to a file it has mapped.
 MEMORY_FOLDER = Path("/dev/shm")  # noqa: S108
 
@@ -60,6 +62,7 @@ class Supervisor:
         self._count = count
         self._report = report
         self._ending = threading.Event()
+        self._budgets = ""
         # The processes read from this pipe: it ends when the supervisor does, even if that is killed.
         self._reading, self._writing = os.pipe()
 
@@ -70,10 +73,13 @@ class Supervisor:
         memory = MEMORY_FOLDER if os.access(MEMORY_FOLDER, os.W_OK) else None
         # Only this account can read a temporary folder.
         with tempfile.TemporaryDirectory(prefix="clew-metrics-", dir=memory) as folder:
+            with tempfile.NamedTemporaryFile(prefix="clew-budgets-", dir=memory, delete=False) as file:
+                self._budgets = file.name
             workers = [self._start(number, folder) for number in range(self._count)]
             while not self._ending.wait(LOOK_SECONDS):
                 workers = [self._alive(worker, folder) for worker in workers]
             self._end(workers)
+            os.unlink(self._budgets)
 
     def _start(self, number: int, folder: str) -> _Worker:
         socket_number = self._listener.fileno()
@@ -81,7 +87,7 @@ class Supervisor:
         environment = dict(os.environ)
         if self._count > 1:
             command += ["--worker", str(number)]
-            environment[FOLDER_VARIABLE] = folder
+            environment |= {FOLDER_VARIABLE: folder, BUDGETS_VARIABLE: self._budgets}
         # In a session of its own: Ctrl-C is for this process, which then ends the others in good order.
         process = subprocess.Popen(
             command, env=environment, stdin=self._reading, pass_fds=[socket_number], start_new_session=True

@@ -6,8 +6,11 @@ that takes too long.
 
 import asyncio
 import os
+import resource
 import socket
 import sys
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +22,11 @@ from clew.server.http.listener import BACKLOG
 from clew.server.http.supervisor import GRACE_SECONDS
 
 HEADER_SECONDS = 20.0
+# How long a client may take to read the end of an answer, once the connection is to be closed.
+CLOSING_SECONDS = 5.0
+MOST_DESCRIPTORS = 65_536
+# Descriptors that the store, its blobs, the log and the libraries may need.
+OTHER_DESCRIPTORS = 128
 # The state of a connection whose two ends are open, in Linux' list.
 ESTABLISHED = "01"
 MOST_HEADER_BYTES = 64 * 1024
@@ -33,9 +41,12 @@ class Protocol(HttpToolsProtocol):
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        self.header_since = self.loop.time()
+        self.header_since, self.answered_at = self.loop.time(), 0.0
         self.body_since = 0.0
+        self.closing_since = 0.0
         self._header_bytes = 0
+        if len(self.connections) > most_connections():
+            _make_room(self.connections)
         if self.allowed_accounts is not None and not _is_from(self.allowed_accounts, self.client, self.server):
             transport.close()
 
@@ -44,7 +55,7 @@ class Protocol(HttpToolsProtocol):
         self.header_since = self.loop.time()
 
     def on_headers_complete(self) -> None:
-        self.header_since = 0.0
+        self.header_since = self.answered_at = 0.0
         self._header_bytes = 0
         self.body_since = self.loop.time()
         super().on_headers_complete()
@@ -63,8 +74,36 @@ class Protocol(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
+        self.answered_at = self.loop.time()
         if not self.pipeline:
             self.header_since = 0.0
+
+    @property
+    def idle_since(self) -> float:
+        """Since when the server waits for a request, or for the rest of its header; 0 while it carries one out."""
+        return self.header_since or self.answered_at
+
+
+def _make_room(connections: "set[Any]") -> None:
+    """Close the connection that has been idle for longest: no descriptor is left for another one."""
+    idle = [each for each in connections if isinstance(each, Protocol) and each.idle_since]
+    if idle:
+        min(idle, key=lambda each: each.idle_since).transport.abort()
+
+
+def raise_descriptor_limit() -> None:
+    """Allow this process as many open files and connections as the machine lets it have."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = min(most, MOST_DESCRIPTORS) if most != resource.RLIM_INFINITY else MOST_DESCRIPTORS
+    with suppress(ValueError, OSError):  # macOS names no limit and has one.
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
+
+
+@cache
+def most_connections() -> int:
+    """How many connections leave enough descriptors for the store and for accepting another one."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return max(8, min(limit, MOST_DESCRIPTORS) - OTHER_DESCRIPTORS)
 
 
 class OwnProtocol(Protocol):
@@ -88,6 +127,12 @@ class Server(uvicorn.Server):
             for connection in list(self.server_state.connections):
                 if not isinstance(connection, Protocol):
                     continue
+                if connection.transport.is_closing():
+                    # A connection that is closed waits until its client has read what was written before.
+                    connection.closing_since = connection.closing_since or now
+                    if connection.closing_since < now - CLOSING_SECONDS:
+                        connection.transport.abort()
+                    continue
                 is_header_late = 0 < connection.header_since < now - HEADER_SECONDS
                 if is_header_late or 0 < connection.body_since < now - body_seconds:
                     connection.transport.close()
@@ -102,6 +147,7 @@ class Server(uvicorn.Server):
 
 def make_server(application: Application, *, proxies: str = "") -> Server:
     """A server for an application; `proxies` are the addresses whose `X-Forwarded-*` headers are believed."""
+    raise_descriptor_limit()
     application.log.capture_loggers("uvicorn", "uvicorn.error", "uvicorn.access", "asyncio")
     config = uvicorn.Config(
         application.app,

@@ -104,15 +104,17 @@ class Streams:
         if self.listeners >= MOST_LISTENERS or self._stopping:
             raise TooManyRequests("no more listeners fit here now; try again")
         topic, after, rights = await self._in_thread(self._begin, exchange, credential, session, start)
+        principal = exchange.context.principal if exchange.context else ""
+        self._operations.budgets.begin_stream(principal)
         headers = [(b"content-type", b"text/event-stream"), (b"x-accel-buffering", b"no"), *ALWAYS]
         headers.append((b"x-request-id", exchange.id.encode()))
         exchange.status = 200
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
         woken = self._watcher.listen(topic.name)
         subscriber = self._subscribe(credential, rights, woken)
         self.listeners += 1
         self._metrics.listeners.inc()
         try:
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
             # The id at once: a client that loses the connection before the first event continues at the same one.
             await _send(send, b"%bid: %d\n\n" % (RETRY, after))
             await self._follow(exchange, credential, topic, after, woken, receive, send)
@@ -121,6 +123,7 @@ class Streams:
         finally:
             self.listeners -= 1
             self._metrics.listeners.dec()
+            self._operations.budgets.end_stream(principal)
             self._watcher.leave(topic.name, woken)
             self._unsubscribe(credential, subscriber, woken)
         await send({"type": "http.response.body", "body": b""})

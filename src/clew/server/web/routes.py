@@ -1,6 +1,7 @@
 """Routes that are not operations: pages for people, the login, the description of the API, health and metrics."""
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from importlib.resources import files
 from typing import Any
 
@@ -93,7 +94,9 @@ class Web:
         exchange = _exchange(request)
         try:
             credential = self._operations.credential(exchange)
-            text, status = await self._operations.in_thread(self._render, exchange, credential, request, render)
+            text, status = await self._operations.in_turn(
+                credential, partial(self._render, exchange, credential, request, render), request.receive
+            )
         except Unauthenticated:
             return RedirectResponse("/login", 303)
         return _html(request, text, status)

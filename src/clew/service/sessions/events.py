@@ -1,21 +1,25 @@
 """Turns: append what happened, read it back, follow it live."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
 import msgspec
 
 from clew.model import codec
 from clew.model.access import Right
-from clew.model.errors import InvalidInput
+from clew.model.errors import InvalidInput, TooLarge
 from clew.model.events import Draft, Event
 from clew.model.session import Session
 from clew.service.find.filters import project_key
+from clew.service.kernel.cancellation import check_cancelled
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
 from clew.service.privacy.mask_on_write import masked_if_required
+from clew.service.sessions.history import text_bytes
 from clew.store.log.plan import Appended, Request
 
+# The texts of the events in one answer of a server.
+MOST_ANSWER_BYTES = 16 * 1024 * 1024
 Seq = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 Limit = Annotated[int, msgspec.Meta(ge=1, le=100_000)]
 
@@ -48,7 +52,7 @@ def events(
     context: Context, session: Session, *, after: Seq = 0, upto: Seq | None = None, limit: Limit = 100_000
 ) -> list[Event]:
     """Read a session's events in order, through all its ancestors."""
-    return list(context.store.read(session, after=after, upto=upto, limit=limit))
+    return _within_an_answer(context, context.store.read(session, after=after, upto=upto, limit=limit))
 
 
 @operation(right=Right.READ, route="GET /events", filters_by_reach=True)
@@ -56,7 +60,25 @@ def tail(context: Context, *, after: Seq = 0, project: str = "", limit: Limit = 
     """Read the events of all sessions in the order they became visible."""
     if project:
         project_key(context, project, Right.READ)
-    return list(context.store.tail(after=after, project=project, limit=limit, reach=context.reach(Right.READ)))
+    reach = context.reach(Right.READ)
+    return _within_an_answer(context, context.store.tail(after=after, project=project, limit=limit, reach=reach))
+
+
+def _within_an_answer(context: Context, events: Iterable[Event]) -> list[Event]:
+    """The events of one answer. A server refuses more than fit its memory; whoever has gone needs none."""
+    answer: list[Event] = []
+    size = 0
+    for event in events:
+        check_cancelled()
+        size += text_bytes(event.body)
+        if context.answers_leave_machine and answer and size > MOST_ANSWER_BYTES:
+            raise TooLarge(
+                f"these events are larger than {MOST_ANSWER_BYTES:,} bytes; ask for {len(answer)} or fewer at once, "
+                "and go on after the last one",
+                limit=len(answer),
+            )
+        answer.append(event)
+    return answer
 
 
 def _draft(value: Any) -> Draft:

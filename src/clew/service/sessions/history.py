@@ -55,7 +55,7 @@ class History:
         events = iter(self)
         for event in events:
             first[event.seq] = event
-            size += _text_bytes(event.body)
+            size += text_bytes(event.body)
             if size > SMALL_BYTES:
                 return Outline(map(outlined, chain(_taken_from(first), events)), self.read)
         self._all = first
@@ -78,10 +78,10 @@ class History:
 
     def _hold(self, event: Event) -> None:
         self._held[event.seq] = event
-        self._held_bytes += EVENT_BYTES + _text_bytes(event.body)
+        self._held_bytes += EVENT_BYTES + text_bytes(event.body)
         while self._held_bytes > HELD_BYTES and len(self._held) > 1:
             _, oldest = self._held.popitem(last=False)
-            self._held_bytes -= EVENT_BYTES + _text_bytes(oldest.body)
+            self._held_bytes -= EVENT_BYTES + text_bytes(oldest.body)
 
     def _after(self, after: int) -> Iterator[Event]:
         page = PAGE
@@ -102,7 +102,7 @@ def _taken_from(events: dict[int, Event]) -> Iterator[Event]:
         yield events.pop(seq)
 
 
-def _text_bytes(body: AnyBody) -> int:
+def text_bytes(body: AnyBody) -> int:
     """About how long the texts of a body are, which an outline leaves out."""
     match body:
         case MessageAdded():

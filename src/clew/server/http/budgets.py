@@ -1,0 +1,165 @@
+"""What one principal may use of a server at once, counted for all processes of the server.
+
+A budget is per principal, so more keys give no more of it. Four things are counted: requests per second (a token
+bucket), operations that run, streams that are open, and processor time. Whoever has used much processor time lately
+works on one request at a time, so the others find the interpreter free.
+
+The counts are in memory that the processes share: a file of the supervisor's, which a lock protects. A count belongs to
+the number of its process, so a process that starts again forgets what the dead one had counted.
+"""
+
+import fcntl
+import hashlib
+import mmap
+import os
+import struct
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from clew.model.errors import TooManyRequests
+from clew.server.http.supervisor import BUDGETS_VARIABLE, MOST_PROCESSES
+from clew.server.options import Options
+
+# Principals whose counts are kept; one that does nothing needs no place.
+SETS = 512
+PLACES = 16
+_HEAD = struct.Struct("=Qdddd")
+_COUNTS = struct.Struct(f"={MOST_PROCESSES}H")
+PLACE_BYTES = _HEAD.size + 2 * _COUNTS.size
+TABLE_BYTES = SETS * PLACES * PLACE_BYTES
+# Operations of one principal that run at the same time; a quarter of them is enough to share the work of a page.
+MOST_RUNNING = 4
+# Processor time counts half as much after this long.
+HALF_LIFE_SECONDS = 2.0
+# Whoever has used more of it lately than a quarter of a processor works on one request at a time.
+BUSY_SECONDS = 0.25 * HALF_LIFE_SECONDS / 0.693
+
+
+class Budgets:
+    """The counts of all principals."""
+
+    def __init__(self, options: Options) -> None:
+        worker = options.worker
+        self._rate, self._burst, self._most_streams = options.rate, options.burst, options.streams
+        self._worker = worker or 0
+        self._lock = threading.Lock()
+        path = os.environ.get(BUDGETS_VARIABLE, "") if worker is not None else ""
+        self._file = os.open(path, os.O_RDWR | os.O_CLOEXEC) if path else -1
+        if path and os.fstat(self._file).st_size != TABLE_BYTES:
+            os.ftruncate(self._file, TABLE_BYTES)
+        self._table = mmap.mmap(self._file, TABLE_BYTES)
+        if path:
+            self._forget_own()
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether other processes change the counts, too."""
+        return self._file >= 0
+
+    def take_request(self, principal: str) -> None:
+        """Count a request, or refuse it."""
+        with self._place(principal) as place:
+            left = min(self._burst, place.tokens + (place.now - place.at) * self._rate) if place.at else self._burst
+            place.at = place.now
+            place.tokens = left - 1 if left >= 1 else left
+        if left < 1:
+            raise TooManyRequests(f"more than {self._rate:g} requests a second; slow down and try again")
+
+    def begin_operation(self, principal: str) -> bool:
+        """Count an operation that begins; False if as many run already as may."""
+        with self._place(principal) as place:
+            most = 1 if place.work > BUSY_SECONDS else MOST_RUNNING
+            if sum(place.running) >= most:
+                return False
+            place.running[self._worker] += 1
+            return True
+
+    def end_operation(self, principal: str, seconds: float) -> None:
+        """Count the processor time of an operation that has ended."""
+        with self._place(principal) as place:
+            place.running[self._worker] = max(0, place.running[self._worker] - 1)
+            place.work += seconds
+
+    def begin_stream(self, principal: str) -> None:
+        """Count a stream that is opened, or refuse it."""
+        with self._place(principal) as place:
+            if sum(place.streams) >= self._most_streams:
+                raise TooManyRequests(f"{principal} has {self._most_streams} open streams; close one first")
+            place.streams[self._worker] += 1
+
+    def end_stream(self, principal: str) -> None:
+        with self._place(principal) as place:
+            place.streams[self._worker] = max(0, place.streams[self._worker] - 1)
+
+    @contextmanager
+    def _place(self, principal: str) -> "Iterator[_Place]":
+        with self._locked():
+            place = self._find(principal)
+            yield place
+            place.write(self._table)
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        with self._lock:
+            if not self.is_shared:
+                yield
+                return
+            fcntl.lockf(self._file, fcntl.LOCK_EX)
+            try:
+                yield
+            finally:
+                fcntl.lockf(self._file, fcntl.LOCK_UN)
+
+    def _find(self, principal: str) -> "_Place":
+        """The place of a principal: the one it has, or that of whoever in the same set has been idle for longest."""
+        name = int.from_bytes(hashlib.blake2b(principal.encode("utf-8", "replace"), digest_size=8).digest()) or 1
+        start = name % SETS * PLACES
+        now = time.monotonic()
+        idle: _Place | None = None
+        for number in range(start, start + PLACES):
+            offset = number * PLACE_BYTES
+            [held] = struct.unpack_from("=Q", self._table, offset)
+            if held == name:
+                return _Place(self._table, offset, now)
+            place = _Place(self._table, offset, now)
+            if not any(place.running) and not any(place.streams) and (idle is None or place.at < idle.at):
+                idle = place
+        if idle is None:
+            raise TooManyRequests("too many callers at once; try again")
+        idle.clear(name)
+        return idle
+
+    def _forget_own(self) -> None:
+        with self._locked():
+            for number in range(SETS * PLACES):
+                offset = number * PLACE_BYTES
+                if struct.unpack_from("=Q", self._table, offset)[0]:
+                    place = _Place(self._table, offset, 0.0)
+                    place.running[self._worker] = place.streams[self._worker] = 0
+                    place.write(self._table)
+
+
+class _Place:
+    """The counts of one principal."""
+
+    __slots__ = ("_offset", "at", "name", "now", "running", "streams", "tokens", "work", "worked_at")
+
+    def __init__(self, table: mmap.mmap, offset: int, now: float) -> None:
+        self._offset = offset
+        self.now = now
+        self.name, self.tokens, self.at, self.work, self.worked_at = _HEAD.unpack_from(table, offset)
+        self.running = list(_COUNTS.unpack_from(table, offset + _HEAD.size))
+        self.streams = list(_COUNTS.unpack_from(table, offset + _HEAD.size + _COUNTS.size))
+        if now:
+            self.work *= 0.5 ** (max(0.0, now - self.worked_at) / HALF_LIFE_SECONDS)
+            self.worked_at = now
+
+    def clear(self, name: int) -> None:
+        self.name, self.tokens, self.at, self.work = name, 0.0, 0.0, 0.0
+
+    def write(self, table: mmap.mmap) -> None:
+        _HEAD.pack_into(table, self._offset, self.name, self.tokens, self.at, self.work, self.worked_at)
+        _COUNTS.pack_into(table, self._offset + _HEAD.size, *self.running)
+        _COUNTS.pack_into(table, self._offset + _HEAD.size + _COUNTS.size, *self.streams)

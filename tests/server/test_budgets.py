@@ -1,0 +1,252 @@
+"""What one principal may use at once, and what becomes of work that nobody waits for."""
+
+import asyncio
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clew.model.errors import TooManyRequests
+from clew.server.http import budgets as counted
+from clew.server.http import exchange, uvicorn_server
+from clew.server.http.budgets import BUSY_SECONDS, MOST_RUNNING, Budgets
+from clew.server.http.request_body import Gone
+from clew.server.http.supervisor import BUDGETS_VARIABLE
+from clew.server.http.turns import MOST_WAITING, Turns
+from clew.server.options import Options
+from clew.service import call
+from clew.service.kernel.cancellation import check_cancelled
+from server.running import Running
+
+Serve = Callable[..., Running]
+
+
+@pytest.fixture(params=["sqlite"])
+def database(request: pytest.FixtureRequest) -> str:
+    """Budgets come before any database."""
+    return str(request.param)
+
+
+@pytest.fixture
+def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], Budgets]:
+    """Makes the counts of a process, by its number; all of them share a file."""
+    (tmp_path / "counts").touch()
+    monkeypatch.setenv(BUDGETS_VARIABLE, str(tmp_path / "counts"))
+    return lambda worker: Budgets(Options(worker=worker, streams=3, rate=1, burst=4))
+
+
+# Counts ---------------------------------------------------------------------------------------------------------------
+
+
+def test_a_budget_holds_over_all_processes_of_a_server(pair: Callable[[int], Budgets]) -> None:
+    first, second = pair(0), pair(1)
+    for one in (first, second, first):
+        one.begin_stream("person:ann")
+    for one in (first, second):
+        with pytest.raises(TooManyRequests):
+            one.begin_stream("person:ann")
+        one.begin_stream("person:ben")
+    second.end_stream("person:ann")
+    first.begin_stream("person:ann")
+    assert [one.begin_operation("person:ann") for one in (first, second) * 3] == [True] * MOST_RUNNING + [False] * 2
+    for one in (first, second, first, second):
+        one.take_request("person:ann")
+    with pytest.raises(TooManyRequests):
+        first.take_request("person:ann")
+    second.take_request("person:ben")
+
+
+def test_a_process_that_starts_again_forgets_what_the_dead_one_counted(pair: Callable[[int], Budgets]) -> None:
+    first, second = pair(0), pair(1)
+    for one in (first, first, second):
+        one.begin_stream("person:ann")
+    again = pair(0)
+    for _ in range(2):
+        again.begin_stream("person:ann")
+    with pytest.raises(TooManyRequests):
+        again.begin_stream("person:ann")
+
+
+def test_whoever_used_much_processor_time_works_on_one_request_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [1000.0]
+    monkeypatch.setattr(counted.time, "monotonic", lambda: now[0])
+    one = Budgets(Options())
+    for _ in range(MOST_RUNNING):
+        assert one.begin_operation("person:busy")
+    for _ in range(MOST_RUNNING):
+        one.end_operation("person:busy", BUSY_SECONDS)
+    assert [one.begin_operation("person:busy") for _ in range(2)] == [True, False]
+    assert all(one.begin_operation("person:calm") for _ in range(MOST_RUNNING))
+    now[0] += 60
+    assert one.begin_operation("person:busy")
+
+
+def test_more_principals_than_places_push_out_those_that_do_nothing() -> None:
+    one = Budgets(Options())
+    one.begin_stream("person:listening")
+    for number in range(3 * counted.SETS * counted.PLACES):
+        one.take_request(f"person:{number}")
+    one.end_stream("person:listening")
+    for _ in range(Options().streams):
+        one.begin_stream("person:listening")
+    with pytest.raises(TooManyRequests):
+        one.begin_stream("person:listening")
+
+
+# Turns ----------------------------------------------------------------------------------------------------------------
+
+
+class Client:
+    """A client that stays until it leaves."""
+
+    def __init__(self) -> None:
+        self._gone = asyncio.Event()
+
+    async def receive(self) -> Any:
+        await self._gone.wait()
+        return {"type": "http.disconnect"}
+
+    def leave(self) -> None:
+        self._gone.set()
+
+
+@pytest.fixture
+def pool() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(16) as pool:
+        yield pool
+
+
+def test_a_request_that_waits_is_dropped_when_its_client_leaves(pool: ThreadPoolExecutor) -> None:
+    async def scene() -> None:
+        turns, free = Turns(Budgets(Options()), pool), threading.Event()
+        staying, leaving = Client(), Client()
+        done: list[str] = []
+        running = [
+            asyncio.ensure_future(turns.run("person:ann", free.wait, staying.receive)) for _ in range(MOST_RUNNING)
+        ]
+        dropped = asyncio.ensure_future(turns.run("person:ann", lambda: done.append("dropped"), leaving.receive))
+        kept = asyncio.ensure_future(turns.run("person:ann", lambda: done.append("kept"), staying.receive))
+        # Others do not wait for these.
+        await turns.run("person:ben", lambda: done.append("other"), staying.receive)
+        leaving.leave()
+        with pytest.raises(Gone):
+            await dropped
+        free.set()
+        await asyncio.gather(*running, kept)
+        assert done == ["other", "kept"]
+
+    asyncio.run(scene())
+
+
+def test_work_ends_when_its_client_leaves(pool: ThreadPoolExecutor) -> None:
+    async def scene() -> None:
+        turns, client, begun = Turns(Budgets(Options()), pool), Client(), threading.Event()
+
+        def work() -> None:
+            begun.set()
+            while True:
+                check_cancelled()
+
+        running = asyncio.ensure_future(turns.run("person:ann", work, client.receive))
+        await asyncio.to_thread(begun.wait)
+        client.leave()
+        with pytest.raises(Gone):
+            await running
+
+    asyncio.run(scene())
+
+
+def test_a_queue_has_an_end(pool: ThreadPoolExecutor) -> None:
+    async def scene() -> None:
+        turns, free, client = Turns(Budgets(Options()), pool), threading.Event(), Client()
+        all_ = [
+            asyncio.ensure_future(turns.run("person:ann", free.wait, client.receive))
+            for _ in range(MOST_RUNNING + MOST_WAITING + 1)
+        ]
+        done, _ = await asyncio.wait(all_, return_when=asyncio.FIRST_COMPLETED)
+        assert isinstance(done.pop().exception(), TooManyRequests)
+        free.set()
+        await asyncio.gather(*all_, return_exceptions=True)
+
+    asyncio.run(scene())
+
+
+# Real sockets ---------------------------------------------------------------------------------------------------------
+
+
+def raw(running: Running) -> socket.socket:
+    host, port = running.address.removeprefix("http://").split(":")
+    return socket.create_connection((host, int(port)), timeout=20)
+
+
+def test_one_principal_has_so_many_streams_and_others_have_theirs(serve: Serve) -> None:
+    running = serve(streams=3, heartbeat_seconds=0.2)
+    id = call(running.owner, "open", {"project": "p"}).id
+    keys = [running.key(), running.key()]
+    with running.client(keys[0]) as client, running.client(keys[1]) as same, ExitStack() as streams:
+        for _ in range(3):
+            opened = streams.enter_context(client.stream("GET", f"/v1/sessions/{id}/stream"))
+            assert opened.status_code == 200
+        assert same.get("/v1/stream").status_code == 429
+    with running.client(keys[0]) as client:
+        while running.application.streams.listeners:
+            os.sched_yield()
+        with client.stream("GET", "/v1/stream") as opened:
+            assert opened.status_code == 200
+
+
+def test_an_answer_that_nobody_reads_is_given_up(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exchange, "WRITE_SECONDS", 0.2)
+    monkeypatch.setattr(uvicorn_server, "CLOSING_SECONDS", 0.2)
+    running = serve()
+    key = running.key()
+    id = call(running.owner, "open", {}).id
+    for _ in range(12):
+        call(running.owner, "append", {"session": id, "drafts": [
+            {"kind": "message_added", "role": "user", "text": os.urandom(500_000).hex()}
+        ]})  # fmt: skip
+    with raw(running) as unread:
+        unread.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        unread.sendall(
+            f"GET /v1/sessions/{id}/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\n\r\n".encode()
+        )
+        assert running.server is not None
+        connections = running.server.server_state.connections
+        while not connections:
+            os.sched_yield()
+        while connections:
+            os.sched_yield()
+
+
+def test_an_answer_is_not_larger_than_a_server_can_hold(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    from clew.service.sessions import events
+
+    monkeypatch.setattr(events, "MOST_ANSWER_BYTES", 250_000)
+    running = serve()
+    id = call(running.owner, "open", {}).id
+    draft = {"kind": "message_added", "role": "user", "text": "x" * 100_000}
+    for _ in range(5):
+        call(running.owner, "append", {"session": id, "drafts": [draft]})
+    with running.client(running.key()) as client:
+        for path in (f"/v1/sessions/{id}/events", "/v1/events"):
+            refused = client.get(path)
+            assert (refused.status_code, refused.json()["code"]) == (413, "too_large")
+            assert len(client.get(f"{path}?limit={refused.json()['limit']}").json()) == refused.json()["limit"]
+
+
+def test_connections_that_send_half_a_header_keep_nobody_out(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(uvicorn_server, "most_connections", lambda: 20)
+    running = serve()
+    key = running.key()
+    with ExitStack() as stack:
+        for _ in range(60):
+            stack.enter_context(raw(running)).sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Slow: ")
+        for _ in range(5):
+            with running.client(key) as client:
+                assert client.get("/v1/me").status_code == 200
