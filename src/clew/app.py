@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from clew.client import Client, Plane
-    from clew.consumers.runner import Runner
+    from clew.consumers.runner import Consumer, Runner
     from clew.remote import Remote
     from clew.service.access.authenticator import Authenticator
     from clew.service.kernel.context import Context
@@ -78,12 +78,33 @@ def open_server(url: str, key: str, *, patience: float | None = None) -> "Remote
     return Remote(url, key) if patience is None else Remote(url, key, patience=patience)
 
 
-def runner(context: "Context", *, report: "Callable[[str], None]") -> "Runner":
-    """The background work of a store."""
+def runner(
+    chosen: Settings,
+    context: "Context",
+    report: "Callable[[str], None]",
+    *,
+    captures: bool = False,
+    signs: bool = True,
+    once: bool = False,
+) -> "Runner":
+    """The background work of a store: what follows its log, and its jobs; with `captures` this machine's programs."""
+    from clew.consumers.capture import captures_of_all_programs
+    from clew.consumers.checkpoints import Checkpoints
     from clew.consumers.jobs import Jobs
+    from clew.consumers.push import Pushes
     from clew.consumers.runner import Runner
+    from clew.consumers.views import FreshViews
+    from clew.service.access.authenticator import CLEW
 
-    return Runner(context.store, [Jobs(context, report)], report)
+    clew = msgspec.structs.replace(context, principal=CLEW, grants=(owner_of_everything(CLEW),))
+    consumers: list[Consumer] = [
+        Pushes(context, chosen.home, pushed=lambda _: None, report=report), FreshViews(clew), Jobs(clew, report)
+    ]  # fmt: skip
+    if signs:
+        consumers.append(Checkpoints(clew))
+    if captures:
+        consumers.insert(0, captures_of_all_programs(context, chosen.home, report, follows=not once))
+    return Runner(context.store, consumers, report)
 
 
 def is_remote(store: str) -> bool:

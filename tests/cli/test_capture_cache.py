@@ -11,7 +11,7 @@ import pytest
 
 import clew.cli
 from clew import capture_cache
-from clew.cli import background
+from clew.service.capture import in_background
 from support import claude
 
 Capture = Callable[[], str]
@@ -138,7 +138,7 @@ def another_home_of_a_program(person: Path) -> None:
 
 
 def a_failure_in_the_background(person: Path) -> None:
-    background.save_failures(person / ".clew", "codex", [background.Failure("codex", 0, "", "it broke", 1)])
+    in_background.save_failures(person / ".clew", "codex", [in_background.Failure("codex", 0, "", "it broke", 1)])
 
 
 def rights_changed(person: Path) -> None:

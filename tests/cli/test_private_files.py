@@ -11,10 +11,10 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from clew.cli.background import Failure, save_failures
 from clew.cli.run import clew as commands
 from clew.model.errors import ClewError, NotFound
 from clew.server.login.own_secret import own_secret
+from clew.service.capture.in_background import Failure, save_failures
 from clew.service.privacy import mask_key
 from clew.service.replication import remotes
 

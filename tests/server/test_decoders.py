@@ -57,7 +57,7 @@ from clew.store import open_store
 
 application = Application(Authenticator(open_store(sys.argv[1])))
 before = set(map(id, type.__subclasses__(msgspec.Struct)))
-for name in ("model", "store", "views", "secrets", "runtimes", "service", "sync"):
+for name in ("model", "store", "views", "secrets", "runtimes", "service", "consumers"):
     package = importlib.import_module(f"clew.{name}")
     for module in pkgutil.walk_packages(package.__path__, f"clew.{name}."):
         importlib.import_module(module.name)

@@ -5,7 +5,6 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import httpx2
 import msgspec
@@ -116,13 +115,3 @@ def test_a_trace_is_named_in_the_log(running: Running, client: httpx2.Client) ->
     client.get("/v1/me", headers={"traceparent": f"00-{trace}-00f067aa0ba902b7-01"})
     client.get("/v1/me", headers={"traceparent": "nonsense"})
     assert [line["trace"] for line in running.lines() if "trace" in line] == [trace]
-
-
-def test_a_team_server_signs_checkpoints_by_itself(tmp_path: Path) -> None:
-    with Running(f"sqlite:///{tmp_path / 'clew.db'}", str(tmp_path), checkpoint_seconds=0.05) as running:
-        with running.client(running.key()) as client:
-            client.post("/v1/sessions", json={"title": "watched"})
-            made: list[Any] = []
-            while not made:
-                made = client.get("/v1/audit/checkpoints").json()["checkpoints"]
-        assert made[0]["note"].count("\n") >= 4

@@ -56,5 +56,5 @@ except SystemExit as ended:
     assert not modules.intersection(["email", "sqlite3", "socket", "shutil", "tempfile", "difflib", "zipfile", "rich"])
     # What captures a file is not loaded either, nor what only errors and other commands need.
     steps = {name for name in modules if name.startswith("clew.service.capture.")}
-    assert {name.rpartition(".")[2] for name in steps} == {"changed_files", "discovery", "report"}
+    assert {name.rpartition(".")[2] for name in steps} == {"changed_files", "discovery", "in_background", "report"}
     assert not modules.intersection(["clew.doctor", "clew.cli.hints", "clew.service.access.agents"])

@@ -8,11 +8,12 @@ import pytest
 
 from clew import app
 from clew.cli.plane import LazyPlane
-from clew.cli.pushing import push_meanwhile
+from clew.cli.pushing import pushes_if_wanted
+from clew.consumers import push
+from clew.consumers.push import Pushes
+from clew.consumers.runner import Runner
 from clew.service.replication.push import Pushed
 from clew.store.log.sessions import keys_of
-from clew.sync import flow
-from clew.sync.flow import Flow
 from server.running import Running
 from sync.machines import Machine, texts
 
@@ -47,11 +48,12 @@ def test_a_failure_is_told_once_and_again_when_it_works(
     running: Running, machine: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, seconds in (("FIRST_PAUSE", 0.02), ("LONGEST_PAUSE", 0.05), ("PATIENCE_SECONDS", 0.1)):
-        monkeypatch.setattr(flow, name, seconds)
+        monkeypatch.setattr(push, name, seconds)
     here: Machine = machine()
     id = here.open("one")
     heard = Heard()
-    flowing = Flow(here.context, here.home, pushed=heard.push, report=heard.tell).start()
+    pushes = Pushes(here.context, here.home, pushed=heard.push, report=heard.tell)
+    flowing = Runner(here.context.store, [pushes], print).start()
     heard.wait(lambda: bool(heard.pushed) and heard.pushed[0].events == 1)
     running.stop()
     here.say(id, "two")
@@ -71,8 +73,11 @@ def test_capturing_has_what_is_shared_pushed_meanwhile(running: Running, machine
     id = here.open("one")
     plane = LazyPlane(app.settings(store=f"sqlite:///{here.home / 'clew.db'}", home=here.home))
     server = running.authenticator.store
-    with push_meanwhile(plane):
+    runner = Runner(plane.client.context.store, pushes_if_wanted(plane), print).start()
+    try:
         while not keys_of(server.database, [id]) or not texts(server, id):
             server.wait(after=server.last_position(), timeout=0.1)
+    finally:
+        runner.stop()
     plane.close()
     assert texts(server, id) == ["one"]

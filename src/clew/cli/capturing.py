@@ -4,6 +4,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -11,6 +12,7 @@ import click
 from clew.cli import CAPTURED, upkeep
 from clew.cli.follower import following, is_worth_it
 from clew.cli.output import print_json, table
+from clew.cli.pushing import pushes_if_wanted
 from clew.model.errors import InvalidInput
 from clew.model.plain import plain
 
@@ -28,9 +30,9 @@ def capture(plane: Any, paths: list[str], runtime: str, home: str, *, as_json: b
             _print_report(report, quiet=quiet)
     has_failed = any(report.error for report in reports)
     if not (paths or home or has_failed):
-        from clew.cli import background
+        from clew.service.capture import in_background
 
-        background.save_failures(plane.settings.home, runtime, [])
+        in_background.save_failures(plane.settings.home, runtime, [])
     _print_totals(reports, as_json=as_json, quiet=quiet)
     if store is not None and reports and not (paths or home or runtime or finds.changed):
         _cache_report(plane.settings, {**finds.fingerprints, **store}, reports)
@@ -61,14 +63,14 @@ def _fingerprints_of_store(settings: Any) -> dict[str, str | None] | None:
     """The fingerprints of the store's files and of the list of failures; None if no later capture could check them."""
     from clew import app
     from clew.capture_cache import fingerprint
-    from clew.cli import background
+    from clew.service.capture import in_background
 
     path = os.path.expanduser(settings.store.removeprefix("sqlite:///"))
     # A plain `clew capture`, here or in another folder, would open another store.
     if settings != app.settings() or not settings.store.startswith("sqlite:///") or not os.path.isabs(path):
         return None
     paths = (path, f"{path}-wal")
-    return {**{name: fingerprint(name) for name in paths}, str(background.failures_path(settings.home)): None}
+    return {**{name: fingerprint(name) for name in paths}, str(in_background.failures_path(settings.home)): None}
 
 
 def _captured(plane: Any, finds: Any, *, progress: bool) -> Iterator[Any]:
@@ -143,8 +145,6 @@ def _rows(reports: list[Any]) -> list[list[str]]:
 
 def watch(plane: Any, paths: list[str], runtime: str, home: str, *, as_json: bool) -> None:
     """Capture again whenever something below the programs' folders changes, until interrupted."""
-    import watchfiles
-
     from clew.runtimes import runtime as named
     from clew.runtimes import runtimes
     from clew.service.capture.discovery import home_of
@@ -154,10 +154,14 @@ def watch(plane: Any, paths: list[str], runtime: str, home: str, *, as_json: boo
     folders = [root for root in roots if os.path.exists(root)]
     if not folders:
         raise InvalidInput("none of the programs' folders exists; `clew runtimes` shows where clew looks")
+    from clew.consumers.capture import Captures
+    from clew.consumers.runner import Runner
+
     if not as_json:
         click.echo(f"watching {len(folders)} folders; stop with Ctrl-C", err=True)
-    try:
-        for _ in watchfiles.watch(*folders, debounce=400, step=100):
-            capture(plane, paths, runtime, home, as_json=as_json, quiet=True)
-    except KeyboardInterrupt:
-        return
+    captures = Captures(folders, lambda: capture(plane, paths, runtime, home, as_json=as_json, quiet=True))
+    runner = Runner(
+        plane.client.context.store, [captures, *pushes_if_wanted(plane)], lambda text: click.echo(plain(text), err=True)
+    )  # fmt: skip
+    with suppress(KeyboardInterrupt):
+        runner.run()

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +16,8 @@ from clew.model.plain import plain
 from clew.service import Context, call
 
 if TYPE_CHECKING:
+    from clew.consumers.push import Pushes
     from clew.service.replication.push import Pushed
-    from clew.sync.flow import Flow
 
 
 def push(plane: Any, ids: list[str], name: str, *, again: bool, as_json: bool) -> None:
@@ -48,30 +48,21 @@ def watch(plane: Any, name: str, *, as_json: bool) -> None:
     wanted = [remotes.named(home, name)] if name else remotes.all_of(home) or [remotes.named(home)]
     if not any(remote.projects or remote.sessions for remote in wanted):
         raise InvalidInput("nothing is shared yet; `clew remote share PROJECT` shares a project")
-    flow = _flow(plane, name, as_json=as_json)
+    from clew.consumers.runner import Runner
+
+    pushes = _pushes(plane, name, as_json=as_json)
     click.echo(f"pushing new events to {', '.join(remote.name for remote in wanted)}; stop with Ctrl-C", err=True)
-    try:
-        flow.run()
-    except KeyboardInterrupt:
-        return
+    with suppress(KeyboardInterrupt):
+        Runner(plane.client.context.store, [pushes], lambda text: click.echo(plain(text), err=True)).run()
 
 
-@contextmanager
-def push_meanwhile(plane: Any) -> Iterator[None]:
-    """Push what is captured while the block runs, if anything is shared. The capture never waits for a push."""
+def pushes_if_wanted(plane: Any) -> "list[Pushes]":
+    """The consumer that pushes, if anything is shared."""
     if app.is_remote(plane.settings.store) or not (plane.settings.home / "remotes").is_dir():
-        yield
-        return
-    from clew.sync.flow import is_wanted
+        return []
+    from clew.consumers.push import is_wanted
 
-    if not is_wanted(plane.settings.home):
-        yield
-        return
-    flow = _flow(plane, "", as_json=False).start()
-    try:
-        yield
-    finally:
-        flow.stop()
+    return [_pushes(plane, "", as_json=False)] if is_wanted(plane.settings.home) else []
 
 
 def print_refusals(remote: str, reasons: dict[str, str]) -> None:
@@ -80,8 +71,8 @@ def print_refusals(remote: str, reasons: dict[str, str]) -> None:
         click.echo(f"{remote} refused {plain(id)}: {plain(why)}", err=True)
 
 
-def _flow(plane: Any, name: str, *, as_json: bool) -> "Flow":
-    from clew.sync.flow import Flow
+def _pushes(plane: Any, name: str, *, as_json: bool) -> "Pushes":
+    from clew.consumers.push import Pushes
 
     printed: set[str] = set()
 
@@ -93,7 +84,7 @@ def _flow(plane: Any, name: str, *, as_json: bool) -> "Flow":
         print_refusals(pushed.remote, {id: why for id, why in pushed.refused.items() if id not in printed})
         printed.update(pushed.refused)
 
-    return Flow(
+    return Pushes(
         plane.client.context, plane.settings.home, name=name, pushed=print_pushed,
         report=lambda text: click.echo(plain(text), err=True),
     )  # fmt: skip

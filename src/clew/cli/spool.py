@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from clew.cli import background
 from clew.hook import brief_name
 from clew.model.errors import ClewError
+from clew.service.capture import in_background
 from clew.service.handover.program_files import replace
 
 
@@ -67,7 +67,7 @@ def _capture(plane: Any, notes: list[Path]) -> None:
             notes_read.append(msgspec.json.decode(path.read_bytes(), type=Note))
         path.unlink(missing_ok=True)
     for runtime in sorted({note.runtime for note in notes_read}):
-        background.capture(plane, runtime, lambda reports: _brief(plane, reports))
+        in_background.capture(plane.call, plane.settings.home, runtime, lambda reports: _brief(plane, reports))
     # If this fails, the next reader of a view updates it.
     with suppress(ClewError):
         plane.call("views_step", limit=100_000)

@@ -16,7 +16,7 @@ from clew.store import Store
 # A look without any reason, in case the database's notice of a commit got lost.
 LOOK_SECONDS = 60.0
 LONGEST_STOP_SECONDS = 10.0
-FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 1.0, 60.0
+FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.5, 10.0
 
 
 class Consumer(Protocol):
@@ -115,11 +115,14 @@ class _Lane:
         self._news.set()
 
     def work(self, stopping: threading.Event) -> None:
-        while not stopping.is_set():
+        """Run the consumer once, and then whenever there is a reason, until the runner stops."""
+        while True:
             self._news.clear()
             seconds = self._run(stopping)
-            if self._news.wait(seconds):
+            if not stopping.is_set() and self._news.wait(seconds):
                 stopping.wait(self.consumer.rest_seconds)
+            if stopping.is_set():
+                return
 
     def _run(self, stopping: threading.Event) -> float | None:
         try:

@@ -48,8 +48,6 @@ class Options(NamedTuple):
     """How long a stream lasts before it ends and its client reconnects, maybe to another process."""
     recheck_seconds: float = 1.0
     """How often the rights of listeners are checked again."""
-    checkpoint_seconds: float = 60.0
-    """How often a team's server signs a checkpoint, if there are new events; 0 is never."""
     logs_requests: bool = True
     traces: bool = False
     oidc: Oidc | None = None

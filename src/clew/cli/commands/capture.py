@@ -30,7 +30,4 @@ def command(
         return
     capturing.capture(plane, list(paths), runtime, home, as_json=as_json)
     if watch:
-        from clew.cli.pushing import push_meanwhile
-
-        with push_meanwhile(plane):
-            capturing.watch(plane, list(paths), runtime, home, as_json=as_json)
+        capturing.watch(plane, list(paths), runtime, home, as_json=as_json)

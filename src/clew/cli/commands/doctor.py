@@ -13,9 +13,9 @@ from clew.cli.plane import LazyPlane
 def command(plane: LazyPlane, as_json: bool) -> None:
     """Check versions, permissions, free disk space, integrity, every digest chain and background captures."""
     from clew import doctor as examination
-    from clew.cli import background
+    from clew.cli import background_findings
 
-    findings = [*examination.diagnose(plane.settings), *background.findings(plane.settings.home)]
+    findings = [*examination.diagnose(plane.settings), *background_findings.findings(plane.settings.home)]
     if as_json:
         print_json(findings)
     else:

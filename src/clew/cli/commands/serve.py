@@ -15,6 +15,7 @@ from clew.cli.http_server import (
     server_options,
     supervise,
 )
+from clew.cli.worker_process import worker_beside
 from clew.model.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -82,7 +83,8 @@ def command(
     _show_owner_link(authenticator, url)
     authenticator.close()
     words = ["serve", *_options_given(click.get_current_context())]
-    supervise(plane.settings, words, listener, processes)
+    with worker_beside(plane.settings, "--json"):
+        supervise(plane.settings, words, listener, processes)
 
 
 def _name_in(public_url: str) -> str:

@@ -8,6 +8,7 @@ import click
 
 from clew import app
 from clew.cli.http_server import PORT, loopback_names, make_application, serve_supervised, server_options, supervise
+from clew.cli.worker_process import worker_beside
 
 # How many ports after the first one are tried.
 NEXT_PORTS = 20
@@ -42,32 +43,13 @@ def command(plane: Any, port: int | None, no_browser: bool, no_capture: bool, fd
     click.echo(f"clew is up at {url}")
     click.echo(f"open {link} in your browser; the link is for you alone")
     click.echo("your sessions and their transcripts; the API is at /docs; stop with Ctrl-C", err=True)
-    capturing = -1 if no_capture else _start_capturing(plane.settings)
     if not no_browser and _has_display():
         import threading
         import webbrowser
 
         threading.Timer(0.5, webbrowser.open, [write_login_page(home, link).as_uri()]).start()
-    try:
+    with worker_beside(plane.settings, "--no-checkpoints", *(() if no_capture else ("--capture",))):
         supervise(plane.settings, ["up"], listener)
-    finally:
-        if capturing >= 0:
-            os.close(capturing)
-
-
-def _start_capturing(settings: app.Settings) -> int:
-    """Start `clew watch` in a process of its own. It ends when the caller closes the pipe that this returns."""
-    import subprocess
-
-    variables = {"CLEW_HOME": str(settings.home), "CLEW_STORE": settings.store, "CLEW_PRINCIPAL": settings.principal}
-    reading, writing = os.pipe()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "clew", "watch"], env={**os.environ, **variables}, stdin=reading,
-        stdout=subprocess.DEVNULL, start_new_session=True,
-    )  # fmt: skip
-    process.returncode = 0  # Nobody waits for the process; without this, Popen warns that it still runs.
-    os.close(reading)
-    return writing
 
 
 def _has_display() -> bool:

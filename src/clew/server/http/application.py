@@ -1,4 +1,4 @@
-"""The application: wires operations, streams, pages and login together, and runs the background work."""
+"""The application: wires operations, streams, pages and login together."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from starlette.routing import BaseRoute, Router
 from starlette.types import ASGIApp
 
-from clew.model.errors import ClewError
-from clew.server.http import idempotency
+from clew.consumers.runner import Runner
 from clew.server.http.json_log import JsonLog
 from clew.server.http.lazy_mount import LazyMount, MountedApp
 from clew.server.http.metrics import Metrics
@@ -23,16 +22,13 @@ from clew.server.streams.sse import Streams
 from clew.server.streams.watcher import Watcher
 from clew.server.web.routes import Web
 from clew.service.access.authenticator import Authenticator
-from clew.service.kernel.call import call
 from clew.service.kernel.context import Context
 from clew.service.kernel.decoders import build_decoders
-from clew.store.objects import objects
 
 if TYPE_CHECKING:
     from clew.server.login.oidc import OpenId
 
 STREAM_THREADS = 8
-CLEANUP_SECONDS = 3600.0
 
 
 class Application:
@@ -60,7 +56,11 @@ class Application:
         self._pool = ThreadPoolExecutor(options.threads, thread_name_prefix="clew-operation")
         self._stream_pool = ThreadPoolExecutor(STREAM_THREADS, thread_name_prefix="clew-stream")
         self.operations = Operations(self.identity, self._pool)
-        self._watcher = Watcher(authenticator.store, lambda error: self.log.write_failure("", error))
+        self._watcher = Watcher(authenticator.store)
+        # In this process, because it wakes listeners of this process; a worker does all other background work.
+        self._runner = Runner(
+            authenticator.store, [self._watcher], lambda text: self.log.write("runner", level="error", message=text)
+        )  # fmt: skip
         self.streams = Streams(self.operations, self._watcher, self.metrics, self._stream_pool)
         self._mcp = LazyMount(self.operations, mcp) if mcp else None
         web = Web(self.operations, self.identity, self.metrics)
@@ -81,16 +81,15 @@ class Application:
         async with AsyncExitStack() as stack:
             if self._mcp is not None:
                 stack.push_async_callback(self._mcp.close)
-            background = [
-                asyncio.get_running_loop().create_task(work) for work in (self._clean_up(), self._checkpoint())
-            ]
+            flushing = asyncio.get_running_loop().create_task(self._flush_log())
+            self._runner.start()
             try:
                 yield
             finally:
-                for task in background:
-                    task.cancel()
+                flushing.cancel()
                 await self.streams.stop()
-                await self._watcher.stop()
+                await asyncio.to_thread(self._runner.stop)
+                self._watcher.wake()
         # Running operations end before the store is closed.
         await asyncio.to_thread(self.operations.append_queue.close)
         await asyncio.to_thread(self._pool.shutdown)
@@ -100,34 +99,10 @@ class Application:
             await asyncio.to_thread(self._traces.close)
         self.log.flush()
 
-    async def _clean_up(self) -> None:
-        """Write the log every second; every hour, remove old idempotency records and unreferenced blobs."""
-        loop = asyncio.get_running_loop()
-        cleaned_at = 0.0
+    async def _flush_log(self) -> None:
         while True:
             await asyncio.sleep(1.0)
             self.log.flush()
-            if loop.time() - cleaned_at > CLEANUP_SECONDS:
-                cleaned_at = loop.time()
-                try:
-                    await loop.run_in_executor(self._pool, idempotency.forget, self.authenticator.store)
-                    await loop.run_in_executor(self._pool, objects.collect, self.authenticator.store)
-                except ClewError as error:
-                    self.log.write_failure("", error)
-
-    async def _checkpoint(self) -> None:
-        """Sign a checkpoint regularly, if anything is new. The first process to try makes it for all."""
-        seconds = 0.0 if self.options.is_own else self.options.checkpoint_seconds
-        while seconds:
-            await asyncio.sleep(seconds)
-            try:
-                await asyncio.get_running_loop().run_in_executor(self._pool, self._sign)
-            except ClewError as error:
-                if error.code != "not_found":  # Nothing has happened yet.
-                    self.log.write_failure("", error)
-
-    def _sign(self) -> None:
-        call(self.authenticator.server_context(), "audit_checkpoint", {})
 
 
 def _openid(authenticator: Authenticator, options: Options, log: JsonLog) -> "OpenId | None":

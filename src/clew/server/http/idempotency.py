@@ -17,11 +17,10 @@ from typing import NamedTuple
 from clew.model.errors import Conflict, InvalidInput
 from clew.server.http.problems import Refused
 from clew.store import Store
-from clew.store.answers import KeptAnswer, add_answer, forget_answers, read_answer
+from clew.store.answers import KeptAnswer, add_answer, read_answer
 from clew.store.log.plan import Appended, Receipt
 
 KEY = re.compile(r"[!-~]{1,200}")
-DAY_US = 86_400_000_000
 # After this long a claim without an end is one whose process died.
 DEAD_US = 120_000_000
 NOTHING_CAME_OF_IT = 0
@@ -117,11 +116,6 @@ def keep(store: Store, claim: Claim, status: int, body: bytes) -> None:
 def release(store: Store, claim: Claim) -> None:
     """Say that nothing came of it, so that it may be tried again."""
     keep(store, claim, NOTHING_CAME_OF_IT, b"")
-
-
-def forget(store: Store) -> None:
-    """Remove what is older than a day."""
-    forget_answers(store, age_us=DAY_US)
 
 
 def _new_mark(store: Store) -> bytes:

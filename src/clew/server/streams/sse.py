@@ -24,7 +24,7 @@ from clew.server.http.operations import Operations
 from clew.server.http.problems import STATUS, problem
 from clew.server.http.request_handler import masked
 from clew.server.login.identity import Credential
-from clew.server.streams.watcher import EVERYWHERE, RETRY_SECONDS, Watcher
+from clew.server.streams.watcher import EVERYWHERE, Watcher
 from clew.service.find.filters import project_key
 from clew.service.kernel.call import call, permit
 from clew.service.kernel.context import Context
@@ -36,6 +36,8 @@ Given = TypeVarTuple("Given")
 PAGE = 200
 # How long a client may take to read a page.
 SEND_SECONDS = 60.0
+# How long a stream waits before it reads again after the store could not be read.
+RETRY_SECONDS = 0.5
 MOST_LISTENERS = 20_000
 LARGEST_ID = 10**18 - 1
 RETRY = b"retry: 1000\n"

@@ -1,6 +1,7 @@
-"""Push whenever the log has grown, until stopped, and retry while a server fails.
+"""The consumer that pushes what is shared with a server whenever the log has grown.
 
-A failure is reported once, and the recovery once. The log is the outbox, so stopping at any moment loses nothing.
+Its cursors are stored with each server's acknowledgements (service/replication/push.py). A server that is away is tried
+again with growing pauses.
 """
 
 import threading
@@ -19,17 +20,20 @@ from clew.service.replication.push import Pushed, has_news
 from clew.service.replication.remotes import Setting
 from clew.service.replication.server import OpenServer
 
-# Short, because a stop waits for it.
-WAIT_SECONDS = 1.0
+# Sessions that a server refused are tried again this often.
 AGAIN_SECONDS = 60.0
 # Events that arrive within this time go in one push.
 BREATH_SECONDS = 0.3
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
+# Short, because a stop waits for it.
 PATIENCE_SECONDS = 2.0
 
 
-class Flow:
-    """Pushes to every remote with which something is shared, whenever the log has grown."""
+class Pushes:
+    """Pushes to every remote with which something is shared, or to the one of a name."""
+
+    name = "push"
+    rest_seconds = BREATH_SECONDS
 
     def __init__(
         self, context: Context, home: Path, *, pushed: Callable[[Pushed], None], report: Callable[[str], None],
@@ -42,49 +46,23 @@ class Flow:
         self._report = report
         self._name = name
         self._failing: dict[str, str] = {}
-        self._stopping = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._pause = FIRST_PAUSE
+        self._retry_at = 0.0
+        self._retry_refused_at = 0.0
 
-    def run(self) -> None:
-        """Push until `stop` is called."""
-        store = self._context.store
-        pause = FIRST_PAUSE
-        retries_refused = True
-        while not self._stopping.is_set():
-            position = store.last_position()
-            if self._push_all(retries_refused=retries_refused):
-                pause = FIRST_PAUSE
-                retries_refused = self._wait(position)
-                self._stopping.wait(BREATH_SECONDS)
-            else:
-                self._stopping.wait(pause)
-                pause = min(2 * pause, LONGEST_PAUSE)
-
-    def _wait(self, position: int) -> bool:
-        """Wait until the log has grown, or until refused sessions are due for a retry; returns whether they are."""
-        end = time.monotonic() + AGAIN_SECONDS
-        while not self._stopping.is_set() and not self._context.store.wait(after=position, timeout=WAIT_SECONDS):
-            if time.monotonic() > end and self._has_refused():
-                return True
-        return False
-
-    def start(self) -> "Flow":
-        """Run in a thread."""
-        self._thread = threading.Thread(target=self._run_quietly, name="clew-flow", daemon=True)
-        self._thread.start()
-        return self
-
-    def stop(self) -> None:
-        """Stop after the current request; the next flow continues from the cursors."""
-        self._stopping.set()
-        if self._thread is not None:
-            self._thread.join(2 * PATIENCE_SECONDS)
-
-    def _run_quietly(self) -> None:
-        try:
-            self.run()
-        except ClewError as error:
-            self._report(f"push stopped: {error}")
+    def run(self, stopping: threading.Event) -> float | None:
+        now = time.monotonic()
+        if now < self._retry_at:
+            return self._retry_at - now
+        retries_refused = now >= self._retry_refused_at
+        if not self._push_all(retries_refused=retries_refused):
+            pause, self._pause = self._pause, min(2 * self._pause, LONGEST_PAUSE)
+            self._retry_at = time.monotonic() + pause
+            return pause
+        self._pause = FIRST_PAUSE
+        if retries_refused:
+            self._retry_refused_at = time.monotonic() + AGAIN_SECONDS
+        return AGAIN_SECONDS if self._has_refused() else None
 
     def _settings(self) -> list[Setting]:
         settings = remotes.all_of(self._home)

@@ -8,15 +8,11 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
-from clew.cli.times import moment
 from clew.model.errors import ClewError
-
-if TYPE_CHECKING:
-    from clew.doctor import Finding
 
 # The longest text that is kept of an error.
 LONGEST = 1000
@@ -32,14 +28,16 @@ class Failure(msgspec.Struct, frozen=True):
     files: int
 
 
-def capture(plane: Any, runtime: str, on_reports: Callable[[list[Any]], None]) -> list[Failure]:
+def capture(
+    call: Callable[..., Any], home: Path, runtime: str, on_reports: Callable[[list[Any]], None]
+) -> list[Failure]:
     """Capture what is new of a program, or of all, and save the failures; `on_reports` gets reports as they come."""
     from clew.service.capture.changed_files import split_into_portions
 
     failed: dict[str, list[tuple[str, str]]] = {}
     try:
-        for portion in split_into_portions(plane.call("capture_find", runtime=runtime).changed):
-            reports = plane.call("capture", files=portion)
+        for portion in split_into_portions(call("capture_find", runtime=runtime).changed):
+            reports = call("capture", files=portion)
             for report in reports:
                 if report.error:
                     failed.setdefault(report.runtime, []).append((report.path, report.error))
@@ -47,7 +45,7 @@ def capture(plane: Any, runtime: str, on_reports: Callable[[list[Any]], None]) -
     except Exception as error:  # noqa: BLE001  # Nobody would see it; the next capture tries again.
         name = "" if isinstance(error, ClewError) else f"{type(error).__name__}: "
         failed.setdefault(runtime, []).append(("", f"{name}{error}"))
-    home, now = plane.settings.home, time.time_ns() // 1000
+    now = time.time_ns() // 1000
     failures = [_masked(home, Failure(name, now, *files[0], len(files))) for name, files in failed.items()]
     save_failures(home, runtime, failures)
     return failures
@@ -78,16 +76,6 @@ def load_failures(home: Path) -> list[Failure]:
         return []
 
 
-def findings(home: Path) -> "list[Finding]":
-    """What `clew doctor` reports about captures in the background."""
-    from clew.doctor import Finding
-
-    failures = load_failures(home)
-    if not failures:
-        return [Finding(what="capture", ok=True, found="nothing failed in the background")]
-    return [_finding(failure) for failure in failures]
-
-
 def describe(failure: Failure) -> str:
     """Which file failed, and why."""
     more = f" (and {failure.files - 1} more)" if failure.files > 1 else ""
@@ -97,19 +85,6 @@ def describe(failure: Failure) -> str:
 def failures_path(home: Path) -> Path:
     """The file with the failures."""
     return home / "capture-failed.json"
-
-
-def _finding(failure: Failure) -> "Finding":
-    from clew.doctor import Finding
-
-    program = f" of {failure.runtime}" if failure.runtime else ""
-    command = f"clew capture --runtime {failure.runtime}" if failure.runtime else "clew capture"
-    return Finding(
-        what="capture",
-        ok=False,
-        found=f"a capture{program} in the background failed at {moment(failure.at)}: {describe(failure)}",
-        advice=f"run `{command}`: it tries again and says what is wrong with each file",
-    )
 
 
 def _masked(home: Path, failure: Failure) -> Failure:

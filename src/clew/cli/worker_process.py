@@ -1,0 +1,50 @@
+"""The worker beside a server: a process of its own, so that background work takes no time from requests."""
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from clew import app
+
+# A worker that died is started again after this.
+PAUSE_SECONDS = 5.0
+ENDING_SECONDS = 15.0
+
+
+@contextmanager
+def worker_beside(settings: "app.Settings", *options: str) -> Iterator[None]:
+    """Run a worker while the block runs; one that dies is replaced."""
+    # The environment carries the store: every account on the machine can read the arguments of a process.
+    variables = {"CLEW_HOME": str(settings.home), "CLEW_STORE": settings.store, "CLEW_PRINCIPAL": settings.principal}
+    # A worker ends when its standard input does, so it never outlives this process, however that ends.
+    reading, writing = os.pipe()
+    ending = threading.Event()
+    running: list[subprocess.Popen[bytes]] = []
+
+    def keep_running() -> None:
+        while not ending.is_set():
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "clew", "worker", "--beside", *options], env={**os.environ, **variables},
+                stdin=reading, stdout=subprocess.DEVNULL, start_new_session=True,
+            )  # fmt: skip
+            running[:] = [process]
+            process.wait()
+            ending.wait(PAUSE_SECONDS)
+
+    keeper = threading.Thread(target=keep_running, name="clew-worker", daemon=True)
+    keeper.start()
+    try:
+        yield
+    finally:
+        ending.set()
+        os.close(writing)
+        keeper.join(ENDING_SECONDS)
+        with suppress(ProcessLookupError):
+            for process in running if keeper.is_alive() else ():
+                process.kill()
+        os.close(reading)

@@ -1,1 +1,0 @@
-"""Sync in the background: push the shared projects to a team's servers."""
