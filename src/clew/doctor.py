@@ -12,6 +12,9 @@ from clew.model.errors import ClewError, Damaged
 if TYPE_CHECKING:
     from clew.store import Store
 
+# A job is late after so many of its periods.
+LATE_PERIODS = 3
+
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """One line of `clew doctor`: what was looked at, whether it is well, and what to do if not."""
@@ -95,7 +98,7 @@ def _store(chosen: app.Settings) -> list[Finding]:
             findings += [_integrity(store), _chains(store)]
         except ClewError as error:
             findings.append(Finding(what="integrity", ok=False, found=str(error), advice=_advice(error)))
-        findings.append(_views(store))
+        findings += [_views(store), *_jobs(store)]
     return findings
 
 
@@ -141,6 +144,36 @@ def _row_level_security(problem: str) -> Finding:
         advice="connect as a role of its own that is neither a superuser nor has BYPASSRLS; see docs/access.md"
         * bool(problem),
     )
+
+
+def _jobs(store: "Store") -> list[Finding]:
+    """Whether the jobs run that have something to do, and whether any of them waits for a person."""
+    from clew.model.access import owner_of_everything
+    from clew.service import Context
+    from clew.service.access.authenticator import CLEW
+    from clew.service.care.kinds import load_kinds
+    from clew.store.jobs import first_opened_at, last_done, list_jobs
+
+    context = Context(store=store, unrestricted=store, principal=CLEW, grants=(owner_of_everything(CLEW),))
+    done, began, now = last_done(store), first_opened_at(store), store.now()
+    findings = [
+        Finding(
+            what="jobs", ok=False, found=f"the {job.kind} job {job.id} failed too often and is parked: {job.error}",
+            advice=f"run `clew jobs retry {job.id}` when the cause is gone",
+        )
+        for job in list_jobs(store, state="parked", limit=1000)
+        if job.made_at > done.get((job.kind, job.project), 0)
+    ]  # fmt: skip
+    for _, kind in sorted(load_kinds().items()):
+        for project in kind.wanted(context):
+            last = done.get((kind.name, project))
+            if now - (last or began) > LATE_PERIODS * kind.every_seconds * 1_000_000:
+                about = f"{kind.name} of {project}" if project else kind.name
+                days = (now - (last or began)) / 86_400_000_000
+                found = f"{about} has not run for {days:.1f} days" if last else f"{about} has never run"
+                advice = "keep `clew up`, `clew serve` or `clew worker` running, or run `clew worker --once` from cron"
+                findings.append(Finding(what="jobs", ok=False, found=found, advice=advice))
+    return findings or [Finding(what="jobs", ok=True, found=f"none is late ({len(done)} ran so far)")]
 
 
 def _views(store: "Store") -> Finding:

@@ -296,3 +296,66 @@ def test_a_child_of_a_pruned_parent_reads_what_is_left(store: Store, session: Se
     store.append(child, [say("on we go")])
     assert messages(list(store.read(child))) == ["pruned", "on we go"]
     assert "fact_learned" in kinds(list(store.read(child)))
+
+
+# Said, not stored -----------------------------------------------------------------------------------------------------
+
+
+def said(text: str, at: int | None) -> Draft:
+    return Draft(body=MessageAdded(role="user", text=text), said_at=at)
+
+
+def test_days_count_from_when_something_was_said_and_not_from_its_capture(store: Store, session: Session) -> None:
+    store.append(session, [said("long ago", in_days(store, -400)), Draft(body=Opaque(kind="my.mode", raw="{}"))])
+    keep(store, 30)
+    [pruned] = apply_policies(store, actor=ADA)
+    assert pruned.events == 2
+
+
+def test_a_conversation_that_goes_on_is_kept_however_old_it_is(store: Store, session: Session) -> None:
+    store.append(session, [said("long ago", in_days(store, -400)), said("yesterday", in_days(store, -1))])
+    store.append(session, [said("long ago, and captured last", in_days(store, -300))])
+    keep(store, 30)
+    with unchanged(store):
+        assert apply_policies(store, actor=ADA) == []
+
+
+def test_what_has_no_time_of_its_own_counts_from_when_it_was_stored(store: Store, session: Session) -> None:
+    store.append(session, [said("long ago", in_days(store, -400)), say("just now")])
+    keep(store, 30)
+    with unchanged(store):
+        assert apply_policies(store, actor=ADA) == []
+
+
+def test_a_fact_of_today_keeps_no_conversation_of_last_year(store: Store, session: Session) -> None:
+    store.append(session, [said("long ago", in_days(store, -400)), learn("today")])
+    keep(store, 30)
+    [pruned] = apply_policies(store, actor=ADA)
+    assert pruned.events == 1
+
+
+def test_a_clock_that_was_ahead_keeps_nothing_for_ever(store: Store, session: Session) -> None:
+    store.append(session, [said("in a hundred years", in_days(store, 36_500))])
+    keep(store, 30)
+    assert prune(store, days=29) == []
+    assert len(prune(store, days=31)) == 1
+
+
+def test_a_dry_run_says_what_would_go_and_changes_nothing(store: Store, session: Session) -> None:
+    store.append(session, [said("shared", in_days(store, -400)), said("own", in_days(store, -400))])
+    store.append(store.open(Forking(parent=session, at=2), actor=ADA), [say("on we go")])
+    keep(store, 30)
+    with unchanged(store):
+        foretold = apply_policies(store, actor=ADA, dry_run=True)
+    assert [(pruned.events, pruned.kept_for_forks) for pruned in foretold] == [(1, 1)]
+    assert apply_policies(store, actor=ADA) == foretold
+
+
+def test_the_policies_of_one_project_are_applied_to_it_alone(store: Store) -> None:
+    sessions = [opened(store, project=project) for project in ("demo", "other")]
+    for one in sessions:
+        store.append(one, [said("long ago", in_days(store, -400))])
+    keep(store, 30)
+    keep(store, 30, project="other")
+    assert [pruned.session for pruned in apply_policies(store, actor=ADA, project="other")] == [sessions[1].id]
+    assert messages(list(store.read(sessions[0]))) == ["long ago"]

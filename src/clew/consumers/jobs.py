@@ -138,6 +138,7 @@ class _Task:
     def __init__(self, context: Context, job: Taken, lease_us: int, stopping: threading.Event) -> None:
         self.id = job.id
         self.project = job.project
+        self.attempts = job.attempts
         self._context = context
         self._job = job
         self._lease_us = lease_us

@@ -8,7 +8,8 @@ DAY_US = 24 * 60 * 60 * 1_000_000
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """How long a project, or one agent of it, keeps its conversations. Durable knowledge is always kept.
 
-    `keep_days` counts from a session's last event; None keeps for ever. A hold forbids pruning and erasure alike.
+    `keep_days` counts from when the conversation was last said; None keeps for ever. A hold forbids pruning and
+    erasure alike.
     """
 
     project: str

@@ -158,6 +158,12 @@ def last_done(store: Store) -> dict[tuple[str, str], int]:
         return {(kind, project): int(at) for kind, project, at in tx.run("jobs_last_done")}
 
 
+def first_opened_at(store: Store) -> int:
+    """When the first session of the store was opened; the time now when there is none."""
+    with store.database.read() as tx:
+        return int(tx.run("first_opened")[0][0])
+
+
 def retry_job(store: Store, id: str) -> Job:
     """Make a parked or waiting job due now, with all its attempts."""
     with store.database.write() as tx:

@@ -58,7 +58,7 @@ def print_pruned(sessions: "list[Pruned]") -> None:
         click.echo("nothing to prune")
         return
     table(
-        ("session", "bodies removed", "kept for forks", "policy"),
+        ("session", "bodies", "kept for forks", "policy"),
         ((pruned.session, str(pruned.events), str(pruned.kept_for_forks), pruned.policy) for pruned in sessions),
     )
 

@@ -21,6 +21,7 @@ class Task(Protocol):
 
     id: str
     project: str
+    attempts: int
 
     def keep(self, seconds: float = 60.0) -> None:
         """Hold the job for so long from now; raises `LeaseLost` once another worker has it."""

@@ -5,12 +5,14 @@ here, and so is every refusal.
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Any
 
 import msgspec
 
 from clew.model.access import Ruling, Target
+from clew.model.errors import SourceReused
 from clew.model.events import Draft, OperationCalled
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import Operation
@@ -58,6 +60,18 @@ def record_login(
         made=(f"credential {made}",) if made else (), arguments=msgspec.Raw(msgspec.json.encode(dict(facts))),
     )  # fmt: skip
     store.append(control_log(store, WHOLE, actor), [Draft(body=entry)], actor=actor)
+
+
+def record_job(context: Context, name: str, project: str, result: dict[str, Any], *, source: str) -> None:
+    """Record what a job did; the same source is recorded once."""
+    log = control_log(context.unrestricted, project or WHOLE, context.principal)
+    entry = OperationCalled(
+        operation=name, target=project[:LONGEST_ARGUMENT], allowed=True, because="done by itself",
+        arguments=msgspec.Raw(msgspec.json.encode(result)),
+    )  # fmt: skip
+    # An earlier attempt may have recorded its own numbers before it broke off.
+    with suppress(SourceReused):
+        context.unrestricted.append(log, [Draft(body=entry, source=source)], actor=context.principal)
 
 
 def _arguments(parsed: msgspec.Struct | None) -> msgspec.Raw:

@@ -55,9 +55,15 @@ def retention_list(context: Context) -> list[Policy]:
 
 
 @operation(right=Right.ADMINISTER, route="POST /retention/apply", audited=True, group=RETENTION)
-def retention_apply(context: Context) -> list[Pruned]:
+def retention_apply(
+    context: Context,
+    *,
+    dry_run: Annotated[bool, msgspec.Meta(description="Only say what would be removed.")] = False,
+) -> list[Pruned]:
     """Prune the conversations whose time is over; knowledge stays, and so does what a fork still reads."""
-    pruned = apply_policies(context.store, actor=context.principal)
+    pruned = apply_policies(context.store, actor=context.principal, dry_run=dry_run)
+    if dry_run:
+        return pruned
     objects.collect(context.store)
     if any(session.events for session in pruned):
         context.views.purge()

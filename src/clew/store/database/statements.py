@@ -50,6 +50,7 @@ SQLITE_WORDS = {
     "sources": "SELECT value FROM json_each(:sources)",
     "keys": "SELECT value FROM json_each(:keys)",
     "names": "SELECT value FROM json_each(:names)",
+    "kinds": "SELECT value FROM json_each(:kinds)",
     "now": "CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000",
 }
 POSTGRES_WORDS = {
@@ -63,6 +64,7 @@ POSTGRES_WORDS = {
     "sources": "SELECT json_array_elements_text(CAST(:sources AS json))",
     "keys": "SELECT CAST(json_array_elements_text(CAST(:keys AS json)) AS BIGINT)",
     "names": "SELECT json_array_elements_text(CAST(:names AS json))",
+    "kinds": "SELECT json_array_elements_text(CAST(:kinds AS json))",
     "now": "CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT)",
 }
 WORDS = {"lite": SQLITE_WORDS, "pg": POSTGRES_WORDS}

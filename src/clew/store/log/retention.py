@@ -1,14 +1,17 @@
 """Retention: how long conversations are kept, and what may not be removed. Pruning removes the bodies that expired.
 
 Bodies go, with the references they held on blobs. Seq, kind, time and seal stay, and the session records which events
-lost their bodies.
+lost their bodies. Time counts from when the conversation was said, not from when it was captured.
 """
+
+from collections.abc import Callable
+from functools import cache
 
 import msgspec
 
 from clew.model.events import KINDS, BodiesPruned
 from clew.model.retention import DAY_US, Policy, ranges
-from clew.model.session import Session, State
+from clew.model.session import Head, Session, State
 from clew.store.database.contract import Transaction
 from clew.store.log.opening import plan_in
 from clew.store.log.removal import remove_bodies, rows_of
@@ -69,38 +72,55 @@ def policy_for(policies: list[Policy], session: Session) -> Policy | None:
 # Pruning --------------------------------------------------------------------------------------------------------------
 
 
-def apply_policies(store: Store, *, actor: str, now: int | None = None) -> list[Pruned]:
-    """Prune every conversation whose time is over; one transaction per session, so it can be stopped anywhere."""
+def apply_policies(
+    store: Store,
+    *,
+    actor: str,
+    now: int | None = None,
+    project: str = "",
+    dry_run: bool = False,
+    before_each: Callable[[], None] = lambda: None,
+) -> list[Pruned]:
+    """Prune every conversation whose time is over; one transaction per session, so it can be stopped anywhere.
+
+    With `project` only its conversations; a dry run reports the same and removes nothing.
+    """
     with store.database.read() as tx:
         policies = policies_in(tx)
         now = now or int(tx.run("now")[0][0])
-        keys: list[int] = []
-        for project in sorted({policy.project for policy in policies}):
-            keys += [key for (key,) in tx.run("expired_sessions", project=project, agent=None, before=now)]
-        sessions = [session_in(tx, key) for key in keys]
+        names = sorted({policy.project for policy in policies if project in ("", policy.project)})
+        due = [pair for name in names for pair in _due(tx, name, policies, now)]
     done = []
-    for session in sessions:
-        policy = policy_for(policies, session)
-        if policy is not None and policy.keep_days is not None and not policy.hold:
+    for session, policy in due:
+        before_each()
+        if dry_run:
+            with store.database.read() as tx:
+                rows, kept = _rows_to_prune(tx, session, policy, head_in(tx, session), now)
+            pruned = Pruned(session=session.id, events=len(rows), kept_for_forks=kept, policy=str(policy))
+        else:
             pruned = _prune(store, session, policy, actor=actor, now=now)
-            if pruned.events or pruned.kept_for_forks:
-                done.append(pruned)
+        if pruned.events or pruned.kept_for_forks:
+            done.append(pruned)
     return done
+
+
+def _due(tx: Transaction, project: str, policies: list[Policy], now: int) -> list[tuple[Session, Policy]]:
+    """The sessions of a project that still have a conversation and whose time is over, each with its policy."""
+    due = []
+    shortest = min((policy.keep_days for policy in policies if policy.keep_days is not None), default=None)
+    for key, head_at, said_at in tx.run("last_said", project=project, **_kinds()):
+        if shortest is not None and _said_at(head_at, said_at) < now - shortest * DAY_US:
+            session = session_in(tx, key)
+            policy = policy_for(policies, session)
+            if policy and not policy.hold and _expired(policy, _said_at(head_at, said_at), now):
+                due.append((session, policy))
+    return sorted(due, key=lambda pair: pair[0].key)
 
 
 def _prune(store: Store, session: Session, policy: Policy, *, actor: str, now: int) -> Pruned:
     with store.database.write() as tx:
         plan = plan_in(tx, session)
-        rows: list[EventRow] = []
-        kept = 0
-        # As the policies are now: a hold may have come since the work began.
-        policies = policies_in(tx)
-        current = policy_for(policies, session)
-        if current == policy and _expired(policy, plan.head.at, now) and plan.head.state != State.ERASED:
-            needed = _needed_upto(tx, session, policies, now)
-            conversation = [row for row in rows_of(tx, session) if _is_conversation(row)]
-            rows = [row for row in conversation if row.seq > needed]
-            kept = len(conversation) - len(rows)
+        rows, kept = _rows_to_prune(tx, session, policy, plan.head, now)
         if rows:
             remove_bodies(store, tx, session, rows, "event_remove")
             drop_bytes(tx, session)
@@ -109,6 +129,41 @@ def _prune(store: Store, session: Session, policy: Policy, *, actor: str, now: i
             plan.active_at = plan.start.at
             write(tx, [plan], store.blobs)
     return Pruned(session=session.id, events=len(rows), kept_for_forks=kept, policy=str(policy))
+
+
+def _rows_to_prune(
+    tx: Transaction, session: Session, policy: Policy, head: Head, now: int
+) -> tuple[list[EventRow], int]:
+    """The events whose bodies may go, and how many stay because a fork reads them."""
+    # As the policies are now: a hold may have come since the work began.
+    policies = policies_in(tx)
+    if policy_for(policies, session) != policy or head.state == State.ERASED:
+        return [], 0
+    if not _expired(policy, _last_said(tx, session, head), now):
+        return [], 0
+    needed = _needed_upto(tx, session, policies, now)
+    conversation = [row for row in rows_of(tx, session) if _is_conversation(row)]
+    rows = [row for row in conversation if row.seq > needed]
+    return rows, len(conversation) - len(rows)
+
+
+def _last_said(tx: Transaction, session: Session, head: Head) -> int:
+    """When a session's conversation was last said; without a conversation, when something last happened."""
+    rows = tx.run("last_said", project=session.project, session=session.key, **_kinds())
+    return _said_at(head.at, rows[0][2] if rows else None)
+
+
+def _said_at(head_at: int, said_at: int | None) -> int:
+    # A program whose clock is ahead says nothing later than it was stored.
+    return head_at if said_at is None else min(head_at, said_at)
+
+
+@cache
+def _kinds() -> dict[str, str]:
+    """The kinds of events that are durable, and those of a conversation."""
+    durable = [kind for kind, body in KINDS.items() if body.durable]
+    conversation = [kind for kind, body in KINDS.items() if not body.durable]
+    return {name: msgspec.json.encode(kinds).decode() for name, kinds in (("names", durable), ("kinds", conversation))}
 
 
 def _expired(policy: Policy | None, last_at: int, now: int) -> bool:
@@ -127,8 +182,8 @@ def _needed_upto(tx: Transaction, session: Session, policies: list[Policy], now:
 def _is_kept(tx: Transaction, session: Session, policies: list[Policy], now: int) -> bool:
     policy = policy_for(policies, session)
     head = head_in(tx, session)
-    gone = head.state == State.ERASED or (not (policy and policy.hold) and _expired(policy, head.at, now))
-    return not gone or _needed_upto(tx, session, policies, now) > 0
+    is_expired = not (policy and policy.hold) and _expired(policy, _last_said(tx, session, head), now)
+    return not (head.state == State.ERASED or is_expired) or _needed_upto(tx, session, policies, now) > 0
 
 
 def _is_conversation(row: EventRow) -> bool:

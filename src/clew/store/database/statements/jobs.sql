@@ -80,6 +80,9 @@ ORDER BY made_at DESC, id LIMIT :limit
 -- name: jobs_last_done
 SELECT kind, project, max(at) FROM job WHERE state = 'done' GROUP BY kind, project
 
+-- name: first_opened
+SELECT coalesce((SELECT opened_at FROM session ORDER BY key LIMIT 1), {now})
+
 -- name: jobs_old
 SELECT 1 FROM job WHERE made_at < {now} - :age AND state = 'done' AND EXISTS (
     SELECT 1 FROM job later

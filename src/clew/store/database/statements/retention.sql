@@ -10,12 +10,16 @@ DELETE FROM policy WHERE project = :project AND agent = :agent RETURNING project
 -- name: policy_list
 SELECT project, agent, keep_days, hold FROM policy ORDER BY project, agent
 
--- name: expired_sessions
-SELECT s.key FROM session s JOIN head h ON h.project = s.project AND h.session = s.key
-    JOIN project p ON p.key = s.project
-WHERE s.control = 0 AND h.state <> 'erased' AND p.name = :project AND s.agent = coalesce(:agent, s.agent)
-    AND h.at < :before
-ORDER BY s.key
+-- name: last_said
+-- Sessions that still have a conversation, and when its newest part was said. A record of an unknown kind says nothing by
+-- itself, so only its own time counts, and not when it was stored.
+SELECT s.key, h.at, max(CASE WHEN e.said_at IS NOT NULL THEN e.said_at WHEN e.kind IN ({kinds}) THEN e.at END)
+FROM project p JOIN session s ON s.project = p.key JOIN head h ON h.project = s.project AND h.session = s.key
+    JOIN event e ON e.project = s.project AND e.session = s.key
+WHERE p.name = :project AND s.control = 0 AND h.state <> 'erased'
+--if session AND s.key = :session
+    AND e.kind NOT IN ({names}) AND (e.body IS NOT NULL OR e.blob IS NOT NULL)
+GROUP BY s.key, h.at
 
 -- name: event_remove
 UPDATE event SET body = NULL, blob = NULL, seal = :seal
