@@ -150,7 +150,7 @@ def test_clients_learn_where_tokens_come_from(known: Site, provider: Provider) -
             "authorization_servers": [provider.issuer],
             "scopes_supported": [
                 "clew:see", "clew:read", "clew:append", "clew:fork", "clew:hand_off", "clew:export", "clew:administer",
-                "clew:audit",
+                "clew:audit", "clew:budget", "clew:hold",
             ],
             "bearer_methods_supported": ["header"],
             "resource_name": "clew",

@@ -224,11 +224,11 @@ def test_a_budget_in_money_counts_too(plane: Plane) -> None:
         s.end_turn(usage=Usage(cost_micros=20_000))
 
 
-def test_a_fork_inherits_the_budget_but_not_what_was_spent(plane: Plane) -> None:
+def test_a_fork_inherits_the_budget_and_what_was_spent_of_it(plane: Plane) -> None:
     s = plane.session(budget_tokens=100)
     s.end_turn(usage=Usage(input=90))
     child = s.fork()
-    child.end_turn(usage=Usage(input=90))
+    child.end_turn(usage=Usage(input=10))
     with pytest.raises(BudgetExceeded):
         child.end_turn(usage=Usage(input=90))
     assert s.info.state == "active"

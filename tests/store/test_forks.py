@@ -141,11 +141,11 @@ def test_a_child_is_readable_after_its_parent_was_archived(store: Store, session
     assert messages(list(store.read(child))) == ["kept"]
 
 
-def test_a_child_has_its_parents_budget_and_spent_nothing(store: Store) -> None:
+def test_a_child_has_its_parents_budget_and_what_was_spent_of_it(store: Store) -> None:
     parent = opened(store, budget=Budget(tokens=100))
     store.append(parent, [Draft(body=TurnEnded(usage=Usage(input=90)))])
     head = store.head(store.open(Forking(parent=parent), actor=ADA))
-    assert (head.budget, head.spent_tokens) == (Budget(tokens=100), 0)
+    assert (head.budget, head.spent_tokens) == (Budget(tokens=100), 90)
 
 
 def test_an_erased_session_cannot_be_forked(store: Store) -> None:

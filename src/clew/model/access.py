@@ -20,6 +20,8 @@ class Right(enum.StrEnum):
     EXPORT = "export"
     ADMINISTER = "administer"
     AUDIT = "audit"
+    BUDGET = "budget"
+    HOLD = "hold"
 
 
 # Named sets of rights.

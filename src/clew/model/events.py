@@ -49,7 +49,8 @@ class SessionOpened(Body, frozen=True, kw_only=True):
 
 
 class SessionForked(Body, frozen=True, kw_only=True):
-    """The first event of a child: it reads `parent` up to and including the event `upto`."""
+    """The first event of a child: it reads `parent` up to and including the event `upto`. What a parent with a budget
+    has spent counts as spent by the child."""
 
     kind = "session_forked"
     reserved = True
@@ -59,6 +60,8 @@ class SessionForked(Body, frozen=True, kw_only=True):
     upto: int
     title: str = ""
     private: bool = False
+    spent_tokens: int = 0
+    spent_cost_micros: int = 0
 
 
 class SessionPaused(Body, frozen=True, kw_only=True):

@@ -21,6 +21,7 @@ from clew.model.events import (
     CallMade,
     MessageAdded,
     Opaque,
+    SessionForked,
     SessionOpened,
     TurnEnded,
     Usage,
@@ -167,6 +168,8 @@ def apply(head: Head, body: Body | Opaque, session: str) -> Head:
         return _spend(head, state, body.usage)
     if isinstance(body, BudgetSet):
         return with_budget(head, body.budget)
+    if isinstance(body, SessionForked):
+        return _spend(head, state, Usage(output=body.spent_tokens, cost_micros=body.spent_cost_micros))
     if isinstance(body, SessionOpened) and body.budget is not None:
         return with_budget(head, body.budget)
     return head if state == head.state else msgspec.structs.replace(head, state=state)

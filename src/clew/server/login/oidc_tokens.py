@@ -125,4 +125,6 @@ def scopes_of(claims: Claims) -> frozenset[Right]:
     """The rights that the scopes of an access token name."""
     scopes = claims.get("scope", claims.get("scp", ""))
     words = scopes.split() if isinstance(scopes, str) else scopes if isinstance(scopes, list) else []
-    return frozenset(right for right in Right if f"{SCOPE_PREFIX}{right}" in words)
+    rights = frozenset(right for right in Right if f"{SCOPE_PREFIX}{right}" in words)
+    # Budgets and holds were parts of `administer` before they were rights, and providers know only that scope.
+    return rights | {Right.BUDGET, Right.HOLD} if Right.ADMINISTER in rights else rights

@@ -6,7 +6,7 @@ from typing import Annotated
 import msgspec
 
 from clew.model.access import Right, Target
-from clew.model.errors import Denied, NotFound
+from clew.model.errors import NotFound
 from clew.model.ids import check_name
 from clew.service.access.principals import principal_named
 from clew.service.kernel.context import Context
@@ -38,16 +38,13 @@ def agent_register(
     for text in (name, project, runtime, model, instructions, place, *(tools or ())):
         check_name(text, "what an agent is", longest=100_000)
     rule = AgentRule(runtime=match_runtime, path=match_path, name=match_name)
-    known = _find(context, name)
-    if known is not None and not context.caller.rule(Right.ADMINISTER, Target(project=known.project)).allowed:
-        raise Denied(f"an agent called {name!r} is there already, and is not yours; choose another name")
     agent = Agent(
         name=name, project=project, runtime=runtime, model=model, instructions=instructions, tools=tuple(tools or ()),
         owner=principal_named(owner) if owner else context.principal, place=place,
         rules=() if rule == AgentRule() else (rule,),
     )  # fmt: skip
     set_agent(context.store, agent)
-    return _find(context, name) or agent
+    return _find(context, name, project) or agent
 
 
 @operation(right=Right.SEE, route="GET /agents", filters_by_reach=True)
@@ -66,15 +63,14 @@ def agents(context: Context) -> list[Agent]:
 @operation(right=Right.ADMINISTER, route="DELETE /agents", audited=True, group=AGENTS)
 def agent_remove(context: Context, name: str, *, project: str = "") -> None:
     """Remove an agent from the registry; its sessions stay."""
-    agent = _find(context, name)
-    if agent is None or agent.project != project:
+    if not remove_agent(context.store, project, name):
         where = f"project {project}" if project else "no project"
         raise NotFound(f"no agent {name[:100]!r} of {where}", missing="agent")
-    remove_agent(context.store, name)
 
 
-def _find(context: Context, name: str) -> Agent | None:
-    return next((agent for agent in list_agents(context.store) if agent.name == name), None)
+def _find(context: Context, name: str, project: str) -> Agent | None:
+    known = list_agents(context.store)
+    return next((agent for agent in known if (agent.name, agent.project) == (name, project)), None)
 
 
 def agent_for(agents: list[Agent], *, project: str, runtime: str, path: str, name: str = "") -> str:

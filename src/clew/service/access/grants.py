@@ -17,6 +17,7 @@ from clew.service.access.principals import Who, anyone_named
 from clew.service.find.filters import projects
 from clew.service.kernel.call import permit, target_of
 from clew.service.kernel.context import Context
+from clew.service.kernel.effects import Effect, permit_effect
 from clew.service.kernel.registry import Group, operation
 from clew.service.sessions.info import SessionInfo, info
 from clew.store.access.grants import GrantRecord, add_grant, find_grant, list_grants, list_grants_for, remove_grant
@@ -104,7 +105,7 @@ def access_grant(
     check_name(project, "the project", longest=200)
     check_name(agent, "the agent", longest=LONGEST_AGENT)
     target = target_of(session) if session else Target(project=project, agent=agent)
-    return _grant(context, who, _rights(role, rights), target, days)
+    return _grant(context, who, _rights(role, rights), target, days, session)
 
 
 @operation(right=Right.ADMINISTER, route="PUT /sessions/{session}/grants", audited=True)
@@ -118,7 +119,7 @@ def share(
     days: Days | None = None,
 ) -> GrantInfo:
     """Share a session with a person, an agent or a team."""
-    return _grant(context, who, _rights("" if rights else role, rights), target_of(session), days)
+    return _grant(context, who, _rights("" if rights else role, rights), target_of(session), days, session)
 
 
 @operation(right=Right.ADMINISTER, route="POST /sessions/{session}/links", audited=True, shows_secret=True)
@@ -130,7 +131,7 @@ def link(
 ) -> KeyInfo:
     """Make a link that lets whoever has it read a session until it ends; its text is shown this once."""
     permit_making(context, "make links")
-    until = _until(context, days, _permit_granting(context, ROLES["viewer"], target_of(session)))
+    until = _until(context, days, _permit_granting(context, ROLES["viewer"], target_of(session), session))
     token = new_token("link")
     principal = f"link:{token.id}"
     made = make(
@@ -148,12 +149,7 @@ def privacy(
     private: Annotated[bool, msgspec.Meta(description="Only for you, and whom you share it with.")] = False,
 ) -> SessionInfo:
     """Make a session private, or open it to all who may see its project."""
-    if not private:
-        # Opening a fork shows the history of its ancestors too, so a private ancestor has to be the caller's to open.
-        for part in context.store.lineage(session):
-            ancestor = context.unrestricted.session(part.id)
-            if ancestor.private and ancestor.key != session.key:
-                permit(context, Right.ADMINISTER, ancestor)
+    permit_effect(context, Effect.CLOSE if private else Effect.OPEN, session)
     if private != session.private:
         context.store.append(session, [Draft(body=PrivacySet(private=private))], actor=context.principal)
         session = msgspec.structs.replace(session, private=private)
@@ -231,8 +227,10 @@ def _rights(role: str, rights: list[Right] | None) -> frozenset[Right]:
     return named
 
 
-def _permit_granting(context: Context, rights: frozenset[Right], target: Target) -> int:
+def _permit_granting(context: Context, rights: frozenset[Right], target: Target, session: Session | None = None) -> int:
     """Refuse to grant rights that the caller does not have; returns when the caller's own end, 0 for never."""
+    if session is not None:
+        permit_effect(context, Effect.SHARE, session)
     rulings = {right: context.caller.rule(right, target) for right in (Right.ADMINISTER, *rights)}
     missing = sorted(str(right) for right, ruling in rulings.items() if not ruling.allowed)
     if missing:
@@ -246,8 +244,10 @@ def _until(context: Context, days: int | None, own_until: int) -> int:
     return earliest(asked_until, own_until)
 
 
-def _grant(context: Context, who: str, rights: frozenset[Right], target: Target, days: int | None) -> GrantInfo:
-    until = _until(context, days, _permit_granting(context, rights, target))
+def _grant(
+    context: Context, who: str, rights: frozenset[Right], target: Target, days: int | None, session: Session | None
+) -> GrantInfo:
+    until = _until(context, days, _permit_granting(context, rights, target, session))
     on_session = bool(target.session)
     grant = Grant(
         principal=anyone_named(who), rights=rights, until=until, session=target.session,

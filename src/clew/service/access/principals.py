@@ -5,11 +5,12 @@ from typing import Annotated
 
 import msgspec
 
-from clew.model.access import Right, Target
+from clew.model.access import Caller, Right, Target
 from clew.model.errors import Denied, InvalidInput, NotFound
 from clew.model.ids import check_name
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import Group, operation
+from clew.store.access.grants import list_grants_for
 from clew.store.access.principals import (
     Principal,
     add_member,
@@ -19,6 +20,7 @@ from clew.store.access.principals import (
     find_principal_by_login,
     list_members,
     list_principals,
+    list_teams_of,
     remove_member,
     set_principal,
 )
@@ -40,6 +42,13 @@ class Team(msgspec.Struct, frozen=True, kw_only=True):
 def may_everything(context: Context) -> bool:
     """Whether the caller has every right on everything, as whoever can log in as anybody else needs to have."""
     return all(context.caller.rule(right, Target()).allowed for right in Right)
+
+
+def _is_owner(context: Context, principal: str) -> bool:
+    """Whether a principal has every right on everything."""
+    teams, now = list_teams_of(context.store, principal), context.store.now()
+    caller = Caller(principal, list_grants_for(context.store, principal), teams=teams, now=now)
+    return all(caller.rule(right, Target()).allowed for right in Right)
 
 
 def _permit_everything(context: Context) -> None:
@@ -103,6 +112,8 @@ def login_of(issuer: str, subject: str) -> str:
 def principal_disable(context: Context, principal: Who) -> None:
     """Shut a principal out: its keys and logins are no longer good."""
     name = principal_named(principal)
+    if _is_owner(context, name):
+        _permit_everything(context)
     if not disable_principal(context.store, name):
         raise NotFound(f"no principal {name}", missing="principal")
 

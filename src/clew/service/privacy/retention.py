@@ -11,6 +11,7 @@ from clew.model.retention import Policy
 from clew.model.session import Session
 from clew.service.kernel.call import permit, target_of
 from clew.service.kernel.context import Context
+from clew.service.kernel.effects import permit_hold
 from clew.service.kernel.registry import Group, operation
 from clew.store.log.erase import Erased, descendants
 from clew.store.log.erase import erase as erase_session
@@ -34,6 +35,8 @@ def retention_set(
 ) -> Policy:
     """Set how long a project, or one agent of it, keeps its conversations; without days they are kept for ever."""
     policy = Policy(project=project, agent=agent, keep_days=keep_days, hold=hold)
+    if hold != _is_held(context, project, agent):
+        permit_hold(context, project)
     set_policy(context.store, policy)
     return policy
 
@@ -41,10 +44,16 @@ def retention_set(
 @operation(right=Right.ADMINISTER, route="DELETE /retention", audited=True, group=RETENTION)
 def retention_remove(context: Context, project: str, *, agent: Agent = "") -> None:
     """Remove a retention policy."""
+    if _is_held(context, project, agent):
+        permit_hold(context, project)
     if not remove_policy(context.store, project, agent):
         raise NotFound(
             f"no retention policy for {project}{f'/{agent}' if agent else ''}; `clew retention list` shows all"
         )
+
+
+def _is_held(context: Context, project: str, agent: str) -> bool:
+    return any(known.hold for known in list_policies(context.store) if (known.project, known.agent) == (project, agent))
 
 
 @operation(right=Right.SEE, route="GET /retention", filters_by_reach=True, group=RETENTION)

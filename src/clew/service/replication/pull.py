@@ -178,7 +178,7 @@ class _Pull:
         while True:
             page: Parcel = self._server.call("sync_send", session=session.id, after=after, flat=flat)
             arrivals = [self._arrival(session, event) for event in page.events]
-            arrived = receiving.receive(self._store, session, arrivals, own=self._own, may_administer=True)
+            arrived = receiving.receive(self._store, session, arrivals, own=self._own)
             is_level = is_level and arrived.head == head + arrived.stored
             head, stored = arrived.head, stored + arrived.stored
             if is_level:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import msgspec
 
 from clew.model import codec
-from clew.model.access import Right
+from clew.model.access import Right, Ruling
 from clew.model.errors import Conflict, Denied, InvalidInput, NotFound, TooLarge
 from clew.model.events import (
     KINDS,
@@ -19,9 +19,11 @@ from clew.model.events import (
 from clew.model.ids import LENGTH, check_name, check_prefix
 from clew.model.object_names import objects_of
 from clew.model.session import Session
+from clew.service.kernel.audit_record import record
 from clew.service.kernel.call import permit, target_of
 from clew.service.kernel.context import Context
-from clew.service.kernel.registry import operation
+from clew.service.kernel.effects import effects_filter
+from clew.service.kernel.registry import operation, operation_named
 from clew.service.privacy.mask_on_write import masked_if_required, text_masked_if_required
 from clew.service.replication.values import (
     LIFE,
@@ -153,17 +155,32 @@ def sync_append(
     drafts = masked_if_required(context, session.project, [_draft(context, event) for event in sent_events])
     _save(context, drafts, received_blobs)
     store = context.store
-    may_administer = context.caller.rule(Right.ADMINISTER, target_of(session)).allowed
+    accepted = _accepted(context, session, sent_events, drafts)
     return receiving.receive(
         store,
         session,
         [
             Arrival(body=draft.body, source=event.source, actor=context.principal, said_at=event.said_at)
-            for event, draft in zip(sent_events, drafts, strict=True)
+            for event, draft in accepted
         ],
         own=receiving.store_id(context.unrestricted),
-        may_administer=may_administer,
     )
+
+
+def _accepted(
+    context: Context, session: Session, sent_events: list[Sent], drafts: list[Draft]
+) -> list[tuple[Sent, Draft]]:
+    """The events without those that change a rule and may not; a refusal is recorded, and the others arrive."""
+    rule = effects_filter(context, session)
+    accepted = []
+    for event, draft in zip(sent_events, drafts, strict=True):
+        ruling = rule(draft.body)
+        if ruling.allowed:
+            accepted.append((event, draft))
+        else:
+            because = f"the event {draft.body.kind} was left out: {ruling.because}"
+            record(context, operation_named("sync_append"), target_of(session), Ruling(False, because))
+    return accepted
 
 
 def _draft(context: Context, event: Sent) -> Draft:

@@ -13,6 +13,7 @@ from clew.model.session import Session
 from clew.service.find.filters import project_key
 from clew.service.kernel.cancellation import check_cancelled
 from clew.service.kernel.context import Context
+from clew.service.kernel.effects import permit_objects
 from clew.service.kernel.registry import operation
 from clew.service.privacy.mask_on_write import masked_if_required
 from clew.service.sessions.history import text_bytes
@@ -29,6 +30,7 @@ def prepare_append(
 ) -> Request:
     """The request of an append, ready to be committed."""
     accepted = masked_if_required(context, session.project, [_draft(value) for value in drafts])
+    permit_objects(context, session, [draft.body for draft in accepted])
     return context.store.prepare(session, accepted, actor=context.principal, expect=expect, lease=lease)
 
 

@@ -17,7 +17,9 @@ from clew.model.events import (
     SessionResumed,
 )
 from clew.model.session import Session
+from clew.service.kernel.call import permit
 from clew.service.kernel.context import Context
+from clew.service.kernel.effects import Effect, permit_effect
 from clew.service.kernel.registry import operation
 from clew.service.privacy.mask_on_write import masked_if_required, text_masked_if_required
 from clew.service.sessions.info import SessionInfo, info
@@ -123,7 +125,7 @@ def archive(context: Context, session: Session, *, reason: Reason = "", lease: E
     return _change(context, session, SessionArchived(reason=reason), lease)
 
 
-@operation(right=Right.ADMINISTER, route="POST /sessions/{session}/budget")
+@operation(right=Right.SEE, route="POST /sessions/{session}/budget")
 def budget(
     context: Context,
     session: Session,
@@ -134,7 +136,10 @@ def budget(
 ) -> SessionInfo:
     """Show or set what a session may use, in tokens and US dollars."""
     wanted = Budget() if unlimited else budget_of(tokens, usd)
-    if wanted is not None:
+    if wanted is None:
+        permit(context, Right.ADMINISTER, session)
+    else:
+        permit_effect(context, Effect.BUDGET, session)
         context.store.append(session, [Draft(body=BudgetSet(budget=wanted))], actor=context.principal)
     return info(context, session, context.store.head(session))
 

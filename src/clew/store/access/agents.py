@@ -30,7 +30,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def set_agent(store: Store, agent: Agent) -> None:
-    """Register an agent, or replace the one of this name."""
+    """Register an agent, or replace the one of this name in its project."""
     with store.database.write() as tx:
         tx.run(
             "agent_set", name=agent.name, project=agent.project, runtime=agent.runtime, model=agent.model,
@@ -39,10 +39,10 @@ def set_agent(store: Store, agent: Agent) -> None:
         )  # fmt: skip
 
 
-def remove_agent(store: Store, name: str) -> bool:
-    """Remove an agent; False if there is none of this name."""
+def remove_agent(store: Store, project: str, name: str) -> bool:
+    """Remove an agent; False if the project has none of this name."""
     with store.database.write() as tx:
-        return bool(tx.run("agent_remove", name=name))
+        return bool(tx.run("agent_remove", project=project, name=name))
 
 
 def list_agents(store: Store) -> list[Agent]:

@@ -205,10 +205,10 @@ CREATE INDEX credential_principal ON credential (principal);
 CREATE INDEX credential_parent ON credential (parent) WHERE parent <> '';
 CREATE INDEX credential_link ON credential (given_by) WHERE kind = 'link';
 
--- Agents, and by which rules a session finds its own.
+-- Agents, and by which rules a session finds its own. A name belongs to a project, or to all as the project ''.
 CREATE TABLE agent (
-    name TEXT PRIMARY KEY,
     project TEXT NOT NULL,
+    name TEXT NOT NULL,
     runtime TEXT NOT NULL,
     model TEXT NOT NULL,
     instructions TEXT NOT NULL,
@@ -216,7 +216,8 @@ CREATE TABLE agent (
     owner TEXT NOT NULL,
     place TEXT NOT NULL,
     rules TEXT NOT NULL,
-    at BIGINT NOT NULL
+    at BIGINT NOT NULL,
+    PRIMARY KEY (project, name)
 );
 
 CREATE TABLE setting (

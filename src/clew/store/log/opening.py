@@ -9,7 +9,7 @@ from clew.model.depth import refuse_depth
 from clew.model.errors import InvalidInput, WrongState
 from clew.model.events import Budget, SessionForked, SessionOpened
 from clew.model.ids import check_name, new_id
-from clew.model.session import Session, State
+from clew.model.session import Head, Session, State
 from clew.store.database.contract import Transaction
 from clew.store.log.plan import Plan, plan_from
 from clew.store.log.sessions import head_in, lineage_in
@@ -117,7 +117,13 @@ def _open_child(tx: Transaction, forking: Forking, actor: str) -> Plan:
     )  # fmt: skip
     child = _add(tx, child, parent=owner.key, head=at, digest=bytes(digest), budget=head.budget, control=False)
     plan = plan_in(tx, child)
-    plan.note(SessionForked(parent=parent.id, upto=at, title=child.title, private=child.private), actor)
+    # Whoever forks a session that has a budget does not begin with nothing spent.
+    spent = head if head.budget != Budget() else Head(state=State.OPENED, head=0, digest=b"")
+    forked = SessionForked(
+        parent=parent.id, upto=at, title=child.title, private=child.private, spent_tokens=spent.spent_tokens,
+        spent_cost_micros=spent.spent_cost_micros,
+    )  # fmt: skip
+    plan.note(forked, actor)
     return plan
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from clew.model.errors import BudgetExceeded
-from clew.model.events import Body, BudgetSet, Draft, Event, Opaque, PrivacySet, SessionResumed
+from clew.model.events import Body, Draft, Event, Opaque, SessionResumed
 from clew.model.ids import check_name, new_id
 from clew.model.lineage import Segment
 from clew.model.session import LIFECYCLE, Session, State, apply
@@ -77,7 +77,7 @@ def find(store: Store, session: Session, source: str, own: str) -> int | None:
         return _known(tx, session, line, [source], own).get(source)
 
 
-def receive(store: Store, session: Session, arrivals: Sequence[Arrival], *, own: str, may_administer: bool) -> Arrived:
+def receive(store: Store, session: Session, arrivals: Sequence[Arrival], *, own: str) -> Arrived:
     """Store what is new of the events, in their order and all or none.
 
     The session may stand elsewhere than where the events were written. What is said after a pause resumes it, and a
@@ -95,18 +95,16 @@ def receive(store: Store, session: Session, arrivals: Sequence[Arrival], *, own:
         known = _known(tx, session, line, [arrival.source for arrival in arrivals], own)
         start = plan.seq
         by_source = {arrival.source: (arrival, draft) for arrival, draft in zip(arrivals, drafts, strict=True)}
-        for actor, run in _runs([pair for source, pair in by_source.items() if source not in known], may_administer):
+        for actor, run in _runs([pair for source, pair in by_source.items() if source not in known]):
             _take(plan, actor, run)
         write(tx, [plan], store.blobs)
     return Arrived(head=plan.seq, stored=plan.seq - start, known=len(known))
 
 
-def _runs(fresh: Iterable[tuple[Arrival, Prepared]], may_administer: bool) -> Iterable[tuple[str, list[Prepared]]]:
+def _runs(fresh: Iterable[tuple[Arrival, Prepared]]) -> Iterable[tuple[str, list[Prepared]]]:
     """The events of one actor in a row; every step of the lifecycle by itself."""
     actor, run = "", list[Prepared]()
     for arrival, draft in fresh:
-        if isinstance(arrival.body, PrivacySet | BudgetSet) and not may_administer:
-            continue
         if run and (arrival.actor != actor or _is_step(arrival.body) or _is_step(run[-1].body)):
             yield actor, run
             run = []

@@ -141,15 +141,15 @@ ORDER BY principal, at, id
 -- name: agent_set
 INSERT INTO agent (name, project, runtime, model, instructions, tools, owner, place, rules, at)
 VALUES (:name, :project, :runtime, :model, :instructions, :tools, :owner, :place, :rules, {now})
-ON CONFLICT (name) DO UPDATE SET project = excluded.project, runtime = excluded.runtime, model = excluded.model,
+ON CONFLICT (project, name) DO UPDATE SET runtime = excluded.runtime, model = excluded.model,
     instructions = excluded.instructions, tools = excluded.tools, owner = excluded.owner, place = excluded.place,
     rules = excluded.rules, at = excluded.at
 
 -- name: agent_remove
-DELETE FROM agent WHERE name = :name RETURNING name
+DELETE FROM agent WHERE project = :project AND name = :name RETURNING name
 
 -- name: agents
-SELECT name, project, runtime, model, instructions, tools, owner, place, rules, at FROM agent ORDER BY name
+SELECT name, project, runtime, model, instructions, tools, owner, place, rules, at FROM agent ORDER BY name, project
 
 -- name: setting_set
 INSERT INTO setting (project, name, value) VALUES (:project, :name, :value)
