@@ -360,8 +360,8 @@ FIRST = claude.says("u", None, f"{'long ' * 40}\nprompt")
 @pytest.mark.parametrize(
     ("records", "expected"),
     [
-        ([FIRST], [("long " * 16)[:80]]),
-        ([FIRST, claude.says("v", "u", "second")], [("long " * 16)[:80]]),
+        ([FIRST], ["long " * 15 + "long…"]),
+        ([FIRST, claude.says("v", "u", "second")], ["long " * 15 + "long…"]),
         ([OLD, MADE, OWN], ["old", "made", "mine"]),
         ([OWN, MADE, OLD, FIRST], ["mine"]),
         ([MADE, OLD, OWN, {**OWN, "customTitle": "mine again"}], ["made", "mine", "mine again"]),

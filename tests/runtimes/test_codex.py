@@ -271,7 +271,7 @@ def test_the_title_is_the_first_line_of_the_first_prompt_once() -> None:
     )
     assert told(drafts, SessionTitled) == [SessionTitled(title="Fix it")]
     named = drafts_of(said("user", "x" * 100), event("thread_name_updated", thread_name="A name"))
-    assert [one.title for one in told(named, SessionTitled)] == ["x" * 80, "A name"]
+    assert [one.title for one in told(named, SessionTitled)] == ["x" * 7 + "…", "A name"]
 
 
 def test_reasoning_keeps_its_summary_and_what_is_encrypted() -> None:

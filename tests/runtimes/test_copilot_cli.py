@@ -265,7 +265,7 @@ def test_where_it_runs_is_told_at_the_start_and_when_it_changes() -> None:
 def test_the_title_is_the_first_line_of_the_first_prompt() -> None:
     data = session(user("aside", source="skill-x"), user("\n Fix it \nnow"), user("more"))
     assert bodies(data, SessionTitled) == [SessionTitled(title="Fix it")]
-    assert bodies(session(user("x" * 100)), SessionTitled) == [SessionTitled(title="x" * 80)]
+    assert bodies(session(user("x" * 100)), SessionTitled) == [SessionTitled(title="x" * 7 + "…")]
 
 
 @pytest.mark.parametrize(

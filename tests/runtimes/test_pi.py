@@ -209,7 +209,7 @@ def test_a_title_is_the_first_line_of_the_first_prompt_until_the_person_gives_on
     assert titles == ["Find the bug", "Parser bug"]
     named = chain({"type": "session_info", "name": " Mine "}, said("user", "go"))
     assert bodies(named, SessionTitled) == [SessionTitled(title="Mine")]
-    assert bodies(chain(said("user", "x" * 100)), SessionTitled) == [SessionTitled(title="x" * 80)]
+    assert bodies(chain(said("user", "x" * 100)), SessionTitled) == [SessionTitled(title="x" * 7 + "…")]
     ran = {"type": "message", "message": {"role": "bashExecution", "command": "ls", "output": "a"}}
     assert bodies(chain(ran), SessionTitled) == []
 

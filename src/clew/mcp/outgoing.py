@@ -13,6 +13,7 @@ import msgspec
 
 from clew.model.plain import plain
 from clew.model.query import Snippet
+from clew.model.title import uncut
 from clew.service import Context
 from clew.service.sessions.info import SessionInfo
 from clew.service.sessions.lifecycle import Changed
@@ -96,7 +97,7 @@ def values_of(result: Any, mask: Mask, longest: int = LONGEST) -> Any:
 def _value(name: str, value: Any, mask: Mask, longest: int) -> Any:
     if isinstance(value, int) and (name == "at" or name.endswith("_at") or name == "lease_until"):
         return moment(value)
-    return values_of(value, mask, longest)
+    return values_of(uncut(value) if name == "title" and isinstance(value, str) else value, mask, longest)
 
 
 def moment(at: int) -> str:

@@ -10,6 +10,7 @@ from clew.mcp.tools import read_brief, read_slice
 from clew.model.errors import NotFound
 from clew.model.ids import ALPHABET
 from clew.model.plain import plain
+from clew.model.title import uncut
 from clew.service import Context, call
 
 PAGE = 20
@@ -77,7 +78,7 @@ def listed(context: Context, cursor: str) -> tuple[list[Listed], str]:
     lines = [
         Listed(
             uri=f"clew://session/{session.id}",
-            name=plain(mask(" ".join(session.title.split()) or "(untitled)"))[:100],
+            name=plain(mask(" ".join(uncut(session.title).split()) or "(untitled)"))[:100],
             description=plain(
                 mask(" ".join(part for part in (session.runtime, session.project, session.state) if part))
             )[:200],

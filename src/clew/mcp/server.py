@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 import anyio
 import anyio.to_thread
 import mcp_types as types
+import msgspec
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
@@ -59,6 +60,10 @@ def build(contexts: Contexts, *, runtime: str = "", folder: str = "") -> Server[
 
     `runtime` is the program that started the server, and `folder` is its working directory; an HTTP server has neither.
     """
+
+    def masked(request: Any) -> Context:
+        return for_llm(contexts(request))
+
     tools()  # They are made at the first call, and their types belong to what is built next.
     build_decoders()
 
@@ -70,7 +75,7 @@ def build(contexts: Contexts, *, runtime: str = "", folder: str = "") -> Server[
         if tool is None:
             raise MCPError(types.INVALID_PARAMS, f"no tool {params.name[:100]!r}; there are {', '.join(tools())}")
         try:
-            answer = await _in_thread(tool.name, lambda: tool(contexts(ctx), params.arguments or {}, runtime=runtime))
+            answer = await _in_thread(tool.name, lambda: tool(masked(ctx), params.arguments or {}, runtime=runtime))
         except ClewError as error:
             return _refused(error)
         content: list[types.ContentBlock] = [types.TextContent(type="text", text=answer.text)]
@@ -78,7 +83,7 @@ def build(contexts: Contexts, *, runtime: str = "", folder: str = "") -> Server[
 
     async def list_resources(ctx: Any, params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
         cursor = (params.cursor if params else "") or ""
-        page, following = await _or_error("resources", lambda: resources.listed(contexts(ctx), cursor))
+        page, following = await _or_error("resources", lambda: resources.listed(masked(ctx), cursor))
         described = [
             types.Resource(uri=entry.uri, name=entry.name, description=entry.description, mime_type="application/json")
             for entry in page
@@ -100,7 +105,7 @@ def build(contexts: Contexts, *, runtime: str = "", folder: str = "") -> Server[
         return types.ListResourceTemplatesResult(resource_templates=templates)
 
     async def read_resource(ctx: Any, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
-        resource = await _or_error("resource", lambda: resources.read(contexts(ctx), str(params.uri)))
+        resource = await _or_error("resource", lambda: resources.read(masked(ctx), str(params.uri)))
         text = types.TextResourceContents(uri=resource.uri, mime_type=resource.media_type, text=resource.text)
         return types.ReadResourceResult(contents=[text])
 
@@ -109,7 +114,7 @@ def build(contexts: Contexts, *, runtime: str = "", folder: str = "") -> Server[
 
     async def get_prompt(ctx: Any, params: types.GetPromptRequestParams) -> types.GetPromptResult:
         given = params.arguments or {}
-        text = await _or_error("prompt", lambda: prompts.prompt(contexts(ctx), params.name, given, folder=folder))
+        text = await _or_error("prompt", lambda: prompts.prompt(masked(ctx), params.name, given, folder=folder))
         message = types.PromptMessage(role="user", content=types.TextContent(type="text", text=text))
         return types.GetPromptResult(messages=[message], description=prompts.PROMPTS[params.name].description)
 
@@ -167,6 +172,11 @@ def over_http(server: Server[Any], *, hosts: Sequence[str] = LOOPBACK, origins: 
         ),
     )
     return HttpApp(StreamableHTTPASGIApp(manager), manager.run)
+
+
+def for_llm(context: Context) -> Context:
+    """The context of a caller whose answers an llm reads."""
+    return msgspec.structs.replace(context, is_for_llm=True)
 
 
 def _described(tool: Tool) -> types.Tool:

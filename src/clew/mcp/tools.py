@@ -9,9 +9,11 @@ import msgspec
 from clew.mcp.outgoing import LONGEST, MOST_CHARACTERS, SHORTEST, Answer, Mask, answer, block, mask_of, size, values_of
 from clew.mcp.transcript import Slice, inside, parse_cursor, transcript
 from clew.model.errors import InvalidInput, NotFound, TooLarge
+from clew.model.events import Event
 from clew.model.plain import plain
 from clew.service import Context, call
 from clew.service.kernel.registry import Parameter, operation_named
+from clew.service.kernel.results import whole
 
 # No llm writes longer calls; a program that appends more uses the Python API or HTTP.
 MOST_BYTES = 1024 * 1024
@@ -195,13 +197,19 @@ def read_slice(context: Context, id: str, cursor: str, count: int, *, most: int 
     """A slice of a session's transcript."""
     at = parse_cursor(cursor)
     if at.is_inside:
-        events = call(context, "events", {"session": id, "after": max(0, at.seq - 1), "limit": 1})
+        events = _events(context, id, at.seq, 1)
         if not events or events[0].seq != at.seq:
             raise NotFound(f"session {id} has no event {at.seq}; use a cursor that read_session gave", session=id)
         return inside(events[0], mask_of(context), at.character, most=most)
     # One event more than requested shows whether there are more.
-    events = call(context, "events", {"session": id, "after": max(0, at.seq - 1), "limit": count + 1})
+    events = _events(context, id, at.seq, count + 1)
     return transcript(events[:count], mask_of(context), more=len(events) > count, most=most)
+
+
+def _events(context: Context, id: str, first: int, limit: int) -> list[Event]:
+    return [
+        whole(event) for event in call(context, "events", {"session": id, "after": max(0, first - 1), "limit": limit})
+    ]
 
 
 def _read_session() -> Tool:

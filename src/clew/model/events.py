@@ -496,3 +496,5 @@ class Event(msgspec.Struct, frozen=True, gc=False):
 KINDS: dict[str, type[Body]] = {body.kind: body for body in Body.__subclasses__()}
 # The kinds whose bodies can name an object.
 NAMING = tuple(kind for kind, body in KINDS.items() if names_objects(body))
+# The kinds that give a session its title.
+TITLED = (SessionOpened, SessionForked, SessionTitled)

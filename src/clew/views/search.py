@@ -5,7 +5,7 @@ search reads at most `MOST_LOOKED_AT` passages, newest first; the next page cont
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -103,10 +103,19 @@ class Ranked(msgspec.Struct, frozen=True, kw_only=True):
 class Search:
     """One query in one scope, over the current views."""
 
-    def __init__(self, views: Views, query: Query, scope: Scope, *, store: Store | None = None) -> None:
-        """`store` is the log restricted to what the caller may read."""
+    def __init__(
+        self,
+        views: Views,
+        query: Query,
+        scope: Scope,
+        *,
+        store: Store | None = None,
+        seen: Callable[[Event], Event] = lambda event: event,
+    ) -> None:
+        """`store` is the log restricted to what the caller may read; `seen` gives an event as the caller may see it."""
         self._views = views
         self._store = store or views.store
+        self._seen = seen
         self._query = query
         self._scope = scope
         self._dialect = views.database.dialect
@@ -261,6 +270,7 @@ class Search:
         if session is None:
             session = self._sessions[key] = session_by_key(self._store, key)
         event = next(own_events(self._store, session, after=seq - 1, upto=seq), None)
+        event = self._seen(event) if event is not None else None
         passage = passage_of(event.body) if event is not None else None
         if event is None or passage is None or not (self._query.is_exact or keeps_order(self._query, passage.texts)):
             return None

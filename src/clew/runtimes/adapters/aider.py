@@ -13,6 +13,7 @@ from pathlib import PurePath
 import msgspec
 
 from clew.model.events import Draft, MessageAdded, RuntimeAttached, SessionTitled, Usage, UsageCounted
+from clew.model.title import first_line
 from clew.runtimes.contract import Format, Identity, Reading, Record, Runtime, micros, opaque, project_of
 
 NAME = "aider"
@@ -99,7 +100,7 @@ def read(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
         # A command is not a title.
         if not state.titled and not piece.text.startswith("/"):
             state.titled = True
-            title = piece.text.strip().partition("\n")[0].strip()[:80]
+            title = first_line(piece.text)
             drafts.append(Draft(body=SessionTitled(title=title), source=f"{key}/title", said_at=at))
         return drafts
     if piece.type == "assistant":

@@ -27,6 +27,7 @@ from clew.model.events import (
     Usage,
 )
 from clew.model.outline import Read, nothing_is_outlined
+from clew.model.title import LONGEST, first_line, shortened
 from clew.runtimes.contract import Format, Identity, Reading, Record, Runtime, iso, micros, opaque, raw
 from clew.runtimes.rounds import Answer, Prompt, Results, Round, output_text, whole
 
@@ -128,7 +129,7 @@ def read(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
     first = bodies[0] if bodies else None
     if not state.titled and isinstance(first, MessageAdded) and first.role == "user" and not step.is_copied_context:
         texts = [part.text for part in first.content if isinstance(part, TextPart)]
-        if title := "\n".join(texts).strip().partition("\n")[0].strip()[:80]:
+        if title := first_line("\n".join(texts)):
             state.titled = True
             drafts.append(Draft(body=SessionTitled(title=title), source=f"{key}/title", said_at=at))
     return drafts + kept
@@ -143,7 +144,7 @@ def _read_head(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
     title = (head.extra or {}).get("title")
     if isinstance(title, str) and title.strip():
         reading.state.titled = True
-        drafts.append(Draft(body=SessionTitled(title=title.strip()[:200]), source=f"{key}/title"))
+        drafts.append(Draft(body=SessionTitled(title=shortened(title.strip(), LONGEST)), source=f"{key}/title"))
     return [*drafts, opaque(f"{NAME}.head", record, f"{key}/record")]
 
 

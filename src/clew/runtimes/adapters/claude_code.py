@@ -31,6 +31,7 @@ from clew.model.events import (
     Usage,
     UsageCounted,
 )
+from clew.model.title import LONGEST, shortened
 from clew.runtimes.adapters.claude_code_write import resume, write
 from clew.runtimes.contract import Format, Identity, Reading, Runtime, Tool, Writer, micros, opaque, raw
 
@@ -175,7 +176,7 @@ def _record_drafts(
         words = " ".join((first.text or _text(message)).split())
         if words and not words.startswith(_NOT_TYPED):
             state.title = 0
-            drafts.append(Draft(body=SessionTitled(title=words[:80]), source=f"{source}/title", said_at=at))
+            drafts.append(Draft(body=SessionTitled(title=shortened(words)), source=f"{source}/title", said_at=at))
     return drafts
 
 
@@ -330,7 +331,7 @@ def _title(type: str, record: bytes, state: State) -> list[Any]:
     if not isinstance(title, str) or not title.strip() or worth < state.title:
         return []
     state.title = worth
-    return [SessionTitled(title=" ".join(title.split())[:200])]
+    return [SessionTitled(title=shortened(" ".join(title.split()), LONGEST))]
 
 
 _OWN = {"summary", "file-history-snapshot", "queue-operation", "custom-title", "ai-title", "last-prompt", "mode"}

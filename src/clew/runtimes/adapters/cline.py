@@ -31,6 +31,7 @@ from clew.model.events import (
     Usage,
     UsageCounted,
 )
+from clew.model.title import first_line
 from clew.runtimes.contract import Format, Identity, Reading, Record, Runtime, Tool, micros, opaque, raw
 
 NAME = "cline"
@@ -229,7 +230,7 @@ def _title(bodies: list[Any]) -> str:
         for part in body.content
         if isinstance(part, TextPart)
     ]
-    return "\n".join(texts).strip().partition("\n")[0].strip()[:80]
+    return first_line("\n".join(texts))
 
 
 def read_shown(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:

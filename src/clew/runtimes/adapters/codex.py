@@ -32,6 +32,7 @@ from clew.model.events import (
     Usage,
     UsageCounted,
 )
+from clew.model.title import first_line
 from clew.runtimes.adapters.codex_records import Counted, Line, Payload, Tokens
 from clew.runtimes.adapters.codex_write import FILE_ID, resume, thread_of, write
 from clew.runtimes.contract import Format, Identity, Reading, Runtime, Tool, Writer, micros, opaque, project_of, raw
@@ -248,7 +249,7 @@ def _with_title(bodies: list[Body | None], state: State) -> list[Body | None]:
     state.turns = [*state.turns, state.last][-TURNS:]
     text = text_of(first.content)
     asked = _REQUEST.search(text)
-    title = (asked[1] if asked else text).strip().partition("\n")[0].strip()[:80]
+    title = first_line(asked[1] if asked else text)
     if title and not state.titled:
         state.titled = True
         return [*bodies, SessionTitled(title=title)]

@@ -33,6 +33,7 @@ from clew.model.events import (
     Usage,
     UsageCounted,
 )
+from clew.model.title import shortened
 from clew.runtimes.adapters.copilot_cli_write import VERSION, resume, write
 from clew.runtimes.contract import Format, Identity, Reading, Runtime, Tool, Writer, micros, opaque, project_of, raw
 
@@ -175,7 +176,7 @@ def read(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
         state.kept = state.kept if state.kept != "" else source
         if not state.titled and isinstance(first, MessageAdded) and first.role == "user" and first.text.strip():
             state.titled = True
-            title = SessionTitled(title=first.text.strip().splitlines()[0].strip()[:80])
+            title = SessionTitled(title=shortened(first.text.strip().splitlines()[0].strip()))
             drafts.append(Draft(body=title, source=f"{source}/title", said_at=at))
     return drafts
 

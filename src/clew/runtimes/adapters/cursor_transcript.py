@@ -20,6 +20,7 @@ from clew.model.events import (
     ThinkingPart,
     Usage,
 )
+from clew.model.title import shortened
 from clew.runtimes.adapters.cursor_rows import NAME
 from clew.runtimes.contract import Reading, micros, opaque, raw
 
@@ -65,7 +66,7 @@ def title_of(bodies: list[Any], source: str, at: int | None, state: State) -> li
     if not (words := text.strip().partition("\n")[0].strip()):
         return []
     state.titled = True
-    return [Draft(body=SessionTitled(title=words[:80]), source=f"{source}/title", said_at=at)]
+    return [Draft(body=SessionTitled(title=shortened(words)), source=f"{source}/title", said_at=at)]
 
 
 class Block(msgspec.Struct):
@@ -194,5 +195,5 @@ def about_of(about: About, key: str, reading: Reading[State]) -> list[Draft]:
     bodies: list[Any] = [RuntimeAttached(runtime=NAME, native=reading.native, cwd=about.cwd)]
     if title := " ".join(about.name.split()):
         state.titled = True
-        bodies.append(SessionTitled(title=title[:80]))
+        bodies.append(SessionTitled(title=shortened(title)))
     return drafts_of(bodies, key, at)

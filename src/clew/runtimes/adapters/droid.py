@@ -27,6 +27,7 @@ from clew.model.events import (
     ThinkingPart,
     TurnEnded,
 )
+from clew.model.title import shortened
 from clew.runtimes.contract import Format, Identity, Reading, Runtime, Tool, micros, opaque, project_of, raw
 
 NAME = "droid"
@@ -159,7 +160,7 @@ def _started(line: Line, record: bytes, source: str, at: int | None, reading: Re
     title = " ".join((line.sessionTitle or line.title or "").split())
     if title and title != "New Session":
         reading.state.titled = True
-        bodies.append(SessionTitled(title=title[:80]))
+        bodies.append(SessionTitled(title=shortened(title)))
     drafts = _drafts(bodies, source, at)
     return [*drafts, opaque(f"{NAME}.session_start", record, f"{source}/{len(drafts)}", at)]
 
@@ -235,7 +236,7 @@ def _title(bodies: list[Any], source: str, at: int | None, state: State) -> list
     if not words:
         return []
     state.titled = True
-    return [Draft(body=SessionTitled(title=words[:80]), source=f"{source}/title", said_at=at)]
+    return [Draft(body=SessionTitled(title=shortened(words)), source=f"{source}/title", said_at=at)]
 
 
 # Finding and recognising ----------------------------------------------------------------------------------------------

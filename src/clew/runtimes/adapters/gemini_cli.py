@@ -30,6 +30,7 @@ from clew.model.events import (
     Usage,
     UsageCounted,
 )
+from clew.model.title import shortened
 from clew.runtimes.adapters.gemini_cli_write import resume, write
 from clew.runtimes.adapters.gemini_parts import UNKNOWN, Content, bodies, object_of, parts_of, words_of
 from clew.runtimes.contract import Format, Identity, Reading, Record, Runtime, Tool, Writer, micros, opaque
@@ -283,7 +284,7 @@ def _usage(line: Line, source: str, at: int | None, state: State) -> list[Draft]
 
 
 def _title(words: str | None, source: str, state: State) -> list[Draft]:
-    title = next((row.strip() for row in (words or "").splitlines() if row.strip()), "")[:80]
+    title = shortened(next((row.strip() for row in (words or "").splitlines() if row.strip()), ""))
     if not title:
         return []
     state.titled = True

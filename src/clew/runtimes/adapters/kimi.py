@@ -32,6 +32,7 @@ from clew.model.events import (
     Usage,
     UsageCounted,
 )
+from clew.model.title import shortened
 from clew.runtimes.contract import Format, Identity, Reading, Runtime, Tool, micros, opaque, raw
 
 NAME = "kimi"
@@ -354,7 +355,7 @@ def _prompt(parts: list[Part], key: str, at: int | None, state: State) -> list[D
     words = text.strip().partition("\n")[0].strip()
     if words and not state.titled:
         state.titled = True
-        drafts.append(Draft(body=SessionTitled(title=words[:80]), source=f"{key}/title", said_at=at))
+        drafts.append(Draft(body=SessionTitled(title=shortened(words)), source=f"{key}/title", said_at=at))
     return drafts
 
 

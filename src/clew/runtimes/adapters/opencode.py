@@ -31,9 +31,10 @@ from clew.model.events import (
     Usage,
     UsageCounted,
 )
+from clew.model.title import LONGEST, first_line, shortened
 from clew.runtimes.adapters import opencode_go as go
 from clew.runtimes.adapters.opencode_rows import NULL, assemble, records, sessions, split, tolerant
-from clew.runtimes.adapters.opencode_write import IMPORTED_MODEL, NAME, VERSION, first_line, resume, write
+from clew.runtimes.adapters.opencode_write import IMPORTED_MODEL, NAME, VERSION, resume, write
 from clew.runtimes.contract import (
     Format,
     Identity,
@@ -192,7 +193,7 @@ def _session(row: Row, state: State) -> list[Draft]:
     title = " ".join((row.title or "").split())
     if title and not _UNTITLED.match(title):
         state.titled = True
-        drafts.append(Draft(body=SessionTitled(title=title[:200]), source=f"{row.id}/title", said_at=at))
+        drafts.append(Draft(body=SessionTitled(title=shortened(title, LONGEST)), source=f"{row.id}/title", said_at=at))
     return drafts
 
 

@@ -22,6 +22,7 @@ from clew.model.events import (
     SessionTitled,
     ThinkingPart,
 )
+from clew.model.title import LONGEST, shortened
 from clew.runtimes.adapters.opencode_rows import embedded, record_of, select, stamp_of
 from clew.runtimes.contract import Identity, Reading, Record, Unreadable, micros, opaque, raw
 
@@ -105,7 +106,9 @@ def read(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
         reading.state.summary = row.summary_message_id or ""
         drafts = [Draft(body=RuntimeAttached(runtime=NAME, native=row.id), source=row.id, said_at=at)]
         if row.title:
-            drafts.append(Draft(body=SessionTitled(title=row.title[:200]), source=f"{row.id}/title", said_at=at))
+            drafts.append(
+                Draft(body=SessionTitled(title=shortened(row.title, LONGEST)), source=f"{row.id}/title", said_at=at)
+            )
         return drafts
     if row.table != "messages":
         return [opaque(f"{NAME}.{row.table}", record, key, at)]

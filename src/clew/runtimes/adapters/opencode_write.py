@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from clew.model.events import CallMade, CallReturned, FilePart, ImagePart
+from clew.model.title import first_line
 from clew.runtimes.contract import Command, Native, Target, Written
 from clew.runtimes.rounds import Answer, Prompt, Results, Round, output_text, text_of
 
@@ -15,10 +16,6 @@ NAME = "opencode"
 VERSION = "1.18.33"
 # The program requires an llm for every message; this name stands for an unknown one.
 IMPORTED_MODEL = {"providerID": "clew", "modelID": "imported"}
-
-
-def first_line(text: str) -> str:
-    return text.strip().partition("\n")[0].strip()[:80]
 
 
 class _Ids:

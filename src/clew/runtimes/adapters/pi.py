@@ -30,6 +30,7 @@ from clew.model.events import (
     TurnEnded,
     Usage,
 )
+from clew.model.title import shortened
 from clew.runtimes.contract import (
     Command,
     Format,
@@ -191,7 +192,7 @@ def _title(entry: Entry, first: Draft, state: State) -> list[Draft]:
     if not text:
         return []
     state.titled = True
-    title = SessionTitled(title=text.splitlines()[0].strip()[:80])
+    title = SessionTitled(title=shortened(text.splitlines()[0].strip()))
     return [Draft(body=title, source=f"{first.source}/title", said_at=first.said_at)]
 
 

@@ -24,6 +24,7 @@ from clew.model.events import (
     Usage,
     UsageCounted,
 )
+from clew.model.title import LONGEST, shortened
 from clew.runtimes.adapters.gemini_parts import UNKNOWN, Content, bodies, parts_of, returned, words_of, written
 from clew.runtimes.contract import (
     Command,
@@ -113,7 +114,7 @@ def read(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
         name = f"{source}/record" if record_bodies else source
         drafts.append(opaque(f"{NAME}.{line.subtype or line.type or 'record'}", record, name, at))
     if not (state.title or side or line.subtype) and line.type == "user" and line.message:
-        title = next((row.strip() for row in words_of(line.message.parts).splitlines() if row.strip()), "")[:80]
+        title = shortened(next((row.strip() for row in words_of(line.message.parts).splitlines() if row.strip()), ""))
         if title:
             state.title = title
             drafts.append(Draft(body=SessionTitled(title=title), source=f"{source}/title", said_at=at))
@@ -127,7 +128,7 @@ def _record_bodies(line: Line, reading: Reading[State], source: str) -> list[Bod
         return _compacted(payload.compressedHistory, reading, source)
     if line.type == "system" and payload and payload.customTitle and payload.customTitle != reading.state.title:
         reading.state.title = payload.customTitle
-        return [SessionTitled(title=" ".join(payload.customTitle.split())[:200])]
+        return [SessionTitled(title=shortened(" ".join(payload.customTitle.split()), LONGEST))]
     if line.type not in ("user", "assistant", "tool_result") or line.message is None:
         return []
     if line.type != "assistant":

@@ -26,6 +26,7 @@ from clew.model.events import (
     TurnEnded,
     Usage,
 )
+from clew.model.title import first_line
 from clew.runtimes.contract import Format, Identity, Reading, Record, Runtime, Tool, opaque, raw
 
 NAME = "swe-agent"
@@ -173,7 +174,7 @@ def read(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
     first = bodies[0]
     if isinstance(first, MessageAdded) and first.role == "user" and not reading.state.titled:
         reading.state.titled = True
-        if title := first.text.strip().partition("\n")[0].strip()[:80]:
+        if title := first_line(first.text):
             drafts.append(Draft(body=SessionTitled(title=title), source=f"{key}/title"))
     return drafts
 

@@ -26,6 +26,7 @@ from clew.service.find.filters import (
 )
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
+from clew.service.privacy.masking import masked_for_caller
 from clew.store.projects import list_projects
 from clew.views.contract import storable
 from clew.views.search import MOST_COUNTED, Hit, Rank, Scope, Search
@@ -138,7 +139,7 @@ def search(
             "week'"
         )
     scope = msgspec.structs.replace(scope, reach=context.reach(Right.READ))
-    query_run = Search(context.views, parsed, scope, store=context.store)
+    query_run = Search(context.views, parsed, scope, store=context.store, seen=masked_for_caller(context))
     return _page(context, query_run, order, flat=flat, limit=limit, after=after)
 
 

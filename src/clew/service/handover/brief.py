@@ -10,8 +10,10 @@ from clew.model.events import CallMade, Event, MessageAdded, RuntimeAttached, Te
 from clew.model.outline import Outline, whole_part
 from clew.model.session import Session
 from clew.model.working_set import working_set
+from clew.service.handover.masked_history import MaskedHistory
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
+from clew.service.privacy.masking import masker_of, title_for_caller
 from clew.service.sessions.history import History
 
 
@@ -26,7 +28,7 @@ class Brief(msgspec.Struct, frozen=True, kw_only=True):
 @operation(right=Right.READ, route="GET /sessions/{session}/brief")
 def brief(context: Context, session: Session) -> Brief:
     """Print the brief of a session: its goal, what was decided and learned, what is done and what is next."""
-    history = History(context.store, session)
+    history = _history(context, session)
     outline = history.outline()
     text = brief_of_history(history, last_answer=_last_answer(outline))
     return Brief(
@@ -41,6 +43,14 @@ def brief_of_history(history: History, *, last_answer: str = "") -> str:
     known = knowledge.fold(history.of_kinds(knowledge.KINDS))
     touched = working_set(history.of_kinds((CallMade.kind,)))
     return brief_of(history.session.title, known, touched, last=last_answer)
+
+
+def _history(context: Context, session: Session) -> History:
+    """The session as the caller may see it: a brief is cut from it."""
+    if not context.masks_answers:
+        return History(context.store, session)
+    titled = msgspec.structs.replace(session, title=title_for_caller(context, session))
+    return MaskedHistory(context.store, titled, masker_of(context))
 
 
 def _last_answer(outline: Outline) -> str:

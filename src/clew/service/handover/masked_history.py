@@ -46,7 +46,7 @@ class MaskedHistory(History):
         if isinstance(event.body, Removed):
             return event
         body, found = masked_body(self._mask, event.body)
-        if not found:
+        if body is event.body:
             return event
         self.counts += found
         self._spool.seek(0, SEEK_END)

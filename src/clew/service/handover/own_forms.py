@@ -18,6 +18,7 @@ from clew.model.errors import Lossy
 from clew.model.events import Event, RuntimeAttached
 from clew.model.outline import Outline
 from clew.model.session import Session
+from clew.model.title import uncut
 from clew.runtimes.fit import Fidelity
 from clew.runtimes.rounds import Answer, Round, rounds
 from clew.secrets.stream import mask_elements, mask_text
@@ -85,7 +86,7 @@ def _about(context: Context, session: Session, outline: Outline) -> "About":
     attached = next((event.body for event in reversed(events) if isinstance(event.body, RuntimeAttached)), None)
     return About(
         session=session.id,
-        title=session.title,
+        title=uncut(session.title),
         project=session.project,
         agent=session.agent,
         runtime=attached.runtime if attached else "",

@@ -46,6 +46,8 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     """Where a person keeps settings of their own."""
     answers_leave_machine: bool = False
     """Whether the caller is a server's: secrets are masked in what it reads, and it may not keep everybody waiting."""
+    is_for_llm: bool = False
+    """Whether an llm reads the answers: secrets are masked, as in what leaves the machine."""
     open_server: "OpenServer | None" = None
     """Opens the server of another store; None where nothing is pulled or pushed."""
     on_progress: Callable[[int, int], None] | None = None
@@ -65,6 +67,11 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
 
             self._views.append(Views(self.store))
         return self._views[0]
+
+    @property
+    def masks_answers(self) -> bool:
+        """Whether the caller sees no secret: events are masked before anything is searched in them or cut from them."""
+        return self.answers_leave_machine or self.is_for_llm
 
     @property
     def caller(self) -> Caller:

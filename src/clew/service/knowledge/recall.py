@@ -15,6 +15,7 @@ from clew.service.find import filters as scopes
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
 from clew.service.knowledge.terms import KINDS, Holds
+from clew.service.privacy.masking import masked_for_caller
 from clew.views.search import MOST_LOOKED_AT, Scope, Search
 from clew.views.text import KNOWN, PROJECT, tag
 
@@ -90,7 +91,7 @@ def _of_all(context: Context, query: Query, project: str, holds: Holds | None, l
         tags.append(tag(PROJECT, scopes.project_key(context, project, Right.READ)))
     context.views.catch_up()
     scope = Scope(tags=tuple(tags), reach=context.reach(Right.READ))
-    search = Search(context.views, query, scope, store=context.store)
+    search = Search(context.views, query, scope, store=context.store, seen=masked_for_caller(context))
     valid: dict[int, dict[int, Recalled]] = {}
     matching: list[Recalled] = []
     looked_at = 0
@@ -116,7 +117,7 @@ def _of_all(context: Context, query: Query, project: str, holds: Holds | None, l
 def valid_knowledge(context: Context, session: Session) -> Iterable[Recalled]:
     """The valid knowledge at a session's head: facts not retired, decisions not reversed, the last progress note."""
     valid: dict[tuple[str, str], Recalled] = {}
-    for event in context.store.read(session, kinds=KINDS):
+    for event in map(masked_for_caller(context), context.store.read(session, kinds=KINDS)):
         match event.body:
             case FactRetired(fact=id):
                 valid.pop(("fact", id), None)

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from clew.model import codec
-from clew.model.events import AnyBody, Body, Draft, Event, Opaque, Removed
+from clew.model.events import TITLED, AnyBody, Body, Draft, Event, Opaque, Removed
+from clew.model.session import Session
+from clew.model.title import uncut
 from clew.service.kernel.context import Context
 from clew.service.privacy.mask_key import KEY_BYTES, mask_key
 
@@ -47,13 +49,28 @@ def mask_events(mask: "Masker", events: Iterable[Event]) -> tuple[list[Event], C
         if not isinstance(event.body, Removed):
             body, body_counts = masked_body(mask, event.body)
             counts += body_counts
-            event = msgspec.structs.replace(event, body=body) if body_counts else event
+            event = event if body is event.body else msgspec.structs.replace(event, body=body)
         masked.append(event)
     return masked, counts
 
 
+def masked_for_caller(context: Context) -> Callable[[Event], Event]:
+    """The function that gives an event as the caller may see it: before anything is cut from it or searched in it."""
+    if not context.masks_answers:
+        return lambda event: event
+    mask = masker_of(context)
+    return lambda event: mask_events(mask, [event])[0][0]
+
+
+def title_for_caller(context: Context, session: Session) -> str:
+    title = uncut(session.title)
+    return masker_of(context).mask(title)[0] if context.masks_answers else title
+
+
 def masked_body(mask: "Masker", body: Body | Opaque) -> tuple[Body | Opaque, Counter[str]]:
     """The masked body, and the number of secrets by rule."""
+    if isinstance(body, TITLED) and body.title != uncut(body.title):
+        body = msgspec.structs.replace(body, title=uncut(body.title))
     text, counts = mask.mask(codec.encode(body))
     if not counts:
         return body, counts

@@ -13,6 +13,7 @@ from clew.model.errors import ClewError
 from clew.model.events import Event
 from clew.model.object_names import objects_of, with_objects
 from clew.model.session import Session
+from clew.model.title import uncut
 from clew.runtimes import runtime
 from clew.service.kernel.context import Context
 from clew.service.privacy.masking import mask_events, masker_of
@@ -45,7 +46,7 @@ class Outgoing:
         return msgspec.structs.replace(
             outgoing,
             agent=self.text(outgoing.agent),
-            title=self.text(outgoing.title),
+            title=self.text(uncut(outgoing.title)),
             metadata=self.text(outgoing.metadata),
             parent_source=self.text(outgoing.parent_source),
         )

@@ -19,6 +19,7 @@ from clew.model.events import (
 )
 from clew.model.object_names import objects_of
 from clew.model.session import Session
+from clew.model.title import uncut
 from clew.service.capture.packed_files import files_to_export
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
@@ -95,7 +96,7 @@ def parcel(context: Context, session: Session) -> Parcel:
     """A session without its events."""
     head = context.store.head(session)
     return Parcel(
-        id=session.id, project=session.project, agent=session.agent, title=session.title,
+        id=session.id, project=session.project, agent=session.agent, title=uncut(session.title),
         metadata=session.metadata or "{}", owner=session.owner, private=session.private, head=head.head,
         state=head.state, parent=session.parent or "", parent_source=_shared(context, session),
     )  # fmt: skip
