@@ -149,12 +149,13 @@ def unread_answers(target: dict[str, str]) -> None:
 
 
 def streams(target: dict[str, str]) -> None:
-    """Open 997 streams, read none of them, and open them again."""
+    """Open 997 streams, and read none of them."""
     held: list[socket.socket] = []
 
     def ask(target: dict[str, str]) -> None:
         if len(held) >= STREAMS:
-            held.pop(0).close()
+            time.sleep(1)
+            return
         connection = _connect(target)
         connection.sendall(_request(target, f"/v1/sessions/{target['session']}/stream?after=0"))
         held.append(connection)

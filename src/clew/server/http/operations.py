@@ -117,13 +117,17 @@ class Operations:
         """The result of a function in a thread, when it is the turn of the caller."""
         if credential.how == "owner":
             return await self.in_thread(function)
+        return await self._turns.run(await self.principal(credential), function, receive)
+
+    async def principal(self, credential: Credential) -> str:
+        """Whose budget a request counts for. The credential may have ended meanwhile; `admit` looks."""
         principal = self._principals.get(credential.text)
         if principal is None:
             principal = (await self.in_thread(self._identity.authenticate, credential)).principal
             if len(self._principals) >= MOST_CREDENTIALS:
                 self._principals.clear()
             self._principals[credential.text] = principal
-        return await self._turns.run(principal, function, receive)
+        return principal
 
     def credential(self, exchange: Exchange) -> Credential:
         return self._identity.credential(exchange.method, exchange.headers)

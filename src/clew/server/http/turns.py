@@ -26,9 +26,10 @@ POLL_SECONDS = 0.02
 class Turns:
     """Runs operations in threads, each when it is its principal's turn."""
 
-    def __init__(self, budgets: Budgets, pool: ThreadPoolExecutor) -> None:
+    def __init__(self, budgets: Budgets, pool: ThreadPoolExecutor, *, most_waiting: int = MOST_WAITING) -> None:
         self._budgets = budgets
         self._pool = pool
+        self._most_waiting = most_waiting
         self._waiting: dict[str, list[asyncio.Event]] = {}
 
     async def run(self, principal: str, function: Callable[[], T], receive: Receive) -> T:
@@ -44,8 +45,8 @@ class Turns:
         if not self._waiting.get(principal) and self._budgets.begin_operation(principal):
             return
         queue = self._waiting.setdefault(principal, [])
-        if len(queue) >= MOST_WAITING:
-            raise TooManyRequests(f"{MOST_WAITING} requests of {principal} wait already; send fewer at once")
+        if len(queue) >= self._most_waiting:
+            raise TooManyRequests(f"{len(queue)} requests of {principal} wait already; send fewer at once")
         next_ = asyncio.Event()
         queue.append(next_)
         try:

@@ -24,6 +24,9 @@ from clew.server.http.supervisor import GRACE_SECONDS
 HEADER_SECONDS = 20.0
 # How long a client may take to read the end of an answer, once the connection is to be closed.
 CLOSING_SECONDS = 5.0
+# How long a thread that computes keeps the interpreter while another one waits for it: a tenth of Python's default,
+# because a request passes through several threads.
+SWITCH_SECONDS = 0.0005
 MOST_DESCRIPTORS = 65_536
 # Descriptors that the store, its blobs, the log and the libraries may need.
 OTHER_DESCRIPTORS = 128
@@ -148,6 +151,7 @@ class Server(uvicorn.Server):
 def make_server(application: Application, *, proxies: str = "") -> Server:
     """A server for an application; `proxies` are the addresses whose `X-Forwarded-*` headers are believed."""
     raise_descriptor_limit()
+    sys.setswitchinterval(SWITCH_SECONDS)
     application.log.capture_loggers("uvicorn", "uvicorn.error", "uvicorn.access", "asyncio")
     config = uvicorn.Config(
         application.app,

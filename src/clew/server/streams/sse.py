@@ -6,8 +6,9 @@ events. By hand: the format is a few lines of text, and no library does the rest
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import NamedTuple, TypeVar, TypeVarTuple
 
 import anyio
@@ -22,17 +23,23 @@ from clew.server.http.exchange import ALWAYS, Exchange
 from clew.server.http.metrics import Metrics
 from clew.server.http.operations import Operations
 from clew.server.http.problems import STATUS, problem
+from clew.server.http.request_body import Gone
 from clew.server.http.request_handler import masked
+from clew.server.http.turns import Turns
 from clew.server.login.identity import Credential
 from clew.server.streams.watcher import EVERYWHERE, Watcher
 from clew.service.find.filters import project_key
 from clew.service.kernel.call import call, permit
+from clew.service.kernel.cancellation import check_cancelled
 from clew.service.kernel.context import Context
 from clew.service.kernel.results import to_json
+from clew.service.sessions.history import text_bytes
 
 T = TypeVar("T")
 Given = TypeVarTuple("Given")
 
+# The texts of the events that are read and masked at once.
+PAGE_BYTES = 512 * 1024
 PAGE = 200
 # How long a client may take to read a page.
 SEND_SECONDS = 60.0
@@ -75,6 +82,8 @@ class Streams:
         self._watcher = watcher
         self._metrics = metrics
         self._pool = pool
+        # All streams of a principal may wait: each has one page to read.
+        self._turns = Turns(operations.budgets, pool, most_waiting=MOST_LISTENERS)
         self.listeners = 0
         """Open streams of this process."""
         self._stopping = False
@@ -105,42 +114,53 @@ class Streams:
         start = _start_of(exchange, is_session=bool(session))
         if self.listeners >= MOST_LISTENERS or self._stopping:
             raise TooManyRequests("no more listeners fit here now; try again")
-        topic, after, rights = await self._in_thread(self._begin, exchange, credential, session, start)
-        principal = exchange.context.principal if exchange.context else ""
+        principal = await self._operations.principal(credential)
+        # Counted before anything is read, so that a refusal costs next to nothing.
         self._operations.budgets.begin_stream(principal)
+        try:
+            begin = partial(self._begin, exchange, credential, session, start)
+            topic, after, rights = await self._turns.run(principal, begin, receive)
+            await self._serve(exchange, credential, _Begun(topic, after, rights, principal), receive, send)
+        finally:
+            self._operations.budgets.end_stream(principal)
+
+    async def _serve(
+        self, exchange: Exchange, credential: Credential, begun: "_Begun", receive: Receive, send: Send
+    ) -> None:
         headers = [(b"content-type", b"text/event-stream"), (b"x-accel-buffering", b"no"), *ALWAYS]
         headers.append((b"x-request-id", exchange.id.encode()))
         exchange.status = 200
+        topic = begun.topic
         woken = self._watcher.listen(topic.name)
-        subscriber = self._subscribe(credential, rights, woken)
+        subscriber = self._subscribe(credential, begun.rights, woken)
         self.listeners += 1
         self._metrics.listeners.inc()
         try:
             await send({"type": "http.response.start", "status": 200, "headers": headers})
             # The id at once: a client that loses the connection before the first event continues at the same one.
-            await _send(send, b"%bid: %d\n\n" % (RETRY, after))
-            await self._follow(exchange, credential, topic, after, woken, receive, send)
-        except TimeoutError:
+            await _send(send, b"%bid: %d\n\n" % (RETRY, begun.after))
+            await self._follow(exchange, credential, begun, woken, receive, send)
+        except (TimeoutError, Gone):
             return  # The client reads no more. A response without an end closes the connection.
         finally:
             self.listeners -= 1
             self._metrics.listeners.dec()
-            self._operations.budgets.end_stream(principal)
             self._watcher.leave(topic.name, woken)
             self._unsubscribe(credential, subscriber, woken)
         await send({"type": "http.response.body", "body": b""})
 
     async def _follow(
-        self, exchange: Exchange, credential: Credential, topic: Topic, after: int, woken: asyncio.Event,
-        receive: Receive, send: Send,
+        self, exchange: Exchange, credential: Credential, begun: "_Begun", woken: asyncio.Event, receive: Receive,
+        send: Send,
     ) -> None:  # fmt: skip
+        topic, after, _, principal = begun
         sent = after
         loop = asyncio.get_running_loop()
         end = loop.time() + self._options.stream_seconds
         while not self._stopping and loop.time() < end:
             woken.clear()
             try:
-                page = await self._in_thread(self._page, credential, topic, after)
+                page = await self._turns.run(principal, partial(self._page, credential, topic, after), receive)
             except ClewError as error:
                 if STATUS.get(error.code, 500) >= 500:
                     # The store comes back, and the stream continues. A browser would not reconnect after an error.
@@ -187,19 +207,20 @@ class Streams:
         if topic.session:
             session = context.store.session(topic.session, context.reach(None))
             permit(context, Right.READ, session)
-            events = list(context.store.read(session, after=after, limit=PAGE))
+            events, is_full = _page_of(context.store.read(session, after=after, limit=PAGE))
         else:
             if topic.project:
                 project_key(context, topic.project, Right.READ)
             # Positions become visible in order, so the page holds everything up to this one.
             upto = context.store.last_position()
             reach = context.reach(Right.READ)
-            events = list(context.store.tail(after=after, project=topic.project, limit=PAGE, reach=reach))
-            if len(events) < PAGE:
+            found = context.store.tail(after=after, project=topic.project, limit=PAGE, reach=reach)
+            events, is_full = _page_of(found)
+            if not is_full:
                 after = max(after, upto)
         ids = [event.seq if topic.session else event.position for event in events]
         texts = [_event(context, id, event) for id, event in zip(ids, events, strict=True)]
-        return Page(b"".join(texts), len(events), max([after, *ids]), len(events) == PAGE)
+        return Page(b"".join(texts), len(events), max([after, *ids]), is_full)
 
     async def _in_thread(self, function: Callable[[*Given], T], *arguments: *Given) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._pool, function, *arguments)
@@ -247,6 +268,15 @@ def _rights(context: Context) -> _Rights:
     return valid, context.teams, context.scopes, context.key_project
 
 
+class _Begun(NamedTuple):
+    """A stream that may begin: its topic, where it goes on, the rights and the name of its caller."""
+
+    topic: Topic
+    after: int
+    rights: _Rights
+    principal: str
+
+
 class _Subscriber:
     """The open streams of one credential, and its rights when they were last checked."""
 
@@ -277,6 +307,19 @@ def _start_of(exchange: Exchange, *, is_session: bool) -> _Start:
 
 def _event(context: Context, id: int, event: Event) -> bytes:
     return b"id: %d\ndata: %b\n\n" % (id, on_one_line(masked(context, to_json(event))))
+
+
+def _page_of(found: Iterable[Event]) -> tuple[list[Event], bool]:
+    """Events of at most PAGE_BYTES, one at least, and whether there may be more."""
+    events: list[Event] = []
+    size = 0
+    for event in found:
+        check_cancelled()
+        events.append(event)
+        size += text_bytes(event.body)
+        if size > PAGE_BYTES:
+            return events, True
+    return events, len(events) == PAGE
 
 
 async def _send(send: Send, text: bytes) -> None:
