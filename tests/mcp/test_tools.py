@@ -171,6 +171,26 @@ def test_a_long_event_is_cut_with_a_cursor_that_reads_it_to_its_end(agent: Agent
 
 
 @on_one_database
+def test_what_a_rewind_took_back_is_not_read(agent: Agent) -> None:
+    id = opened(agent)
+    drafts = [
+        {"kind": "message_added", "role": "user", "text": "first", "source": "a"},
+        {"kind": "message_added", "role": "user", "text": "withdrawn"},
+        {"kind": "rewound", "to": "a"},
+        {"kind": "call_made", "call": "1", "tool": "sh"},
+        {"kind": "message_added", "role": "user", "text": "between"},
+        {"kind": "call_returned", "call": "1", "output": "late"},
+    ]
+    agent.good("append", session_id=id, drafts=drafts)
+    told = agent.good("read_session", session_id=id)["transcript"]
+    assert "withdrawn" not in told
+    assert "[1 events before this were taken back]" in told
+    assert [int(seq) for seq in re.findall(r"^#(\d+) ", told, re.MULTILINE)] == [1, 2, 4, 5, 7, 6]
+    assert agent.good("read_session", session_id=id, cursor="7+1")["transcript"].endswith("\nate")
+    assert agent.refused("read_session", session_id=id, cursor="3+0")["error"] == "not_found"
+
+
+@on_one_database
 def test_the_brief_is_the_brief(agent: Agent, context: Context) -> None:
     id = opened(agent, title="Fix the lock")
     agent.good("note_progress", session_id=id, next="write the test")

@@ -116,3 +116,20 @@ def test_long_sessions_are_shown_a_page_at_a_time(running: Running, client: http
         later = re.search(r'href="(\?after=\d+)">Later', page)
         path = f"/sessions/{id}{later[1]}" if later else ""
     assert seen == [f"number {n}" for n in range(700)]
+
+
+def test_what_a_rewind_took_back_is_not_shown(running: Running, client: httpx2.Client) -> None:
+    id = call(running.owner, "open", {}).id
+    drafts = [
+        {"kind": "message_added", "role": "user", "text": "first", "source": "a"},
+        {"kind": "message_added", "role": "user", "text": "regretted"},
+        {"kind": "rewound", "to": "a"},
+        {"kind": "call_made", "call": "1", "tool": "sh"},
+        {"kind": "call_returned", "call": "1", "output": "result"},
+    ]
+    call(running.owner, "append", {"session": id, "drafts": drafts})
+    for query in ("", "?after=0", "?backward=7", "?at=6"):
+        page = client.get(f"/sessions/{id}{query}").text
+        assert "regretted" not in page
+        assert "1 event was taken back by a rewind" in page
+        assert all(f'id="e{seq}"' in page for seq in (1, 2, 4, 5, 6))

@@ -116,7 +116,7 @@ def _events(context: Context, id: str, first: int, last: int) -> str:
     if last < first:
         raise NotFound(f"no events from {first} to {last}; the first seq comes first")
     count = min(last - first + 1, MOST_EVENTS)
-    piece = read_slice(context, id, str(first), count, most=MOST_CHARACTERS)
+    piece = read_slice(context, id, str(first), count, upto=last, most=MOST_CHARACTERS)
     next_seq = int(piece.next or 0)
     after = f"It goes on at clew://session/{id}/events/{next_seq}-{last}" if next_seq and next_seq <= last else ""
     return block(piece.text, f"Session {id}, events {first} to {piece.last_seq}:", after=after)

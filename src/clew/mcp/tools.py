@@ -9,11 +9,9 @@ import msgspec
 from clew.mcp.outgoing import LONGEST, MOST_CHARACTERS, SHORTEST, Answer, Mask, answer, block, mask_of, size, values_of
 from clew.mcp.transcript import Slice, inside, parse_cursor, transcript
 from clew.model.errors import InvalidInput, NotFound, TooLarge
-from clew.model.events import Event
 from clew.model.plain import plain
 from clew.service import Context, call
 from clew.service.kernel.registry import Parameter, operation_named
-from clew.service.kernel.results import whole
 
 # No llm writes longer calls; a program that appends more uses the Python API or HTTP.
 MOST_BYTES = 1024 * 1024
@@ -193,23 +191,23 @@ def read_brief(context: Context, id: str) -> Answer:
     return _with_text({name: value for name, value in values.items() if value}, text)
 
 
-def read_slice(context: Context, id: str, cursor: str, count: int, *, most: int = MOST_CHARACTERS) -> Slice:
+def read_slice(
+    context: Context, id: str, cursor: str, count: int, *, upto: int = 0, most: int = MOST_CHARACTERS
+) -> Slice:
     """A slice of a session's transcript."""
     at = parse_cursor(cursor)
-    if at.is_inside:
-        events = _events(context, id, at.seq, 1)
-        if not events or events[0].seq != at.seq:
-            raise NotFound(f"session {id} has no event {at.seq}; use a cursor that read_session gave", session=id)
-        return inside(events[0], mask_of(context), at.character, most=most)
-    # One event more than requested shows whether there are more.
-    events = _events(context, id, at.seq, count + 1)
-    return transcript(events[:count], mask_of(context), more=len(events) > count, most=most)
-
-
-def _events(context: Context, id: str, first: int, limit: int) -> list[Event]:
-    return [
-        whole(event) for event in call(context, "events", {"session": id, "after": max(0, first - 1), "limit": limit})
-    ]
+    mask = mask_of(context)
+    if not at.is_inside:
+        page = call(context, "transcript", {"session": id, "after": max(0, at.seq - 1), "limit": count})
+        return transcript(page, mask, upto=upto, most=most)
+    head = call(context, "transcript", {"session": id, "backward": 1, "limit": 1}).head
+    piece = None
+    if 1 <= at.seq <= head:
+        page = call(context, "transcript", {"session": id, "at": at.seq, "limit": 1})
+        piece = inside(page, mask, at, most=most)
+    if piece is None:
+        raise NotFound(f"session {id} shows no event {at.seq}; use a cursor that read_session gave", session=id)
+    return piece
 
 
 def _read_session() -> Tool:

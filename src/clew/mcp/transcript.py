@@ -1,10 +1,11 @@
-"""A session as a readable transcript, a slice at a time: each event with its seq, and the cursor of the next slice.
+"""A page of a transcript as text for an llm: each event with its seq, and the cursor of the next slice.
 
 A cursor is the seq of the next event, or `SEQ+N`: the event SEQ alone, from its character N on.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import msgspec
 
@@ -12,6 +13,10 @@ from clew.mcp.outgoing import MOST_CHARACTERS, Mask, moment
 from clew.model import events as e
 from clew.model.errors import InvalidInput
 from clew.model.plain import plain
+from clew.model.title import uncut
+from clew.model.transcript import Item
+from clew.service.kernel.results import whole
+from clew.service.sessions.transcript import Transcript
 
 # The longest text of one event in a slice: outputs of tools must not crowd out the conversation.
 LONGEST = 2_000
@@ -46,40 +51,84 @@ def parse_cursor(cursor: str) -> Cursor:
     return Cursor(int(seq), int(character or 0), character is not None)
 
 
-def transcript(events: list[e.Event], mask: Mask, *, more: bool, most: int = MOST_CHARACTERS) -> Slice:
-    """The transcript of as many events as fit into `most` characters; `more` says that other events follow."""
+def transcript(page: Transcript, mask: Mask, *, upto: int = 0, most: int = MOST_CHARACTERS) -> Slice:
+    """As much of a page as fits into `most` characters; with `upto` nothing that begins after that seq."""
     texts: list[str] = []
     room = most
-    last = 0
-    for event in events:
-        head, text = _shown(event, mask)
-        if len(text) > LONGEST:
-            left = len(text) - LONGEST
-            text = f"{text[:LONGEST]}\n[cut: {left:,} more characters; cursor {event.seq}+{LONGEST} reads on]"
-        shown = f"{head}\n{text}" if text else head
+    for item, pieces in _items(page):
+        if upto and item > upto:
+            return Slice(text="\n\n".join(texts), last_seq=upto, next="")
+        shown = "\n\n".join(_cut(piece, mask) for piece in pieces)
         if texts and len(shown) > room:
-            return Slice(text="\n\n".join(texts), last_seq=last, next=str(event.seq))
+            return Slice(text="\n\n".join(texts), last_seq=item - 1, next=str(item))
         texts.append(shown)
         room -= len(shown) + 2
-        last = event.seq
-    return Slice(text="\n\n".join(texts), last_seq=last, next=str(last + 1) if more and last else "")
+    return Slice(text="\n\n".join(texts), last_seq=page.last, next=str(page.next + 1) if page.next else "")
 
 
-def inside(event: e.Event, mask: Mask, character: int, *, most: int = MOST_CHARACTERS) -> Slice:
-    """One event alone, from one of its characters on."""
-    head, text = _shown(event, mask)
-    end = character + most
-    following = f"{event.seq}+{end}" if end < len(text) else str(event.seq + 1)
-    where = f"characters {min(character, len(text))} to {min(end, len(text))} of {len(text)}"
-    return Slice(text=f"{head} ({where})\n{text[character:end]}", last_seq=event.seq, next=following)
+def inside(page: Transcript, mask: Mask, at: Cursor, *, most: int = MOST_CHARACTERS) -> Slice | None:
+    """One event alone, from one of its characters on; None if the page does not have it."""
+    pieces = (piece for _, pieces in _items(page) for piece in pieces)
+    piece = next((piece for piece in pieces if piece.seq == at.seq), None)
+    if piece is None:
+        return None
+    head, text = _shown(piece, mask)
+    end = at.character + most
+    following = f"{at.seq}+{end}" if end < len(text) else str(at.seq + 1)
+    where = f"characters {min(at.character, len(text))} to {min(end, len(text))} of {len(text)}"
+    return Slice(text=f"{head} ({where})\n{text[at.character : end]}", last_seq=at.seq, next=following)
 
 
-def _shown(event: e.Event, mask: Mask) -> tuple[str, str]:
-    """The heading of an event, and its text."""
-    label, text = _label_and_text(event.body)
-    at = event.at if event.said_at is None else event.said_at
+# Pieces of text -------------------------------------------------------------------------------------------------------
+
+
+class _Piece(NamedTuple):
+    """What one event says: a call and its return are two, one right after the other."""
+
+    seq: int
+    at: int
+    actor: str
+    label: str
+    text: str
+
+
+def _items(page: Transcript) -> Iterator[tuple[int, list[_Piece]]]:
+    """The items of a page, each with its seq, and the subagents that were called in a turn after its items."""
+    for turn in page.turns:
+        for item in turn.items:
+            yield item.seq, list(_pieces(item))
+        for subagent in turn.subagents:
+            text = f"{uncut(subagent.title)}\n[a session of its own: {subagent.events:,} events, {subagent.state}]"
+            label = f"subagent {subagent.session}"
+            yield turn.items[-1].seq if turn.items else page.last, [_Piece(0, subagent.began_at, "", label, text)]
+
+
+def _pieces(item: Item) -> Iterator[_Piece]:
+    if item.event is None:
+        yield _Piece(item.seq, item.at, "", "rewound", f"[{item.withdrawn:,} events before this were taken back]")
+        return
+    side = f" of {item.side}" if item.side else ""
+    label, text = _label_and_text(whole(item.event).body)
+    yield _Piece(item.seq, item.at, item.event.actor, f"{label}{side}", text)
+    if item.returned is not None:
+        label, text = _label_and_text(item.returned.body)
+        yield _Piece(item.returned.seq, item.at + (item.duration_us or 0), item.returned.actor, label, text)
+
+
+def _cut(piece: _Piece, mask: Mask) -> str:
+    head, text = _shown(piece, mask)
+    if len(text) > LONGEST:
+        left = len(text) - LONGEST
+        text = f"{text[:LONGEST]}\n[cut: {left:,} more characters; cursor {piece.seq}+{LONGEST} reads on]"
+    return f"{head}\n{text}" if text else head
+
+
+def _shown(piece: _Piece, mask: Mask) -> tuple[str, str]:
+    """The heading of a piece, and its text."""
+    seq = f"#{piece.seq} " if piece.seq else ""
     # Mask first, then cut: the scanner does not recognise half of a secret.
-    return plain(mask(f"#{event.seq} {moment(at)} {event.actor} {label}")), plain(mask(text))
+    words = (moment(piece.at), piece.actor, piece.label)
+    return plain(mask(seq + " ".join(word for word in words if word))), plain(mask(piece.text))
 
 
 def _label_and_text(body: e.AnyBody) -> tuple[str, str]:
@@ -97,8 +146,10 @@ def _label_and_text(body: e.AnyBody) -> tuple[str, str]:
         case e.DecisionMade(decision=id, choice=choice, why=why, rejected=rejected):
             reason = f"\nbecause {why}" if why else ""
             return f"decision {id}", choice + reason + (f"\nrejected: {'; '.join(rejected)}" if rejected else "")
+        case e.Compacted(summary=summary):
+            return "compacted", summary
         case e.Removed(how=how):
-            return body.kind, f"[its content was {how}]"
+            return body.kind, f"[its content {'is' if how == 'damaged' else 'was'} {how}]"
         case e.Opaque(raw=raw):
             return body.kind, f"[a record of the program, kept as it is: {len(raw):,} characters]"
         case _:

@@ -72,6 +72,11 @@ class Item(msgspec.Struct, frozen=True, kw_only=True):
         return (self.seq, *(seq for seq in members if seq != self.seq))
 
     @property
+    def side(self) -> str:
+        """The subagent inside the session that said this; empty for the session's own agent."""
+        return "" if self.event is None else getattr(self.event.body, "side", "")
+
+    @property
     def is_bookkeeping(self) -> bool:
         """Whether the item is of no use to a reader of the conversation."""
         return self.event is not None and self.event.kind in BOOKKEEPING

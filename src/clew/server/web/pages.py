@@ -72,7 +72,7 @@ def _search(request: PageRequest, words: str) -> str:
 
 
 def _hit(hit: dict[str, Any]) -> str:
-    link = f"/sessions/{hit['session']}?after={max(0, hit['seq'] - 1)}#e{hit['seq']}"
+    link = f"/sessions/{hit['session']}?at={hit['seq']}#e{hit['seq']}"
     snippet = one_line(hit["snippet"]["text"], 300)
     return f'<p><a class="seq" href="{escaped(link)}">{hit["seq"]}</a> {escaped(hit["role"])}: {snippet}</p>'
 

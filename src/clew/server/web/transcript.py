@@ -1,4 +1,4 @@
-"""The page of one session: what is known about it, and its events, a page at a time."""
+"""The page of one session: what is known about it, and its transcript, a page at a time."""
 
 import json
 from typing import Any
@@ -12,28 +12,33 @@ COMMON_FIELDS = frozenset({"session", "seq", "kind", "at", "actor", "source", "s
 
 
 def transcript(request: PageRequest) -> str:
-    """A session, a page of events at a time."""
+    """A session, a page of its transcript at a time."""
     shown = request.call("show", session=request.path["session"])
     session = shown["session"]
-    after = _after(request.query.get("after", "0"))
-    events = request.call("events", session=session["id"], after=after, limit=EVENTS)
+    page_of = _page_of(request.query, session["head"])
+    transcript = request.call("transcript", session=session["id"], limit=EVENTS, **page_of)
     title = one_line(session["title"]) or "Untitled"
-    steps = _steps(after, events[-1]["seq"] if events else after, session["head"])
+    steps = _steps(transcript["previous"], transcript["next"])
     live = f'<p id="live" data-session="{escaped(session["id"])}" data-after="{session["head"]}" hidden></p>'
     main = (
-        f'<h1 dir="auto">{title}</h1><dl>{_about(shown)}</dl>{_knowledge(shown)}{steps}{_events(events)}{steps}{live}'
+        f'<h1 dir="auto">{title}</h1><dl>{_about(shown)}</dl>{_knowledge(shown)}{steps}'
+        f"{_turns(transcript['turns'])}{steps}{live}"
     )
     return page(session["title"] or "Untitled", main, has_login=request.has_login, script="clew.js")
 
 
-def _after(text: str) -> int:
-    """The seq that the page begins after; 0 for what is not a number."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0
+def _page_of(query: dict[str, str], head: int) -> dict[str, int]:
+    """Which page is asked for: the one after a seq, before one, or around one; else the first."""
+    for name in ("after", "backward", "at"):
+        text = query.get(name, "")
+        if text.isascii() and text.isdigit() and len(text) < 19 and (name == "after" or 1 <= int(text) <= head + 1):
+            return {name: min(int(text), head) if name == "at" else int(text)}
+    return {}
 
 
-def _steps(after: int, last: int, head: int) -> str:
-    earlier = f'<a href="?after={max(0, after - EVENTS)}">Earlier</a>' if after else ""
-    later = f'<a href="?after={last}">Later</a>' if last < head else ""
+def _steps(previous: int, following: int) -> str:
+    earlier = f'<a href="?backward={previous}">Earlier</a>' if previous else ""
+    later = f'<a href="?after={following}">Later</a>' if following else ""
     return f"<nav>{earlier} {later}</nav>"
 
 
@@ -78,50 +83,72 @@ def _list(title: str, items: list[str]) -> str:
     return f"<details><summary>{title} ({len(items)})</summary><ul>{inside}</ul></details>"
 
 
-# Events ---------------------------------------------------------------------------------------------------------------
+# Turns and items ------------------------------------------------------------------------------------------------------
 
 
-def _events(events: list[dict[str, Any]]) -> str:
-    """The events; the result of a call stands with the call, if both are on this page."""
-    results = {event["call"]: event for event in events if event["kind"] == "call_returned" and "call" in event}
-    calls = {event["call"] for event in events if event["kind"] == "call_made" and "call" in event}
+def _turns(turns: list[dict[str, Any]]) -> str:
     return "".join(
-        _event(event, results) for event in events if event["kind"] != "call_returned" or event.get("call") not in calls
-    )
+        "".join(map(_item, turn["items"])) + "".join(map(_subagent, turn["subagents"])) for turn in turns
+    )  # fmt: skip
 
 
-def _event(event: dict[str, Any], results: dict[str, Any]) -> str:
-    kind = event["kind"]
-    if "removed" in event:
-        return _note(event, f"{kind}: its content was removed ({escaped(event['removed'])})")
-    if kind == "message_added":
-        return _message(event)
-    if kind == "call_made":
-        return _call(event, results.get(event["call"]))
-    rest = {name: value for name, value in event.items() if name not in COMMON_FIELDS}
-    inside = one_line(_json(rest), 300) if rest else ""
-    return _note(event, f"{escaped(kind.replace('_', ' '))} <small>{inside}</small>")
+def _subagent(subagent: dict[str, Any]) -> str:
+    about = f"<small>{subagent['events']:,} events, {escaped(subagent['state'])}</small>"
+    return f'<p class="note">subagent {_link(subagent["session"])} {one_line(subagent["title"])} {about}</p>'
 
 
-def _message(event: dict[str, Any]) -> str:
+def _item(item: dict[str, Any]) -> str:
+    event = item["event"]
+    match item["type"]:
+        case "withdrawn":
+            count = item["withdrawn"]
+            return _note(item, f"{count:,} event{'s were' if count != 1 else ' was'} taken back by a rewind")
+        case "removed":
+            verb = "is" if event["removed"] == "damaged" else "was"
+            removed = f"{escaped(event['kind'])}: its content {verb} {escaped(event['removed'])}"
+            return _note(item, removed) + (_result(item["returned"]) if item["returned"] else "")
+        case "message":
+            return _message(item, event)
+        case "call":
+            return _call(item, event, item["returned"])
+        case "return":
+            note = (
+                f"<small>the return of a call that is not here</small> {'<b>failed</b>' * event.get('failed', False)}"
+            )
+            return _note(item, note) + _result(event)
+        case "compaction":
+            return _note(item, "earlier conversation summarised") + _text_block(event["summary"])
+        case _:
+            rest = {name: value for name, value in event.items() if name not in COMMON_FIELDS}
+            inside = one_line(_json(rest), 300) if rest else ""
+            return _note(item, f"{escaped(event['kind'].replace('_', ' '))} <small>{inside}</small>")
+
+
+def _message(item: dict[str, Any], event: dict[str, Any]) -> str:
     role = event["role"] if event["role"] in ("user", "assistant", "system") else "other"
     parts = ([{"type": "text", "text": event["text"]}] if event.get("text") else []) + event.get("parts", [])
-    author = f"{escaped(event['role'])} <small>{escaped(event.get('model', ''))}</small>"
+    side = f"{escaped(event['side'])} " if event.get("side") else ""
+    author = f"{side}{escaped(event['role'])} <small>{escaped(event.get('model', ''))}</small>"
     inside = "".join(_part(part) for part in parts)
-    return f'<article class="{role}" id="e{event["seq"]}"><h2>{author}{_seq_and_time(event)}</h2>{inside}</article>'
+    return f'<article class="{role}" id="e{item["seq"]}"><h2>{author}{_seq_and_time(item)}</h2>{inside}</article>'
 
 
-def _call(event: dict[str, Any], result: dict[str, Any] | None) -> str:
+def _call(item: dict[str, Any], event: dict[str, Any], result: dict[str, Any] | None) -> str:
     failed = result is not None and result.get("failed", False)
     outcome = "failed" if failed else "" if result else "no result here"
+    took = f"{item['duration_us'] / 1e6:.1f} s" if item["duration_us"] else ""
     input = _json(event.get("input"))
     summary = f"<code>{one_line(event['tool'])}</code> <small>{one_line(input, 100)}</small> <b>{outcome}</b>"
-    inside = f"<pre>{escaped(input)}</pre>"
-    if result:
-        inside += f"<pre>{escaped(_json(result.get('output')))}</pre>"
-        inside += "".join(_part(part) for part in result.get("parts", []))
-    head = f"<summary>{summary}{_seq_and_time(event)}</summary>"
-    return f'<details class="call{" failed" * failed}" id="e{event["seq"]}">{head}{inside}</details>'
+    inside = f"<pre>{escaped(input)}</pre>{_result(result) if result else ''}"
+    head = f"<summary>{summary} <small>{took}</small>{_seq_and_time(item)}</summary>"
+    return f'<details class="call{" failed" * failed}" id="e{item["seq"]}">{head}{inside}</details>'
+
+
+def _result(result: dict[str, Any]) -> str:
+    if "removed" in result:
+        return f'<p class="note" id="e{result["seq"]}">its result: {escaped(result["removed"])}</p>'
+    output = f'<pre id="e{result["seq"]}">{escaped(_json(result.get("output")))}</pre>'
+    return output + "".join(_part(part) for part in result.get("parts", []))
 
 
 def _part(part: dict[str, Any]) -> str:
@@ -139,14 +166,13 @@ def _text_block(text: str) -> str:
     return f'<div class="said" dir="auto">{escaped(text)}</div>'
 
 
-def _note(event: dict[str, Any], inside: str) -> str:
-    return f'<p class="note" id="e{event["seq"]}">{inside}{_seq_and_time(event)}</p>'
+def _note(item: dict[str, Any], inside: str) -> str:
+    return f'<p class="note" id="e{item["seq"]}">{inside}{_seq_and_time(item)}</p>'
 
 
-def _seq_and_time(event: dict[str, Any]) -> str:
-    """The seq of an event as a link to it, and its time."""
-    at = event.get("said_at") or event["at"]
-    return f' <a class="seq" href="#e{event["seq"]}">{event["seq"]}</a> <small>{moment(at)}</small>'
+def _seq_and_time(item: dict[str, Any]) -> str:
+    """The seq of an item as a link to it, and its time."""
+    return f' <a class="seq" href="#e{item["seq"]}">{item["seq"]}</a> <small>{moment(item["at"])}</small>'
 
 
 def _json(value: Any) -> str:

@@ -7,7 +7,7 @@ if (live) {
   source.onmessage = () => {
     count += 1;
     const link = document.createElement("a");
-    link.href = `?after=${live.dataset.after}`;
+    link.href = `?at=${live.dataset.after}`;
     link.textContent = count === 1 ? "1 new event: show it" : `${count} new events: show them`;
     live.replaceChildren(link);
     live.hidden = false;
