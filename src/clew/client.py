@@ -24,6 +24,7 @@ from clew.model.ids import new_id
 
 if TYPE_CHECKING:
     from clew.model.knowledge import Knowledge
+    from clew.model.transcript import Turn
     from clew.model.working_set import Touched
     from clew.service import Context
     from clew.service.capture.changed_files import FoundFiles
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from clew.service.sessions.info import SessionInfo
     from clew.service.sessions.list import SessionLine
     from clew.service.sessions.show import SessionDetail
+    from clew.service.sessions.transcript import Transcript
     from clew.store.log.leases import Lease
     from clew.store.log.plan import Appended
     from clew.store.log.problems import Verified
@@ -313,6 +315,19 @@ class OpenSession:
 
     def events(self, *, after: int = 0, upto: int | None = None) -> list[e.Event]:
         return self._call("events", after=after, upto=upto)  # type: ignore[no-any-return]
+
+    def transcript(self, *, last: int | None = None, upto: int | None = None) -> Iterator[Turn]:
+        """The turns of the session, or only the last ones; each as a whole, read a page at a time."""
+        from clew.model.transcript import joined
+
+        return joined(self._turns(last, upto))
+
+    def _turns(self, last: int | None, upto: int | None) -> Iterator[Turn]:
+        page: Transcript = self._call("transcript", last=last, upto=upto)
+        yield from page.turns
+        while page.next:
+            page = self._call("transcript", after=page.next, upto=upto)
+            yield from page.turns
 
     def knowledge(self, *, upto: int | None = None) -> Knowledge:
         """Facts, decisions, progress and scratch as they stand, or stood at an event."""

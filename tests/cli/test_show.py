@@ -20,10 +20,13 @@ from msgspec import Raw
 from rich.cells import cell_len
 
 from clew.app import connect
-from clew.cli.showing import items, on_paper, on_screen
-from clew.cli.transcript import Block, Line, Manner, Prose, Span, blocks
+from clew.cli.changes import Line
+from clew.cli.showing import on_paper, on_screen
+from clew.cli.transcript import Block, Manner, Prose, Span, blocks
 from clew.model import events as e
+from clew.model.course import course_of
 from clew.model.events import KINDS, CallMade, CallReturned, Event, MessageAdded, Opaque, Removed
+from clew.model.transcript import turns, whole
 from clew.store import open_store
 from clew.store.objects import objects
 
@@ -448,7 +451,8 @@ def test_what_was_taken_back_is_not_shown_and_a_correction_is_in_its_place(clew:
     shown = clew("show", session).out
     assert "a mistake" not in shown
     assert "x.note" not in shown
-    places = [shown.find(text) for text in ("first, corrected", "the right way", "x.between", "the end", "x.other")]
+    places = [shown.find(text) for text in ("first, corrected", "the right way", "x.other", "x.between", "the end")]
+    assert "1 event was taken back by a rewind" in shown
     assert places == sorted(places)
     assert -1 not in places
     assert clew("show", session, "--at", "3").out.count("event 3 is not part of the conversation as it is now") == 1
@@ -523,7 +527,11 @@ def events_of(*bodies: Any) -> list[Event]:
 
 
 def drawn(*bodies: Any, **manner: Any) -> tuple[str, str]:
-    found = list(blocks(items(events_of(*bodies)), Manner(**manner)))
+    events = events_of(*bodies)
+    by_seq = {event.seq: event for event in events}
+    folded = turns(events, whole(course_of(events), by_seq.get))
+    shown = (item for turn in folded for item in turn.items if not item.is_bookkeeping)
+    found = list(blocks(shown, Manner(**manner)))
     return "".join(on_paper(found)), "".join(on_screen(found, 80, colours=False))
 
 

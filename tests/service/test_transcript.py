@@ -22,6 +22,7 @@ from clew.store import Store, open_store
 from clew.store.log.feed import readable_events
 from store.rows import change, one
 from support.counting import counted
+from support.planes import plane_on
 from support.postgres import Server
 from support.talks import add, on, opened
 from views.logs import PROGRAMS, Log
@@ -193,6 +194,18 @@ def test_a_page_is_chosen_in_one_way(context: Context) -> None:
     for wrong in ({"after": 1, "backward": 5}, {"at": 99}, {"limit": 0}):
         with pytest.raises(InvalidInput):
             page(context, session, **wrong)
+
+
+def test_the_python_session_reads_whole_turns(store_url: str) -> None:
+    with plane_on(store_url) as plane, plane.session("Talk") as session:
+        for number in range(3):
+            session.user(f"question {number}")
+            for piece in range(150):
+                session.assistant(f"answer {number}.{piece}")
+        _, *asked = session.transcript()
+        assert [len(turn.items) for turn in asked] == [151, 151, 151]
+        assert [turn.seq for turn in session.transcript(last=2)] == [asked[1].seq, asked[2].seq]
+        assert texts(list(session.transcript(upto=3))) == ["question 0", "answer 0.0"]
 
 
 # What a rewind takes back ---------------------------------------------------------------------------------------------

@@ -1,7 +1,6 @@
 """`clew show`: reads a session, selects what is shown of it, and draws that for a terminal or writes it as text."""
 
 import sys
-from collections import deque
 from collections.abc import Iterable, Iterator
 from functools import cache
 from itertools import groupby
@@ -10,13 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from clew.cli.transcript import Block, Item, Line, Manner, Prose, Span, blocks, note
-from clew.model import events as e
-from clew.model.conversation import SPOKEN, conversation
-from clew.model.course import identity
+from clew.cli.changes import Line
+from clew.cli.transcript import Block, Manner, Prose, Span, blocks, note
 from clew.model.errors import InvalidInput
-from clew.model.events import Event
 from clew.model.plain import plain
+from clew.model.transcript import Item, Subagent, Turn
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -26,10 +23,13 @@ if TYPE_CHECKING:
     from rich.segment import Segment
     from rich.text import Text
 
-    from clew.service.sessions.info import SessionInfo
+    from clew.service.sessions.show import SessionDetail
+    from clew.service.sessions.transcript import Transcript
 
-# How many items are shown before and after the event of --at.
+# How many events are shown before and after the event of --at.
 REACH = 20
+# How many events of a session are in memory at a time.
+PAGE = 200
 # How many decisions, facts or files are listed.
 MOST_LISTED = 20
 # Longer lines are hard to read; the terminal wraps lines in a narrower window.
@@ -47,11 +47,6 @@ MARKDOWN = {
     "markdown.link": "", "markdown.link_url": "underline", "markdown.table.border": "dim",
     "markdown.table.header": "bold",
 }  # fmt: skip
-# Events that help no reader of the conversation; `clew show --events` prints all.
-NOT_SHOWN = (
-    e.SessionOpened, e.TurnStarted, e.TurnEnded, e.UsageCounted, e.Rewound, e.ScratchSet, e.ScratchCleared,
-    e.BodiesPruned, e.LeaseTaken, e.LeaseReleased,
-)  # fmt: skip
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,47 +84,79 @@ def transcript_blocks(plane: Any, session: str, wanted: Wanted) -> Iterator[Bloc
         raise InvalidInput(f"there is no event {wanted.at} in {info.id}: its events are 1 to {info.head}")
     for label, value in state_lines(detail):
         yield Block(gutter=f"{label:<12} ", head=(Span(value),), tight=True, wrapped=True)
-    yield from _conversation(_read(plane, info.id), info, wanted, you=plane.settings.principal)
+    yield from _conversation(plane, detail, wanted)
     if wanted.at is None:
         for title, lines in knowledge_sections(detail):
             yield Block(head=(Span(title, "bold"),), body=_listed(lines, wanted), indent=2, wrapped=True)
 
 
-def _read(plane: Any, session: str) -> list[Event]:
-    """Every event, page by page, because one read is bounded."""
-    events: list[Event] = []
-    while page := plane.call("events", session=session, after=events[-1].seq if events else 0):
-        events += page
-    return events
+class _Reading:
+    """Reads a transcript page by page, and remembers where it began and how far it has come."""
+
+    def __init__(self, plane: Any, session: str, wanted: Wanted) -> None:
+        self._plane = plane
+        self._session = session
+        if wanted.at is not None:
+            self._page = self._read(at=wanted.at, limit=2 * REACH + 1)
+        else:
+            self._page = self._read(limit=PAGE, **({} if wanted.last is None else {"last": wanted.last}))
+        self._is_part = wanted.at is not None
+        self.first = self._page.first
+        self.cwd = self._page.cwd
+
+    @property
+    def last(self) -> int:
+        return self._page.last
+
+    def turns(self) -> Iterator[Turn]:
+        """The turns; one that is longer than a page comes in pieces."""
+        yield from self._page.turns
+        while self._page.next and not self._is_part:
+            self._page = self._read(after=self._page.next, limit=PAGE)
+            yield from self._page.turns
+
+    def has(self, seq: int) -> bool:
+        """Whether the first page shows an event."""
+        shown = (item for turn in self._page.turns for item in turn.items if not item.is_bookkeeping)
+        return any(seq in item.seqs for item in shown)
+
+    def _read(self, **which: int) -> "Transcript":
+        page: Transcript = self._plane.call("transcript", session=self._session, **which)
+        return page
 
 
-def _conversation(events: list[Event], info: "SessionInfo", wanted: Wanted, *, you: str) -> Iterator[Block]:
-    shown = items(events)
-    first, end = 0, len(shown)
-    if wanted.at is not None:
-        first, end = around(shown, wanted.at, REACH)
-    elif wanted.last is not None:
-        first = last_turns(shown, wanted.last)
-    if not shown:
-        yield note(f"nothing was said yet; append to it with: clew append {info.id[:10]}")
-    if wanted.at and not any(event.seq == wanted.at for item in shown for event in item):
+def _conversation(plane: Any, detail: "SessionDetail", wanted: Wanted) -> Iterator[Block]:
+    info = detail.session
+    reading = _Reading(plane, info.id, wanted)
+    if wanted.at and not reading.has(wanted.at):
         whole = f"clew show {info.id[:10]} --events --after {wanted.at - 1} --upto {wanted.at}"
         yield note(f"event {wanted.at} is not part of the conversation as it is now; {whole} shows it")
-    if first:
-        yield note(_left_out(shown[:first], "earlier", info.id, shown[first - 1][0].seq if wanted.at else 0))
-    cwds = (event.body.cwd for event in reversed(events) if isinstance(event.body, e.RuntimeAttached))
+    # The first event opens the session, and is not shown.
+    if reading.first > 2:
+        yield note(_left_out(reading.first - 2, "earlier", info.id, reading.first - 1 if wanted.at else 0))
     manner = Manner(
-        you=you, agent=info.agent, cwd=next(cwds, ""), full=wanted.full, thinking=wanted.thinking, at=wanted.at or 0,
-        digits=max(3, len(str(info.head))),
+        you=plane.settings.principal, agent=info.agent, cwd=reading.cwd, full=wanted.full, thinking=wanted.thinking,
+        at=wanted.at or 0, digits=max(3, len(str(info.head))),
     )  # fmt: skip
-    yield from blocks(shown[first:end], manner)
-    if end < len(shown):
-        yield note(_left_out(shown[end:], "later", info.id, shown[end][0].seq))
+    is_empty = True
+    for block in blocks(_entries(reading.turns()), manner):
+        is_empty = False
+        yield block
+    if is_empty and wanted.last is None:
+        yield note(f"nothing was said yet; append to it with: clew append {info.id[:10]}")
+    if reading.last < info.head:
+        yield note(_left_out(info.head - reading.last, "later", info.id, reading.last + 1))
 
 
-def _left_out(hidden: list[Item], when: str, session: str, next_to: int) -> str:
+def _entries(turns: Iterable[Turn]) -> Iterator[Item | Subagent]:
+    """What is shown of the turns; the subagents of a turn come after its items."""
+    for turn in turns:
+        yield from (item for item in turn.items if not item.is_bookkeeping)
+        yield from turn.subagents
+
+
+def _left_out(number: int, when: str, session: str, next_to: int) -> str:
     """How many events are not shown, and the command that shows them."""
-    number = sum(map(len, hidden))
     events = f"… {number:,} {when} event{'s' if number != 1 else ''}"
     if not next_to:
         return f"{events}: clew show {session[:10]}"
@@ -141,80 +168,6 @@ def _listed(lines: list[str], wanted: Wanted) -> tuple[Line, ...]:
         return tuple(map(Line, lines))
     more = Line(f"… {len(lines) - MOST_LISTED:,} more, --full shows them", "more")
     return (*map(Line, lines[:MOST_LISTED]), more)
-
-
-# What there is to show ------------------------------------------------------------------------------------------------
-
-
-def items(events: list[Event]) -> list[Item]:
-    """The current conversation, with returns at their calls and other events of interest in order."""
-    kept: list[Item] = []
-    waiting: dict[str, list[Item]] = {}
-    for event in _in_place(events):
-        body = event.body
-        if isinstance(body, e.CallReturned) and waiting.get(body.call):
-            # Some programs restart the numbers of calls in every answer: a return belongs to the newest open call.
-            waiting[body.call].pop().append(event)
-            continue
-        if kept and _is_alike(kept[-1][-1].body, body):
-            kept[-1].append(event)
-            continue
-        kept.append([event])
-        if isinstance(body, e.CallMade):
-            waiting.setdefault(body.call, []).append(kept[-1])
-    return kept
-
-
-def _in_place(events: list[Event]) -> Iterator[Event]:
-    first: dict[tuple[str, str], int] = {}
-    newest: dict[tuple[str, str], int] = {}
-    for event in events:
-        if event.source:
-            first.setdefault(_record(event), event.seq)
-            newest[_record(event)] = event.seq
-    others = deque(
-        event
-        for event in events
-        if not isinstance(event.body, SPOKEN + NOT_SHOWN) and newest.get(_record(event), event.seq) == event.seq
-    )
-    for event in conversation(events, sides=True):
-        # A corrected record keeps the place of its first version.
-        position = first.get(_record(event), event.seq)
-        while others and others[0].seq < position:
-            yield others.popleft()
-        yield event
-    yield from others
-
-
-def _record(event: Event) -> tuple[str, str]:
-    return event.session, identity(event.source)
-
-
-def _is_alike(before: e.AnyBody, body: e.AnyBody) -> bool:
-    """Whether two bodies share one line."""
-    if isinstance(before, e.Removed) and isinstance(body, e.Removed):
-        return before.how == body.how
-    return isinstance(before, e.Opaque) and isinstance(body, e.Opaque)
-
-
-def around(shown: list[Item], at: int, reach: int) -> tuple[int, int]:
-    """The slice of items around an event; for an event that is not shown, around the item before it."""
-    inside = (i for i, item in enumerate(shown) if any(event.seq == at for event in item))
-    before = (i for i, item in enumerate(shown) if item[0].seq <= at)
-    index = next(inside, max(before, default=0))
-    return max(0, index - reach), min(len(shown), index + reach + 1)
-
-
-def last_turns(shown: list[Item], number: int) -> int:
-    """The index of the first of the last turns; a turn begins with a message of the user."""
-    starts = [i for i, item in enumerate(shown) if _is_prompt(item[0].body)]
-    if number == 0:
-        return len(shown)
-    return starts[-number] if len(starts) > number else 0
-
-
-def _is_prompt(body: e.AnyBody) -> bool:
-    return isinstance(body, e.MessageAdded) and body.role == "user" and not body.side
 
 
 # On a pipe ------------------------------------------------------------------------------------------------------------

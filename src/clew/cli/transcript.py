@@ -4,7 +4,6 @@ Stored text is hostile, so all of it passes through `shown`. Long texts are fold
 cost depends on what is shown, not on the size of the session.
 """
 
-import difflib
 import re
 import shlex
 from collections import Counter
@@ -14,10 +13,12 @@ from typing import Any
 
 import msgspec
 
+from clew.cli.changes import PATHS, Line, changes_of, count_of, lines_of, named, patch_of
 from clew.cli.output import one_line
 from clew.model import events as e
 from clew.model.events import Event
 from clew.model.plain import plain
+from clew.model.transcript import Item, Subagent
 from clew.runtimes.adapters.interchange import LAST, returned_text
 
 # How many first and last lines of a folded text are shown.
@@ -26,8 +27,6 @@ OUTPUT, FAILURE, CHANGE, NEW_FILE, SUMMARY = (3, 3), (3, 12), (16, 4), (8, 0), (
 LONGEST_LINE = 300
 # A day before the last one with a four-digit year, because some time zones are a day ahead.
 LATEST = LAST - 86_400_000_000
-# A diff takes time in proportion to the product of both lengths; longer texts are shown as removed and added.
-MOST_COMPARED_LINES = 1_000
 
 
 class Span(msgspec.Struct, frozen=True):
@@ -36,13 +35,6 @@ class Span(msgspec.Struct, frozen=True):
     text: str
     style: str = ""
     gives_way: bool = False
-
-
-class Line(msgspec.Struct, frozen=True):
-    """One line; its block says whether it is cut or wrapped."""
-
-    text: str
-    style: str = ""
 
 
 class Prose(msgspec.Struct, frozen=True):
@@ -82,30 +74,52 @@ class Manner(msgspec.Struct, frozen=True, kw_only=True):
     digits: int = 3
 
 
-# A call with its return, events that share one line, or a single event.
-Item = list[Event]
+# An item, or items that share one line.
+Group = list[Item]
 
 
 # Blocks ---------------------------------------------------------------------------------------------------------------
 
 
-def blocks(items: list[Item], manner: Manner) -> Iterator[Block]:
-    """The items as blocks, with a line where a day begins."""
+def blocks(entries: Iterable[Item | Subagent], manner: Manner) -> Iterator[Block]:
+    """The items as blocks, with a line where a day begins, and the subagents between them."""
     day = ""
-    said_at = next((item[0].said_at for item in items if item[0].said_at is not None), None)
-    for item in items:
-        event = item[0]
-        said_at = said_at if event.said_at is None else event.said_at
-        # A captured record without a time of its own gets the time of the record before.
-        is_captured = event.said_at is not None or event.source
-        at = _local(said_at if is_captured and said_at is not None else event.at)
-        block = _block(item, at, manner)
+    for group in _grouped(entries):
+        if isinstance(group, Subagent):
+            yield _subagent(group, manner)
+            continue
+        at = _local(group[0].at)
+        block = _block(group, at, manner)
         if block is None:
             continue
         if (today := f"{at:%Y-%m-%d}") != day:
             yield Block(head=(Span(today, "dim"),), ruled=True)
             day = today
         yield block
+
+
+def _grouped(entries: Iterable[Item | Subagent]) -> Iterator[Group | Subagent]:
+    group: Group = []
+    for entry in entries:
+        if group and (isinstance(entry, Subagent) or not _is_alike(group[-1], entry)):
+            yield group
+            group = []
+        if isinstance(entry, Subagent):
+            yield entry
+        else:
+            group.append(entry)
+    if group:
+        yield group
+
+
+def _is_alike(before: Item, item: Item) -> bool:
+    """Whether two items share one line."""
+    if before.event is None or item.event is None or before.returned or item.returned:
+        return False
+    first, second = before.event.body, item.event.body
+    if isinstance(first, e.Removed) and isinstance(second, e.Removed):
+        return first.how == second.how
+    return isinstance(first, e.Opaque) and isinstance(second, e.Opaque)
 
 
 def _local(at: int) -> datetime:
@@ -118,52 +132,59 @@ def note(text: str) -> Block:
     return Block(head=(Span(text, "dim"),), wrapped=True)
 
 
-def _block(item: Item, at: datetime, manner: Manner) -> Block | None:
-    event, asked = item[0], any(member.seq == manner.at for member in item)
+def _block(group: Group, at: datetime, manner: Manner) -> Block | None:
+    item, asked = group[0], any(manner.at in member.seqs for member in group)
     if asked:
         manner = msgspec.structs.replace(manner, full=True, thinking=True)
-    block = _block_of(item, manner)
+    block = _block_of(group, manner)
     if block is None:
         return None
-    gutter = f"{event.seq:>{manner.digits}} {at:%H:%M} {'▶' if asked else ' '} "
-    side = bool(getattr(event.body, "side", ""))
-    return msgspec.structs.replace(block, gutter=gutter, side=side, marked=asked)
+    gutter = f"{item.seq:>{manner.digits}} {at:%H:%M} {'▶' if asked else ' '} "
+    return msgspec.structs.replace(block, gutter=gutter, side=bool(item.side), marked=asked)
 
 
-def _block_of(item: Item, manner: Manner) -> Block | None:
-    event = item[0]
+def _block_of(group: Group, manner: Manner) -> Block | None:
+    item, event = group[0], group[0].event
+    if event is None:
+        verb = "event was" if item.withdrawn == 1 else "events were"
+        return _remark(f"{item.withdrawn:,} {verb} taken back by a rewind")
     match event.body:
         case e.MessageAdded() as body:
             return _message(event, body, manner)
         case e.CallMade() as body:
-            back = item[1].body if len(item) > 1 else None
-            return _call(body, back if isinstance(back, e.CallReturned) else None, manner)
+            return _call(body, item.returned.body if item.returned else None, manner)
         case e.CallReturned() as body:
-            lines = _lines(_returned(body))
-            head = (Span("● ", "dim"), Span("the return of a call that is not here  "), *_outcome(body, lines))
-            return Block(head=head, body=_output(body, lines, manner), indent=2, wrapped=manner.full)
+            return _lost(body, manner, "the return of a call that is not here")
+        case e.Removed(how=how) if item.returned and isinstance(item.returned.body, e.CallReturned):
+            return _lost(item.returned.body, manner, f"the return of a call that was {how}")
         case e.Compacted(summary=summary):
             return Block(head=(Span("earlier conversation summarised"),), ruled=True, body=_summary(summary, manner))
         case e.SessionForked(parent=parent, upto=upto):
             return Block(head=(Span(f"forked from {one_line(parent)} at {upto}"),), ruled=True)
-        case _:
-            return _remark_on(item)
+        case body:
+            return _remark_on(body, group)
 
 
-def _remark_on(item: Item) -> Block:
+def _remark_on(body: e.AnyBody, group: Group) -> Block:
     """One line about events that are not part of the conversation."""
-    match item[0].body:
+    match body:
         case e.Removed(how=how):
-            verb = "event was" if len(item) == 1 else "events were"
-            return _remark(f"{len(item):,} {verb} {how}")
+            verb = "event was" if len(group) == 1 else "events were"
+            return _remark(f"{len(group):,} {verb} {how}")
         case e.Opaque():
-            kinds = Counter(event.kind for event in item).items()
+            kinds = Counter(item.event.kind for item in group if item.event).items()
             return _remark(", ".join(f"{kind} ({times:,})" if times > 1 else kind for kind, times in kinds))
         case e.SessionErased(events=events, reason=reason):
             count = f"{events:,} event{'s' if events != 1 else ''}"
             return _remark(", ".join(filter(None, ("this session was erased", count, reason))), "missing")
         case body:
             return _remark(_remarked(body), "known" if body.step == "knowledge" else "dim")
+
+
+def _subagent(subagent: Subagent, manner: Manner) -> Block:
+    """The line of a subagent that has a session of its own."""
+    about = f"subagent {one_line(subagent.title) or 'without a title'}: clew show {subagent.session[:10]}"
+    return Block(head=(Span(about, "agent"),), gutter=" " * (manner.digits + 9), tight=True, wrapped=True)
 
 
 def _remark(text: str, style: str = "dim") -> Block:
@@ -227,32 +248,32 @@ def _summary(text: str, manner: Manner) -> tuple[Line | Prose, ...]:
 
 _COMMANDS = ("command", "cmd")
 _PATTERNS = ("pattern", "regex")
-_PATHS = (
-    "file_path", "path", "filePath", "absolute_path", "notebook_path", "target_file", "filename", "file", "dir_path",
-    "directory_path",
-)  # fmt: skip
 _OTHERS = ("url", "query", "description", "subject", "title", "prompt", "name")
-_OLD_NEW = (
-    ("old_string", "new_string"), ("old_str", "new_str"), ("oldString", "newString"), ("oldText", "newText"),
-    ("old", "new"),
-)  # fmt: skip
-_CONTENTS = ("content", "contents", "file_text", "code_edit", "new_source")
-_PATCHES = ("patch", "patchText", "diff", "input", "command", "cmd")
 _PATCHED = re.compile(r"^(?:\*\*\* (?:Add|Update|Delete) File: |\+\+\+ (?:b/)?)(.+)", re.MULTILINE)
-_PATCH = re.compile(r"^(\*\*\* Begin Patch|--- .*\n\+\+\+ |<<<<<<< SEARCH|-{7} SEARCH)", re.MULTILINE)
 # Colours are removed; `plain` writes out all other control codes.
 _COLOURS = re.compile(r"\x1b\[[0-9;:]*m")
-_ELSEWHERE = Line("⋯", "dim")
 
 
-def _call(made: e.CallMade, back: e.CallReturned | None, manner: Manner) -> Block:
+def _lost(back: e.CallReturned, manner: Manner, what: str) -> Block:
+    """A return without its call."""
+    lines = lines_of(_returned(back))
+    head = (Span("● ", "dim"), Span(f"{what}  "), *_outcome(back, lines))
+    return Block(head=head, body=_output(back, lines, manner), indent=2, wrapped=manner.full)
+
+
+def _call_head(tool: str, telling: str, *, failed: bool) -> list[Span]:
+    head = [Span("● ", "failed" if failed else "call"), Span(one_line(tool), "bold"), Span("  ")]
+    return [*head, Span(one_line(telling, LONGEST_LINE), gives_way=True), Span("  ")] if telling else head
+
+
+def _call(made: e.CallMade, returned: e.AnyBody | None, manner: Manner) -> Block:
+    back = returned if isinstance(returned, e.CallReturned) else None
     values = _inputs(made)
-    changes = _changes(values)
-    lines = _lines(_returned(back)) if back else []
+    changes = changes_of(values)
+    lines = lines_of(_returned(back)) if back else []
     telling, in_head = _telling(values, manner)
-    head = [Span("● ", "failed" if back and back.failed else "call"), Span(one_line(made.tool), "bold"), Span("  ")]
-    head += [Span(one_line(telling, LONGEST_LINE), gives_way=True), Span("  ")] if telling else []
-    head += _outcome(back, lines, _counted(changes))
+    head = _call_head(made.tool, telling, failed=bool(back and back.failed))
+    head += _outcome(returned, lines, count_of(changes))
     body: list[Line | Prose] = []
     if changes:
         body += _fold(changes, NEW_FILE if all(line.style == "added" for line in changes) else CHANGE, manner)
@@ -283,23 +304,18 @@ def _json(text: bytes) -> Any:
 
 def _telling(values: dict[str, Any], manner: Manner) -> tuple[str, set[str]]:
     """The most telling part of the input of a call, and the names of its fields."""
-    if patch := _patch(values):
+    if patch := patch_of(values):
         return ", ".join(_PATCHED.findall(patch)), set(values)
-    command, pattern, path = (_named(values, names) for names in (_COMMANDS, _PATTERNS, _PATHS))
+    command, pattern, path = (named(values, names) for names in (_COMMANDS, _PATTERNS, PATHS))
     shortened = str(values.get(path, "")).removeprefix(f"{manner.cwd}/" if manner.cwd else "")
     if command:
         return " ".join(filter(None, (_command(values[command]), shortened))), {command, path}
     if pattern or path:
         return " in ".join(filter(None, (str(values.get(pattern, "")), shortened))), {pattern, path}
-    if other := _named(values, _OTHERS):
+    if other := named(values, _OTHERS):
         return str(values[other]), {other}
     plainly = {name for name, value in values.items() if not isinstance(value, dict | list)}
     return " ".join(f"{name}={_brief(value)}" for name, value in values.items()), plainly
-
-
-def _named(values: dict[str, Any], names: Iterable[str]) -> str:
-    """The first of these names that has a text, or a list of words; none is the empty name."""
-    return next((name for name in names if isinstance(value := values.get(name), str | list) and value), "")
 
 
 def _command(value: Any) -> str:
@@ -318,14 +334,14 @@ def _brief(value: Any) -> str:
 
 def _whole(telling: str, untold: dict[str, Any]) -> list[Line]:
     """The input that the head of a call does not show: a long script or one of several lines, and other fields."""
-    lines = _lines(telling) if "\n" in telling.strip() or len(telling) > LONGEST_LINE else []
+    lines = lines_of(telling) if "\n" in telling.strip() or len(telling) > LONGEST_LINE else []
     lines += msgspec.json.format(msgspec.json.encode(untold), indent=2).decode().split("\n") if untold else []
     return [Line(shown(line), "input") for line in lines]
 
 
-def _outcome(back: e.CallReturned | None, lines: list[str], counted: str = "") -> list[Span]:
-    if back is None:
-        return [Span("no return", "missing")]
+def _outcome(back: e.AnyBody | None, lines: list[str], counted: str = "") -> list[Span]:
+    if not isinstance(back, e.CallReturned):
+        return [Span(f"its return was {back.how}" if isinstance(back, e.Removed) else "no return", "missing")]
     number = f"{len(lines):,} line{'s' if len(lines) != 1 else ''}" if lines else "" if back.parts else "no output"
     words = number if back.failed else counted or number
     outcome = Span("failed", "failed") if back.failed else Span("ok", "ok")
@@ -362,70 +378,6 @@ def _unwrapped(value: Any) -> str | None:
     return f"{value[name].rstrip()}\n[exit code {code}]" if code else str(value[name])
 
 
-# Changes to files -----------------------------------------------------------------------------------------------------
-
-
-def _changes(values: dict[str, Any]) -> list[Line]:
-    """The changes that a call made to a file, as the lines of a diff; empty if there are none."""
-    pairs = [pair for edit in _edits(values) if (pair := _old_new(edit))]
-    if pairs:
-        hunks = [_compared(old, new) for old, new in pairs]
-        return [line for i, hunk in enumerate(hunks) for line in ([_ELSEWHERE] if i else []) + hunk]
-    if patch := _patch(values):
-        names = ("--- ", "+++ ")
-        return [Line(line, "dim") if line.startswith(names) else _changed(line) for line in _lines(patch)]
-    content = values.get(_named(values, _CONTENTS))
-    if not _named(values, _PATHS) or not isinstance(content, str):
-        return []
-    return [Line(f"+{line}", "added") for line in _lines(content)]
-
-
-def _edits(values: dict[str, Any]) -> list[dict[str, Any]]:
-    """The edits of a call: those in a list, the one in a field of its own, or the call itself."""
-    edits = next((values[name] for name in ("edits", "changes", "edit") if values.get(name)), None)
-    if isinstance(edits, list):
-        return [edit for edit in edits if isinstance(edit, dict)]
-    return [edits if isinstance(edits, dict) else values]
-
-
-def _patch(values: dict[str, Any]) -> str:
-    """The text of a patch, without a shell command before it."""
-    given = (values[name] for name in _PATCHES if values.get(name))
-    texts = ("\n".join(map(str, value)) if isinstance(value, list) else str(value) for value in given)
-    return next((text[match.start() :] for text in texts if (match := _PATCH.search(text))), "")
-
-
-def _old_new(values: dict[str, Any]) -> tuple[str, str] | None:
-    for old, new in _OLD_NEW:
-        before, after = values.get(old), values.get(new, "")
-        if isinstance(before, str) and isinstance(after, str):
-            return before, after
-    inserted = values.get("insert_text", values.get("new_str")) if values.get("command") == "insert" else None
-    return ("", inserted) if isinstance(inserted, str) else None
-
-
-def _compared(old: str, new: str) -> list[Line]:
-    before, after = (text.replace("\r\n", "\n").split("\n") if text else [] for text in (old, new))
-    if max(len(before), len(after)) > MOST_COMPARED_LINES:
-        differences = [f"-{line}" for line in before] + [f"+{line}" for line in after]
-    else:
-        # Without the names and the first line numbers, which are those of a piece and not of the file.
-        differences = list(difflib.unified_diff(before, after, lineterm=""))[3:]
-    lines = [_ELSEWHERE if line.startswith("@@") else _changed(line) for line in differences]
-    return lines or [Line("no line is another", "dim")]
-
-
-def _changed(line: str) -> Line:
-    styles = {"+": "added", "-": "removed", "@": "dim", "*": "dim"}
-    return Line(line, styles.get(line[:1], "output"))
-
-
-def _counted(changes: list[Line]) -> str:
-    styles = Counter(line.style for line in changes)
-    counts = (f"{sign}{styles[style]:,}" for sign, style in (("+", "added"), ("-", "removed")) if styles[style])
-    return " ".join(counts)
-
-
 # Text -----------------------------------------------------------------------------------------------------------------
 
 
@@ -434,13 +386,8 @@ def shown(text: str) -> str:
     return plain(text.replace("\r\n", "\n"))
 
 
-def _lines(text: str) -> list[str]:
-    text = text.replace("\r\n", "\n").rstrip("\n")
-    return text.split("\n") if text.strip() else []
-
-
 def _folded(text: str, manner: Manner) -> list[Line]:
-    return _fold([Line(line) for line in _lines(text)], SUMMARY, manner)
+    return _fold([Line(line) for line in lines_of(text)], SUMMARY, manner)
 
 
 def _fold(lines: list[Line], fold: tuple[int, int], manner: Manner) -> list[Line]:

@@ -149,7 +149,7 @@ def _label_and_text(body: e.AnyBody) -> tuple[str, str]:
         case e.Compacted(summary=summary):
             return "compacted", summary
         case e.Removed(how=how):
-            return body.kind, f"[its content {'is' if how == 'damaged' else 'was'} {how}]"
+            return body.kind, f"[its content was {how}]"
         case e.Opaque(raw=raw):
             return body.kind, f"[a record of the program, kept as it is: {len(raw):,} characters]"
         case _:

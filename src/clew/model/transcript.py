@@ -155,18 +155,20 @@ Read = Callable[[int], Event | None]
 class Stretch(msgspec.Struct, frozen=True, kw_only=True):
     """What the fold of a stretch has to know about the rest of the session.
 
-    `read` reads one event of the session. `turn` is the place of the prompt before the stretch, 0 if there is none.
+    `read` reads one event of the session. `turn` is the place of the prompt before the stretch, 0 if there is none,
+    `said_at` the time by the runtime's clock when the stretch begins.
     """
 
     course: Course
     read: Read
     call_of: Callable[[int], int]
     turn: int = 0
+    said_at: int | None = None
 
 
-def whole(course: Course, read: Read) -> Stretch:
+def whole(course: Course, read: Read, *, said_at: int | None = None) -> Stretch:
     """The stretch that is a whole session."""
-    return Stretch(course=course, read=read, call_of=lambda place: course.calls.get(place, 0))
+    return Stretch(course=course, read=read, call_of=lambda place: course.calls.get(place, 0), said_at=said_at)
 
 
 def turns(events: Iterable[Event], stretch: Stretch) -> Iterator[Turn]:
@@ -230,7 +232,7 @@ class _Folding:
         self._withdrawn_at = 0
         self._last = 0
         # A captured record without a time of its own gets the time of the record before.
-        self._said_at: int | None = None
+        self._said_at = stretch.said_at
 
     def add(self, event: Event) -> Iterator[tuple[Item | None, Event | None]]:
         """The items that the next event completes; an event about the turn comes second."""

@@ -22,6 +22,7 @@ from clew.service.sessions.events import Seq
 from clew.service.sessions.subagents import subagents
 from clew.store.derived import Row, Transaction
 from clew.store.log.feed import events_at, readable_events
+from clew.views.sessions import session_row
 
 # Withdrawn events beside those of the page that are held in memory; further ones are read one at a time.
 MOST_WITHDRAWN = 1000
@@ -33,9 +34,11 @@ class Transcript(msgspec.Struct, frozen=True, kw_only=True):
     """A page of a transcript: the turns with what happened at the seqs `first` to `last`.
 
     `next` is the `after` of the next page, `previous` the `backward` of the page before this one; 0 if there is none.
+    `cwd` is where the session works.
     """
 
     session: str
+    cwd: str
     head: int
     first: int
     last: int
@@ -102,10 +105,9 @@ def _backward(course: Course, last: int, limit: int) -> Range:
 
 
 def _around(course: Course, place: int, limit: int) -> Range:
-    """The stretch around a place: the half before it, and the rest after it."""
+    """The stretch around a place: half of it before, half of it from there on."""
     first = _backward(course, place - 1, limit // 2).first if place > 1 and limit > 1 else place
-    window = _forward(course, first - 1, limit)
-    return window if window.last >= place else Range(window.first, place)
+    return Range(first, max(place, _forward(course, place - 1, limit - limit // 2).last))
 
 
 # Reading a page -------------------------------------------------------------------------------------------------------
@@ -133,10 +135,14 @@ class _Pages:
         with self._context.views.read() as tx:
             self._learn(tx, Range(first - 1, last))
             turn = self._prompt_before(tx, first)
-        stretch = Stretch(course=self.course, read=self._read, call_of=self._call_of, turn=turn)
-        found = list(turns(self._events(first, last), stretch))
+        events = self._events(first, last)
+        stretch = Stretch(
+            course=self.course, read=self._read, call_of=self._call_of, turn=turn, said_at=self._said_before(first)
+        )
+        found = list(turns(events, stretch))
         return Transcript(
             session=self._session.id,
+            cwd=self._folder(),
             head=self.head,
             first=first,
             last=last,
@@ -180,6 +186,12 @@ class _Pages:
             self._held |= events_at(store, self._session, missing)
         return iter(on_page)
 
+    def _said_before(self, first: int) -> int | None:
+        """The time by the runtime's clock at the beginning of the page, as far as the page knows it."""
+        before = self._held.get(first - 1)
+        events = self._held.values() if before is None or before.said_at is None else [before]
+        return next((event.said_at for event in events if event.said_at is not None), None)
+
     def _read(self, seq: int) -> Event | None:
         if seq not in self._held:
             return events_at(self._context.store, self._session, [seq]).get(seq)
@@ -200,6 +212,12 @@ class _Pages:
         """The rows of a statement for each session that wrote a part of the history."""
         answers = tx.batch([(statement, {"session": part.key, **parameters(part)}) for part in self._parts])
         return [row for rows in answers for row in rows]
+
+    def _folder(self) -> str:
+        """The last folder that is known of the session or of its nearest ancestor."""
+        with self._context.views.read() as tx:
+            rows = self._of_parts(tx, "sessions_row", lambda _: {})
+        return next((row.folder for row in map(session_row, reversed(rows)) if row.folder), "")
 
     def _learn(self, tx: Transaction, window: Range) -> None:
         """Add what is revised and returned in a stretch to the course."""
