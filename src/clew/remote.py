@@ -19,6 +19,7 @@ from clew.model import codec
 from clew.model.errors import ClewError, InvalidInput, Unavailable
 from clew.model.events import Draft, Event
 from clew.model.ids import check_prefix, new_id
+from clew.service.kernel.argument_error import argument_error
 from clew.service.kernel.registry import OPERATIONS, Operation, operation_named
 from clew.service.replication.server import LOOPBACK
 
@@ -301,7 +302,7 @@ def _check(operation: Operation, arguments: Mapping[str, Any]) -> None:
     try:
         msgspec.convert(dict(arguments), operation.arguments)
     except msgspec.ValidationError as error:
-        raise InvalidInput(f"{operation.name}: {error}") from error
+        raise argument_error(operation.name, arguments, operation.arguments, error) from error
     for parameter in operation.parameters:
         if parameter.is_session and arguments.get(parameter.name) is not None:
             check_prefix(arguments[parameter.name])

@@ -34,7 +34,8 @@ def context(store: Store, tmp_path: Path) -> Context:
         principal=BOB,
         grants=(Grant(principal=BOB, rights=frozenset({Right.SEE}), project="shop"),),
     )
-    call(ada, "open", {"project": "shop"})
+    for project in ("=bank", "shop"):
+        call(ada, "open", {"project": project})
     for days in (1, 2):
         call(ada, "retention_set", {"project": "shop", "keep_days": days})
     call(ada, "retention_set", {"project": "=bank", "keep_days": 3})

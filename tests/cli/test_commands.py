@@ -174,7 +174,12 @@ def test_retention_from_the_command_line(clew: Clew, session: str) -> None:
     clew("append", session, stdin=HI)
     assert clew("retention", "set", "default", "--keep-days", "0", "--json").objects[0]["keep_days"] == 0
     assert clew("retention", "list", "--json").objects[0]["project"] == "default"
-    [pruned] = clew("retention", "apply", "--json").objects
+    [would] = clew("retention", "apply", "--json").objects
+    assert (would["session"], would["events"]) == (session, 1)
+    asked = clew("retention", "apply")
+    assert "nothing was changed; --yes does it" in asked.err
+    assert "removed" not in clew("show", session, "--events", "--json").objects[1]
+    [pruned] = clew("retention", "apply", "--yes", "--json").objects
     assert (pruned["session"], pruned["events"]) == (session, 1)
     assert clew("show", session, "--events", "--json").objects[1]["removed"] == "pruned"
     assert clew("verify").code == 0

@@ -108,7 +108,7 @@ def test_what_is_wrong_is_said(clew: Clew, shop: str) -> None:
     for arguments, code, message in (
         ([], 2, "nothing to look for: give a word, or at least a filter"),
         (["--", "-lock"], 2, "the query only excludes words; add one to look for"),
-        (["lock", "--project", "shopp"], 3, "no project 'shopp'; there are: default, shop"),
+        (["lock", "--project", "shopp"], 3, "no project 'shopp'; did you mean shop?"),
     ):
         found = clew("search", *arguments)
         assert (found.code, found.out) == (code, "")

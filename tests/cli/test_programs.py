@@ -144,7 +144,7 @@ def test_resume_runs_the_program_and_captures_what_it_did(clew: Clew, session: s
         (["--cwd", "/tmp"], 2, "--in RUNTIME"),
         (["--in", "codex", "--strict"], 4, "thinking"),
         (["--in", "codex", "--at", "999"], 2, "999"),
-        (["--in", "codex", "--at", "0"], 2, ">= 1"),
+        (["--in", "codex", "--at", "0"], 2, "--at is 0; it must be a whole number of 1 or more"),
     ],
 )
 def test_resume_refuses_with_the_way_out(

@@ -462,7 +462,7 @@ def test_what_was_taken_back_is_not_shown_and_a_correction_is_in_its_place(clew:
 def test_pruned_events_are_told_in_one_line(clew: Clew, session: str, add: Add) -> None:
     add(*[said("canary")] * 7, {"kind": "fact_learned", "fact": "f", "text": "kept"}, said("canary"))
     clew("retention", "set", "default", "--keep-days", "0")
-    clew("retention", "apply")
+    clew("retention", "apply", "--yes")
     shown = clew("show", session).out
     assert re.search(r"  2 \d\d:\d\d   7 events were pruned\n  9 \d\d:\d\d   fact learned: kept\n", shown)
     assert re.search(r" 10 \d\d:\d\d   1 event was pruned\n", shown)

@@ -106,6 +106,7 @@ BY_HAND: dict[str, Callable[[dict[str, Any]], list[str]]] = {
     "events": lambda given: ["show", given["session"], "--events"],
     "append": lambda given: ["append", given["session"]],
     "erase": lambda given: ["erase", given["session"], "--yes"],
+    "privacy": lambda given: ["privacy", given["session"], "--private" if given.get("private") else "--open"],
     "resume": lambda given: ["resume", given["session"]],
     "jobs": lambda given: ["jobs", *_options(given)],
     "jobs_retry": lambda given: ["jobs", "retry", given["job"]],
@@ -127,7 +128,7 @@ def words_of(question: Question) -> list[str] | None:
     by_hand = commands.written_by_hand()
     if operation.hidden or words[0] in by_hand:
         return None
-    options: list[str] = []
+    options: list[str] = ["--yes"] if operation.warning else []
     positional: list[str] = []
     for parameter in operation.parameters:
         if parameter.name not in question.arguments:

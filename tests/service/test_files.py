@@ -122,7 +122,7 @@ def test_what_is_erased_was_never_touched(context: Context) -> None:
 def test_what_cannot_be_meant_is_refused(context: Context) -> None:
     with pytest.raises(NotFound, match="no project 'x'"):
         touched(context, "a.py", project="x")
-    with pytest.raises(InvalidInput, match="Expected `int` >= 1"):
+    with pytest.raises(InvalidInput, match="limit is 0; it must be a whole number from 1"):
         touched(context, "a.py", limit=0)
     # As a shell hands on what is not Unicode, and as a program might.
     for odd in ("\udcff", "a\0b", "x" * 100_000, "'; --"):

@@ -254,7 +254,8 @@ FILTERS: list[tuple[dict[str, str], str]] = [
     ({}, "fix3 fix4 fix5 fix6 fix7 fix8 idle2 note1"),
     ({"runtime": "claude-code"}, "fix3 fix4 fix5 fix6 fix7 fix8"),
     ({"runtime": "codex"}, "idle2"),
-    ({"runtime": "none"}, ""),
+    ({"runtime": "cursor"}, ""),
+    ({"runtime": "Claude"}, "fix3 fix4 fix5 fix6 fix7 fix8"),
     ({"agent": "reviewer"}, "fix3 fix4 fix5 fix6 fix7 fix8"),
     ({"agent": "builder"}, "note1"),
     ({"project": "shop"}, "fix3 fix4 fix5 fix6 fix7 fix8"),
@@ -266,6 +267,10 @@ FILTERS: list[tuple[dict[str, str], str]] = [
     ({"role": "run"}, "fix4 fix6"),
     ({"role": "returned"}, "fix5 fix7"),
     ({"role": "noted"}, "fix8 note1"),
+    ({"role": "user"}, "fix3 idle2"),
+    ({"role": "assistant"}, ""),
+    ({"role": "tool"}, "fix4 fix5 fix6 fix7"),
+    ({"role": "tool", "outcome": "error"}, "fix5"),
     ({"tool": "bash"}, "fix4 fix5"),
     ({"tool": "Read"}, "fix6 fix7"),
     ({"outcome": "error"}, "fix5"),
@@ -511,11 +516,11 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"query": "a", "after": "1-2", "flat": True}, "with the same options"),
     ({"query": "a", "after": "9" * 30}, "is not a valid cursor"),
     ({"query": "a", "after": "٣"}, "is not a valid cursor"),
-    ({"query": "a", "limit": 0}, "Expected `int` >= 1"),
-    ({"query": "a", "limit": 201}, "Expected `int` <= 200"),
-    ({"query": "a", "role": "said"}, "Invalid enum value 'said'"),
-    ({"query": "a", "order": "best"}, "Invalid enum value 'best'"),
-    ({"query": 7}, "Expected `str`"),
+    ({"query": "a", "limit": 0}, "a whole number from 1 to 200"),
+    ({"query": "a", "limit": 201}, "a whole number from 1 to 200"),
+    ({"query": "a", "role": "said"}, "role is 'said'; it must be one of asked, answered"),
+    ({"query": "a", "order": "best"}, "order is 'best'; it must be one of newest, relevant"),
+    ({"query": 7}, "query is 7; it must be text"),
 ]
 
 
@@ -527,7 +532,7 @@ def test_what_cannot_be_meant_is_refused(context: Context) -> None:
 
 def test_what_there_is_not_is_not_found(context: Context) -> None:
     opened(context, project="shop")
-    with pytest.raises(NotFound, match="no project 'shopp'; there are: shop"):
+    with pytest.raises(NotFound, match="no project 'shopp'; did you mean shop"):
         search(context, "a", project="shopp")
     with pytest.raises(NotFound, match="no session 'zzz'"):
         search(context, "a", session="zzz")
@@ -536,8 +541,10 @@ def test_what_there_is_not_is_not_found(context: Context) -> None:
 def test_any_filter_can_be_typed(context: Context) -> None:
     # As a shell hands on what is not Unicode, and as a program might.
     for odd in ("\udcff", "a\0b", "x" * 5000, "'; --", "\ue000"):
-        for name in ("agent", "runtime", "person", "tool", "file"):
+        for name in ("agent", "person", "tool", "file"):
             assert hits(context, "a", **{name: odd}) == []
+        with pytest.raises(InvalidInput, match="no runtime"):
+            hits(context, "a", runtime=odd)
 
 
 def test_a_query_of_many_words_is_answered(context: Context) -> None:

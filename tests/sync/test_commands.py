@@ -95,7 +95,7 @@ def test_from_a_new_remote_to_a_session_on_another_machine(
     assert [one["seq"] for one in objects(last)] == [3]
     assert objects(clew("c", "sessions", "--json", CLEW_STORE=running.address, CLEW_KEY=key))[0]["id"] == id
     assert clew("c", "capture", CLEW_STORE=running.address, CLEW_KEY=key).returncode == 2
-    removed = clew("a", "remote", "remove", "team")
+    removed = clew("a", "remote", "remove", "team", "--yes")
     assert removed.returncode == 0
     assert not (tmp_path / "a" / "keys" / "team").exists()
 

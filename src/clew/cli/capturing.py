@@ -145,11 +145,11 @@ def _rows(reports: list[Any]) -> list[list[str]]:
 
 def watch(plane: Any, paths: list[str], runtime: str, home: str, *, as_json: bool) -> None:
     """Capture again whenever something below the programs' folders changes, until interrupted."""
+    from clew.runtimes import resolve, runtimes
     from clew.runtimes import runtime as named
-    from clew.runtimes import runtimes
     from clew.service.capture.discovery import home_of
 
-    wanted = [named(runtime)] if runtime else list(runtimes())
+    wanted = [named(resolve(runtime))] if runtime else list(runtimes())
     roots = paths or [str(home_of(program, home)) for program in wanted if program.home]
     folders = [root for root in roots if os.path.exists(root)]
     if not folders:

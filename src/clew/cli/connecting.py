@@ -1,13 +1,12 @@
 """`clew connect` and `clew disconnect`: show the change to a program's settings, ask, then make it."""
 
-import sys
 from typing import Any
 
 import click
 
+from clew.cli.confirming import confirm, yes_option
 from clew.cli.options import json_option, runtime_argument
 from clew.cli.output import print_json
-from clew.model.errors import InvalidInput
 from clew.model.plain import plain
 
 
@@ -15,7 +14,7 @@ def settings_command(name: str, help: str) -> click.Command:
     @click.command(name=name, help=help)
     @runtime_argument
     @click.option("--dry-run", is_flag=True, help="Show the changes and make none.")
-    @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+    @yes_option
     @json_option
     @click.pass_obj
     def run(plane: Any, runtime: str, dry_run: bool, yes: bool, as_json: bool) -> None:
@@ -32,10 +31,7 @@ def _edit(plane: Any, name: str, runtime: str, *, dry_run: bool, yes: bool, as_j
         if not planned.changes:
             click.echo(f"nothing to do: {runtime} is {name}ed already")
     if planned.changes and not dry_run:
-        if not yes:
-            if as_json or not sys.stdin.isatty():
-                raise InvalidInput(f"{name} changes settings of another program; repeat the command with --yes")
-            click.confirm("Make this change?", abort=True, err=True)
+        confirm(f"This changes the settings of {runtime} as shown", yes=yes, as_json=as_json)
         planned = plane.call(name, runtime=runtime)
     if as_json:
         print_json(planned)

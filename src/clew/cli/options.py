@@ -8,6 +8,14 @@ from click.shell_completion import CompletionItem
 
 from clew import app
 from clew.model.errors import ClewError
+from clew.service.kernel.registry import Parameter
+
+
+def flag_of(parameter: Parameter) -> str:
+    """The option of an operation's parameter; the annotation can give it another name."""
+    metas = getattr(parameter.type, "__metadata__", ())
+    named = next((meta.extra["flag"] for meta in metas if meta.extra and "flag" in meta.extra), "")
+    return f"--{named or parameter.name.replace('_', '-')}"
 
 
 def json_option(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -39,6 +47,21 @@ def complete_runtime(context: click.Context, parameter: click.Parameter, incompl
     return [CompletionItem(name) for name in names() if name.startswith(incomplete)]
 
 
-session_argument = click.argument("session", metavar="ID", shell_complete=complete_id)
+class SessionId(click.ParamType[str]):
+    """A session's id or a beginning of it; `latest` is the newest session of this folder, or of all."""
+
+    name = "id"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value not in LATEST or ctx is None or ctx.resilient_parsing:
+            return value
+        from clew.cli.here import latest
+
+        return latest(ctx.obj)
+
+
+# No id is one of these words, because ids have no letter l.
+LATEST = ("latest", "last")
+session_argument = click.argument("session", metavar="ID", type=SessionId(), shell_complete=complete_id)
 runtime_argument = click.argument("runtime", shell_complete=complete_runtime)
 remote_option = click.option("--to", "name", default="", metavar="NAME", help="The server. [default: the only one]")

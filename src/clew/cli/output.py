@@ -42,10 +42,27 @@ def print_error(error: ClewError, *, as_json: bool) -> None:
     from clew.cli.hints import hint_for
 
     click.secho("error: ", fg="red", bold=True, nl=False, err=True)
-    click.echo(plain(str(error)), err=True)
+    click.echo(plain(in_options(error)), err=True)
     if hint := hint_for(error):
         click.secho("hint: ", fg="yellow", nl=False, err=True)
         click.echo(plain(hint), err=True)
+
+
+def in_options(error: ClewError) -> str:
+    """The message of an error; an operation's argument has the name of the command's option."""
+    argument = error.details.get("argument")
+    operation, _, words = str(error).partition(": ")
+    if argument is None or not words.startswith(f"{argument} "):
+        return str(error)
+    from clew.cli.options import flag_of
+    from clew.service.kernel.registry import find
+
+    declared = find(operation)
+    parameter = next((one for one in declared.parameters if one.name == argument), None) if declared else None
+    if parameter is None:
+        return str(error)
+    option = parameter.name.upper() if parameter.required and not parameter.is_session else flag_of(parameter)
+    return option + words.removeprefix(argument)
 
 
 NUMBERS = {

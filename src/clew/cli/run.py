@@ -14,9 +14,11 @@ import msgspec
 
 from clew import app
 from clew.cli import upkeep
+from clew.cli.confirming import confirm
 from clew.cli.exits import exit_code
-from clew.cli.options import complete_id
-from clew.cli.output import print_error, print_json
+from clew.cli.help import ALIASES, WIDEST, Sections, Summaries
+from clew.cli.options import SessionId, complete_id, flag_of
+from clew.cli.output import print_error, print_result
 from clew.cli.plane import LazyPlane
 from clew.model.errors import ClewError, InvalidInput
 from clew.service.kernel.registry import Operation, Parameter, find, load
@@ -63,10 +65,19 @@ def _hint(error: click.ClickException) -> str:
     return ""
 
 
-class Commands(click.Group):
+class Commands(Sections):
     """Makes a command when somebody asks for it, so that a run imports only what it needs."""
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name, *rest = args
+        if name == "log" and (not rest or rest[0].startswith("-")):
+            name = "sessions"
+        return super().resolve_command(ctx, [name, *rest])
+
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        cmd_name = ALIASES.get(cmd_name, cmd_name)
         if cmd_name in written_by_hand():
             self._add_written_by_hand(cmd_name)
         elif cmd_name not in self.commands:
@@ -100,13 +111,16 @@ class Commands(click.Group):
                 self.add_command(command(operation))
                 continue
             if top not in self.commands:
-                self.add_command(click.Group(top, help=group.help))
+                self.add_command(Summaries(top, help=group.help))
             parent = self.commands[top]
             if isinstance(parent, click.Group):
                 parent.add_command(command(operation))
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": WIDEST},
+    epilog="An ID can be shortened, and `latest` is the newest session here. `clew COMMAND --help` has the details.",
+)  # fmt: skip
 @click.version_option(package_name="clew", prog_name="clew", message="%(prog)s %(version)s")
 @click.option("--store", metavar="URL", help="sqlite:///path, postgresql://... or https://server [default: CLEW_STORE]")
 @click.option("--home", metavar="DIR", help="The folder of the embedded store. [default: CLEW_HOME or ~/.clew]")
@@ -120,31 +134,47 @@ def clew(context: click.Context, store: str | None, home: str | None) -> None:
 def command(operation: Operation) -> click.Command:
     """The command for an operation: sessions and required values are arguments, the rest are options."""
 
-    def invoke(as_json: bool, as_csv: bool = False, **values: Any) -> None:
+    def invoke(as_json: bool, as_csv: bool = False, yes: bool = False, **values: Any) -> None:
         plane: LazyPlane = click.get_current_context().obj
         given = {name: value for name, value in values.items() if value not in (None, ())}
+        if operation.warning and not (yes or given.get("dry_run")) and not _asked(plane, operation, given, as_json):
+            return
         if operation.reads_views:
             upkeep.catch_up(plane)
         if isinstance(given.get("query"), tuple):
             given["query"] = " ".join(given["query"])
         result = plane.call(operation.name, **given)
-        if as_json:
-            print_json(result if result is not None else {"done": operation.name})
-        elif as_csv and operation.rows is not None:
+        if as_csv and operation.rows is not None and not as_json:
             from clew.cli.results.csv_table import print_csv
 
             print_csv(operation.rows(result))
         else:
-            from clew.cli.results import printer
-
-            printer(operation.name)(result)
+            print_result(
+                {"done": operation.name} if result is None and as_json else result, operation.name, as_json=as_json
+            )
         if operation.finds_damage is not None and operation.finds_damage(result):
             raise click.exceptions.Exit(exit_code("damaged"))
 
     params = [*map(_parameter, operation.parameters), _JSON]
+    if operation.warning:
+        params.append(click.Option(["-y", "--yes"], is_flag=True, help="Do not ask."))
     if operation.rows is not None:
         params.append(click.Option(["--csv", "as_csv"], is_flag=True, help="Comma-separated values, one line per row."))
     return click.Command(operation.command, callback=invoke, help=operation.help, params=params)
+
+
+def _asked(plane: LazyPlane, operation: Operation, given: dict[str, Any], as_json: bool) -> bool:
+    """Whether a person has seen what the operation would do, and wants it."""
+    will_happen = operation.warning.format_map(given)
+    if any(parameter.name == "dry_run" for parameter in operation.parameters):
+        preview = plane.call(operation.name, **given, dry_run=True)
+        print_result(preview, operation.name, as_json=as_json)
+        if as_json or not preview or not sys.stdin.isatty():
+            if preview:
+                click.echo("nothing was changed; --yes does it", err=True)
+            return False
+    confirm(will_happen, yes=False, as_json=as_json)
+    return True
 
 
 _JSON = click.Option(["--json", "as_json"], is_flag=True, help="One JSON object per line.")
@@ -152,7 +182,7 @@ _JSON = click.Option(["--json", "as_json"], is_flag=True, help="One JSON object 
 
 def _parameter(parameter: Parameter) -> click.Parameter:
     # The second name is the name of the operation's parameter.
-    flag = f"--{_flag(parameter.type) or parameter.name.replace('_', '-')}"
+    flag = flag_of(parameter)
     if parameter.is_session:
         return _session_parameter(parameter, flag)
     kind = _plain_type(parameter.type)
@@ -173,16 +203,24 @@ def _parameter(parameter: Parameter) -> click.Parameter:
         choice = click.Choice([str(member) for member in kind])
         return click.Option([flag, parameter.name], type=choice, default=None, multiple=several, help=help)
     shown = _LABELS.get(parameter.name)
-    return click.Option([flag, parameter.name], type=kind, default=None, multiple=several, metavar=shown, help=help)
+    short = ["-n"] if flag == "--limit" else []
+    return click.Option(
+        [*short, flag, parameter.name], type=kind, default=None, multiple=several, metavar=shown, help=help
+    )
 
 
 def _session_parameter(parameter: Parameter, flag: str) -> click.Parameter:
     if parameter.by_name:
-        help = _description(parameter.type) or None
-        return click.Option([flag, parameter.name], metavar="ID", default=None, help=help, shell_complete=complete_id)
+        help = _BY_NAME.get(parameter.name)
+        return click.Option(
+            [flag, parameter.name], metavar="ID", type=SessionId(), default=None, help=help, shell_complete=complete_id
+        )
     label = "ID" if parameter.name == "session" else parameter.name.upper()
     label = label if parameter.required else f"[{label}]"
-    return click.Argument([parameter.name], required=parameter.required, metavar=label, shell_complete=complete_id)
+    required = parameter.required
+    return click.Argument(
+        [parameter.name], required=required, metavar=label, type=SessionId(), shell_complete=complete_id
+    )
 
 
 def _bare(kind: Any) -> Any:
@@ -199,7 +237,14 @@ _LABELS = {
     "machine": "NAME", "model": "NAME", "tool": "NAME", "file": "PATH", "when": "TIME", "since": "TIME",
     "remote": "NAME",
     "until": "TIME", "after": "NEXT", "limit": "N", "evidence": "SEQ", "expect": "SEQ", "fact": "ID", "decision": "ID",
+    "folder": "DIR", "days": "DAYS", "keep_days": "DAYS", "seconds": "SECONDS", "principal": "NAME", "who": "NAME",
+    "tokens": "N", "budget_tokens": "N", "usd": "USD", "budget_usd": "USD", "owner": "NAME", "holder": "NAME",
+    "match_runtime": "NAME", "match_path": "GLOB", "match_name": "GLOB",
 }  # fmt: skip
+
+
+# Sessions that are given by name have no annotation of their own.
+_BY_NAME = {"session": "Only this session.", "before": "Only the sessions that follow this one in the list."}
 
 
 class JsonObject(click.ParamType[Any]):
@@ -210,12 +255,6 @@ class JsonObject(click.ParamType[Any]):
             return msgspec.json.decode(value, type=dict[str, Any])
         except msgspec.DecodeError as error:
             self.fail(f"this is not a valid JSON object: {error}", param, ctx)
-
-
-def _flag(kind: Any) -> str:
-    """The name of the option, if the annotation gives it another name than the parameter."""
-    metas = getattr(kind, "__metadata__", ())
-    return next((meta.extra["flag"] for meta in metas if meta.extra and "flag" in meta.extra), "")
 
 
 def _description(kind: Any) -> str:

@@ -8,9 +8,10 @@ import msgspec
 
 from clew.mcp.outgoing import LONGEST, MOST_CHARACTERS, SHORTEST, Answer, Mask, answer, block, mask_of, size, values_of
 from clew.mcp.transcript import Slice, inside, parse_cursor, transcript
-from clew.model.errors import InvalidInput, NotFound, TooLarge
+from clew.model.errors import NotFound, TooLarge
 from clew.model.plain import plain
 from clew.service import Context, call
+from clew.service.kernel.argument_error import argument_error
 from clew.service.kernel.registry import Parameter, operation_named
 
 # No llm writes longer calls; a program that appends more uses the Python API or HTTP.
@@ -42,9 +43,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
         try:
             parsed = msgspec.convert(dict(arguments), self.arguments)
         except msgspec.ValidationError as error:
-            raise InvalidInput(
-                f"{self.name}: {error}; it takes {', '.join(self.arguments.__struct_fields__)}"
-            ) from None
+            raise argument_error(self.name, arguments, self.arguments, error) from None
         given = self.origin(context, runtime) if runtime else {}
         given |= {
             name: value for name in parsed.__struct_fields__ if (value := getattr(parsed, name)) not in (None, "")

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clew.model.errors import InvalidInput
+from clew.model.nearest import suggestion
 from clew.runtimes.contract import Runtime
 
 if TYPE_CHECKING:
@@ -89,6 +90,37 @@ def variables() -> list[str]:
     return sorted({variable for variable in (*(own for _, own in SIGNS.values()), *others) if variable})
 
 
+# Names that people use, without case and with spaces as hyphens.
+ALIASES = {
+    "claude": "claude-code", "claudecode": "claude-code", "cc": "claude-code", "gemini": "gemini-cli",
+    "copilot": "copilot-cli", "github-copilot": "copilot-cli", "github-copilot-cli": "copilot-cli",
+    "qwen": "qwen-code", "codex-cli": "codex", "openai-codex": "codex", "open-code": "opencode",
+    "cursor-agent": "cursor", "cursor-cli": "cursor", "factory": "droid", "kimi-cli": "kimi", "roo": "cline",
+    "roo-code": "cline", "openai": "openai-chat",
+}  # fmt: skip
+
+
+def canonical(name: str) -> str:
+    """The name of a runtime, from the name that people use; empty if there is none."""
+    folded = "-".join(name.casefold().replace("_", " ").replace("-", " ").split())
+    known = ALIASES.get(folded, folded)
+    return known if known in names() else name if name in names() else ""
+
+
+def resolve(name: str) -> str:
+    """The name of a runtime, from the name that people use; else `InvalidInput`."""
+    known = canonical(name)
+    if not known:
+        raise unknown_runtime(name)
+    return known
+
+
+def unknown_runtime(name: str) -> InvalidInput:
+    """The error for a name that no runtime has."""
+    near = suggestion(name, names())
+    return InvalidInput(f"no runtime {name!r}; {near or 'the runtimes are ' + ', '.join(names())}", runtime=name)
+
+
 def runtime(name: str) -> Runtime:
     """The runtime of this name."""
     if name in MODULES:
@@ -96,7 +128,7 @@ def runtime(name: str) -> Runtime:
         return adapter
     if name in _entry_points():
         return _load_entry_point(name)
-    raise InvalidInput(f"no runtime {name!r}; the runtimes are {', '.join(names())}", runtime=name)
+    raise unknown_runtime(name)
 
 
 def names() -> list[str]:

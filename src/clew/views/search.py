@@ -20,7 +20,7 @@ from clew.store.log.feed import own_events, session_by_key
 from clew.store.log.rows import EVERYTHING
 from clew.store.reach import EVERYWHERE
 from clew.store.store import Store
-from clew.views.text import CUT, ROOM, SECOND_US, SESSION, first_id, index_query, tag
+from clew.views.text import CUT, ROLE, ROOM, SECOND_US, SESSION, first_id, index_query, tag
 from clew.views.upkeep import Views
 
 FIRST_PAGE = 50
@@ -38,9 +38,11 @@ _WEIGHTS = {Role.ASKED: 1.3, Role.ANSWERED: 1.2, Role.NOTED: 1.5, Role.RUN: 1.0,
 
 
 class Scope(msgspec.Struct, frozen=True, kw_only=True):
-    """The scope of a search: required tags, a period in seconds, and conditions on the session."""
+    """The scope of a search: required tags, roles of which a passage has one, a period in seconds, and conditions on
+    the session."""
 
     tags: tuple[str, ...] = ()
+    roles: tuple[Role, ...] = ()
     since: int | None = None
     until: int | None = None
     state: str = ""
@@ -252,9 +254,10 @@ class Search:
         named = scope.sessions if scope.sessions is not None and len(scope.sessions) <= MOST_NAMED else frozenset()
         tags = (*scope.tags, tag(SESSION, key)) if key else scope.tags
         parameters: dict[str, Any] = {"before": before, "first": first, "limit": limit}
-        if self._query.wanted or tags or named:
-            sessions = (tag(SESSION, session_key) for session_key in named)
-            parameters["match"] = index_query(self._dialect, self._query, tags=tags, any_of=sessions)
+        if self._query.wanted or tags or named or scope.roles:
+            sessions = [tag(SESSION, session_key) for session_key in named]
+            roles = [tag(ROLE, role) for role in scope.roles]
+            parameters["match"] = index_query(self._dialect, self._query, tags=tags, any_of=(sessions, roles))
         if scope.since is not None:
             parameters["since"], parameters["first"] = scope.since, max(first, first_id(scope.since))
         if scope.until is not None:

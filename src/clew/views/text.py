@@ -212,9 +212,9 @@ class _SessionState(msgspec.Struct):
 
 
 def index_query(
-    dialect: str, query: Query | None = None, *, tags: Iterable[str] = (), any_of: Iterable[str] = ()
+    dialect: str, query: Query | None = None, *, tags: Iterable[str] = (), any_of: Iterable[list[str]] = ()
 ) -> str:  # fmt: skip
-    """The query in the index's own syntax: passages that have every word and tag, and at least one of `any_of`.
+    """The query in the index's own syntax: passages that have every word and tag, and one of each list in `any_of`.
 
     The index has no word order, so phrases and excluded phrases are checked later, in the text.
     """
@@ -223,8 +223,7 @@ def index_query(
     quote = _quoted_lite if dialect == "lite" else _quoted_pg
     wanted = [quote(word, prefix) for term in query.wanted for word, prefix in _pieces(term)]
     wanted += [quote(word, False) for word in tags]
-    if any_of := list(any_of):
-        wanted.append(f"({either.join(quote(word, False) for word in any_of)})")
+    wanted += [f"({either.join(quote(word, False) for word in choices)})" for choices in any_of if choices]
     unwanted = [
         quote(word, prefix)
         for term in query.unwanted

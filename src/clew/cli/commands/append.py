@@ -18,7 +18,9 @@ CHUNK = 256 * 1024
 
 @click.command("append")
 @session_argument
-@click.option("--expect", type=int, help="The head you know; clew refuses the append if the session has grown.")
+@click.option(
+    "--expect", type=int, metavar="SEQ", help="The head you know; clew refuses the append if the session has grown."
+)
 @click.option("--lease", type=int, metavar="EPOCH", help="The epoch of the lease you hold.")
 @json_option
 @click.pass_obj

@@ -9,6 +9,7 @@ from typing import Any, BinaryIO
 import click
 
 from clew.cli.exits import exit_code
+from clew.cli.help import Summaries
 from clew.cli.options import complete_id, json_option
 from clew.cli.output import print_json
 from clew.model.errors import Conflict, InvalidInput
@@ -30,7 +31,7 @@ _since = _option("--since", metavar="TIME", help="From this time on, such as tue
 _until = _option("--until", metavar="TIME", help="Up to the end of this time.")
 
 
-@click.group("audit")
+@click.group("audit", cls=Summaries)
 def command() -> None:
     """Show who called what, and prove that nobody changed the log since."""
 
@@ -53,7 +54,9 @@ def checkpoint(plane: Any, as_json: bool) -> None:
 
 
 @command.command()
-@click.option("--limit", type=int, default=20, show_default=True, metavar="N", help="The most checkpoints to list.")
+@click.option(
+    "-n", "--limit", type=int, default=20, show_default=True, metavar="N", help="The most checkpoints to list."
+)
 @_after
 @json_option
 @click.pass_obj
@@ -108,7 +111,7 @@ def proof(plane: Any, session: str, checkpoint: int | None, since: int | None, a
 @_ruling
 @_since
 @_until
-@click.option("--limit", type=int, default=50, show_default=True, metavar="N", help="The most entries to list.")
+@click.option("-n", "--limit", type=int, default=50, show_default=True, metavar="N", help="The most entries to list.")
 @_after
 @json_option
 @click.pass_obj

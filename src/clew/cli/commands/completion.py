@@ -8,7 +8,7 @@ from clew.model.errors import InvalidInput
 @click.command("completion")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def command(shell: str) -> None:
-    """Print the completion script of a shell, for example: eval "$(clew completion bash)"."""
+    """Print the completion script of a shell: eval "$(clew completion bash)"."""
     from click.shell_completion import get_completion_class
 
     root = click.get_current_context().find_root().command

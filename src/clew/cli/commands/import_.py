@@ -10,7 +10,13 @@ from clew.cli.options import complete_runtime, json_option
 
 @click.command("import")
 @click.argument("paths", nargs=-1, required=True, metavar="FILE...", type=click.Path())
-@click.option("--runtime", default="", help="The program that wrote the files.", shell_complete=complete_runtime)
+@click.option(
+    "--runtime",
+    default="",
+    metavar="RUNTIME",
+    help="The program that wrote the files.",
+    shell_complete=complete_runtime,
+)
 @json_option
 @click.pass_obj
 def command(plane: Any, paths: tuple[str, ...], runtime: str, as_json: bool) -> None:

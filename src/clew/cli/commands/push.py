@@ -4,12 +4,12 @@ from typing import Any
 
 import click
 
-from clew.cli.options import complete_id, json_option, remote_option
+from clew.cli.options import SessionId, complete_id, json_option, remote_option
 from clew.model.errors import InvalidInput
 
 
 @click.command("push")
-@click.argument("sessions", nargs=-1, metavar="[ID]...", shell_complete=complete_id)
+@click.argument("sessions", nargs=-1, metavar="[ID]...", type=SessionId(), shell_complete=complete_id)
 @remote_option
 @click.option("--watch", is_flag=True, help="Keep pushing new events until stopped.")
 @click.option("--again", is_flag=True, help="Send everything once more; the server stores each event once.")

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from clew.cli.confirming import confirm, yes_option
+from clew.cli.help import Summaries
 from clew.cli.options import json_option, remote_option
 from clew.cli.output import print_json, table
 from clew.cli.times import ago
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 MOST_COUNTED = 1000
 
 
-@click.group("remote")
+@click.group("remote", cls=Summaries)
 def command() -> None:
     """Set the servers that sessions are shared with."""
 
@@ -50,13 +52,15 @@ def list_(plane: Any, as_json: bool) -> None:
 
 @command.command()
 @click.argument("name")
+@yes_option
 @json_option
 @click.pass_obj
-def remove(plane: Any, name: str, as_json: bool) -> None:
+def remove(plane: Any, name: str, yes: bool, as_json: bool) -> None:
     """Remove a server and its API key from this machine. What was pushed stays on the server."""
     from clew.service.replication import remotes
 
     remote = remotes.named(plane.settings.home, name)
+    confirm(f"This removes {remote.name} ({remote.url}) and its API key from this machine", yes=yes, as_json=as_json)
     remotes.remove(plane.settings.home, remote.name)
     _print_remote(remote, f"{name} and its key are removed; what was pushed stays on the server", as_json=as_json)
 

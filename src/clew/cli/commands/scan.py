@@ -7,12 +7,12 @@ from typing import Any
 
 import click
 
-from clew.cli.options import complete_id, json_option
+from clew.cli.options import SessionId, complete_id, json_option
 from clew.cli.output import print_json
 
 
 @click.command("scan")
-@click.argument("session", metavar="[ID]", required=False, shell_complete=complete_id)
+@click.argument("session", metavar="[ID]", required=False, type=SessionId(), shell_complete=complete_id)
 @click.option("--project", default="", metavar="NAME", help="Only this project.")
 @json_option
 @click.pass_obj

@@ -158,7 +158,6 @@ RENDER: dict[str, Callable[[Any], None]] = {
     "access_end": print_ended,
     "share": print_granted,
     "link": print_link,
-    "privacy": lambda session: click.echo(f"{session.id} is {'private' if session.private else 'open to its project'}"),
     "agent_register": lambda agent: print_agents([agent]),
     "agent_remove": lambda _: click.echo("removed"),
     "agents": print_agents,

@@ -14,6 +14,7 @@ import msgspec
 
 from clew.model.errors import InvalidInput
 from clew.server.http.problems import Refused
+from clew.service.kernel.argument_error import argument_error
 from clew.service.kernel.registry import Operation, Parameter
 
 JSON, LINES = "application/json", "application/x-ndjson"
@@ -144,7 +145,8 @@ def _from_text(operation: Operation, parameter: Parameter, text: str) -> Any:
         try:
             value = msgspec.convert(text, kind, strict=False)
         except msgspec.ValidationError as error:
-            raise InvalidInput(f"{operation.name}: {error} - at `$.{parameter.name}`") from None
+            at = msgspec.ValidationError(f"{error} - at `$.{parameter.name}`")
+            raise argument_error(operation.name, {parameter.name: text}, operation.arguments, at) from None
     return _checked(operation, parameter, value)
 
 

@@ -60,7 +60,8 @@ def agents(context: Context) -> list[Agent]:
     ]
 
 
-@operation(right=Right.ADMINISTER, route="DELETE /agents", audited=True, group=AGENTS)
+@operation(right=Right.ADMINISTER, route="DELETE /agents", audited=True, group=AGENTS,
+           warning="This removes what is registered of the agent {name}; its sessions stay")  # fmt: skip
 def agent_remove(context: Context, name: str, *, project: str = "") -> None:
     """Remove an agent from the registry; its sessions stay."""
     if not remove_agent(context.store, project, name):

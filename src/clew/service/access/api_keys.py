@@ -99,7 +99,8 @@ def key_rotate(context: Context, key: str, *, days: Days = 90) -> KeyInfo:
     return made
 
 
-@operation(right=Right.SEE, route="DELETE /keys/{key}", filters_by_reach=True, audited=True, group=KEYS)
+@operation(right=Right.SEE, route="DELETE /keys/{key}", filters_by_reach=True, audited=True, group=KEYS,
+           warning="This ends the key {key} for good: every program that uses it is refused")  # fmt: skip
 def key_revoke(context: Context, key: str) -> KeyInfo:
     """End a key, a link or a login now, and all that were made with it; they are refused everywhere within a second."""
     revoked = _find(context, key)

@@ -108,7 +108,8 @@ def login_of(issuer: str, subject: str) -> str:
     return f"{issuer.rstrip('/')} {subject}"
 
 
-@operation(right=Right.ADMINISTER, route="DELETE /principals", audited=True, group=PRINCIPALS)
+@operation(right=Right.ADMINISTER, route="DELETE /principals", audited=True, group=PRINCIPALS,
+           warning="This shuts {principal} out: its keys and logins are refused until it is enabled again")  # fmt: skip
 def principal_disable(context: Context, principal: Who) -> None:
     """Shut a principal out: its keys and logins are no longer good."""
     name = principal_named(principal)

@@ -9,6 +9,7 @@ from typing import Annotated
 import msgspec
 
 from clew.model.access import Right
+from clew.runtimes import resolve
 from clew.service.capture import discovery
 from clew.service.capture.discovery import Discovery, SessionFile, printable_path
 from clew.service.capture.report import Captured, report_unchanged
@@ -41,6 +42,7 @@ def capture_find(
     paths: Annotated[list[str], msgspec.Meta(description="Only these files and folders.")] | None = None,
 ) -> FoundFiles:
     """Find the session files of agent programs on this machine, and tell which have changed."""
+    runtime = resolve(runtime) if runtime else ""
     found = discovery.recognise_files(paths, runtime) if paths else discovery.discover(runtime_name=runtime, home=home)
     unchanged, changed = _compare_fingerprints(context, found)
     return FoundFiles(unchanged=unchanged, changed=changed, fingerprints=found.fingerprints)

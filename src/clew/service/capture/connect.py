@@ -11,7 +11,7 @@ from clew.hook import command
 from clew.model.access import Right
 from clew.model.errors import InvalidInput
 from clew.model.plain import plain
-from clew.runtimes import broken, runtime, runtimes
+from clew.runtimes import broken, resolve, runtime, runtimes
 from clew.runtimes.contract import Connecting, Edit, Runtime
 from clew.service.capture.discovery import discover, home_of
 from clew.service.handover import program_files
@@ -99,7 +99,8 @@ def disconnect(context: Context, *, runtime: Name, dry_run: DryRun = False) -> C
 
 
 def _edit(context: Context, name: str, *, add: bool, dry_run: bool) -> Connected:
-    program = runtime(name)
+    program = runtime(resolve(name))
+    name = program.name
     connection = _connection_of(name)
     if connection is None:
         raise InvalidInput(

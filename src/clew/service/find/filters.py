@@ -11,9 +11,11 @@ import msgspec
 from clew.model.access import Right
 from clew.model.dates import Period, period, since, until
 from clew.model.errors import InvalidInput, NotFound
+from clew.model.nearest import suggestion
 from clew.service.kernel.context import Context
+from clew.store.log.rows import EVERYTHING
 from clew.store.projects import is_in_reach, list_projects
-from clew.views.contract import LONGEST
+from clew.views.contract import LONGEST, storable
 from clew.views.files import name_of
 
 Project = Annotated[str, msgspec.Meta(description="Only this project.")]
@@ -57,9 +59,27 @@ def project_key(context: Context, name: str, right: Right = Right.SEE) -> int:
         if project == name:
             return key
     if not context.reach(right):
+        near = suggestion(name, readable.values())
         some = ", ".join(sorted(readable.values())[:10]) or "none yet"
-        raise NotFound(f"no project {name!r}; there are: {some}", project=name)
+        raise NotFound(f"no project {name!r}; {near or f'there are: {some}'}", project=name)
     raise NotFound(f"no project {name!r} that you may look into", project=name)
+
+
+def runtime_name(context: Context, name: str) -> str:
+    """The name of a runtime as sessions have it, from the name that people use; else `InvalidInput`."""
+    if not name:
+        return ""
+    from clew.runtimes import canonical, unknown_runtime  # Imported here: most lists name no runtime.
+
+    if known := canonical(name):
+        return known
+    context.views.catch_up()
+    with context.views.read() as tx:
+        wanted = {"runtime": storable(name), "before_at": EVERYTHING, "before": EVERYTHING, "limit": 1}
+        # A program of another package, which is not installed here.
+        if tx.run("sessions_page", **wanted, **context.reach(Right.SEE)):
+            return storable(name)
+    raise unknown_runtime(name)
 
 
 def projects(context: Context, right: Right) -> dict[int, str]:

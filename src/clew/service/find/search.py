@@ -21,6 +21,7 @@ from clew.service.find.filters import (
     When,
     principal,
     project_key,
+    runtime_name,
     times,
     touching,
 )
@@ -31,7 +32,23 @@ from clew.store.projects import list_projects
 from clew.views.contract import storable
 from clew.views.search import MOST_COUNTED, Hit, Rank, Scope, Search
 from clew.views.sessions import SessionRow, session_row
-from clew.views.text import AGENT, OUTCOME, PERSON, PROJECT, ROLE, RUNTIME, SECOND_US, SESSION, TOOL, tag
+from clew.views.text import AGENT, OUTCOME, PERSON, PROJECT, RUNTIME, SECOND_US, SESSION, TOOL, tag
+
+
+class Speaker(enum.StrEnum):
+    """The roles of passages, and the names that programs give to those who speak."""
+
+    ASKED = "asked"
+    ANSWERED = "answered"
+    RUN = "run"
+    RETURNED = "returned"
+    NOTED = "noted"
+    USER = "user"
+    ASSISTANT = "assistant"
+    TOOL = "tool"
+
+
+_ROLES = {Speaker.USER: (Role.ASKED,), Speaker.ASSISTANT: (Role.ANSWERED,), Speaker.TOOL: (Role.RUN, Role.RETURNED)}
 
 
 class Outcome(enum.StrEnum):
@@ -97,7 +114,8 @@ def search(
     runtime: Runtime = "",
     agent: Agent = "",
     person: Person = "",
-    role: Annotated[Role, msgspec.Meta(description="Only what was said as this.")] | None = None,
+    role: Annotated[Speaker, msgspec.Meta(description="Only what was said as this; a tool is run and returns.")]
+    | None = None,
     tool: Annotated[str, msgspec.Meta(description="Only calls of this tool, and what they returned.")] = "",
     outcome: Annotated[Outcome, msgspec.Meta(description="Only what calls returned, with this outcome.")] | None = None,
     file: File = "",
@@ -113,11 +131,12 @@ def search(
 ) -> SearchPage:
     """Search what was asked, answered, run and returned in all sessions."""
     parsed = parse(query)
+    runtime = runtime_name(context, runtime)
     period = times(when, since, until)
     tags = [
         tag(kind, value)
         for kind, value in (
-            (ROLE, role or ""), (RUNTIME, storable(runtime)), (AGENT, agent), (TOOL, tool), (OUTCOME, outcome or ""),
+            (RUNTIME, storable(runtime)), (AGENT, agent), (TOOL, tool), (OUTCOME, outcome or ""),
             (PERSON, principal(person) if person else ""),
         )
         if value
@@ -128,7 +147,8 @@ def search(
         tags.append(tag(SESSION, session.key))
     context.views.catch_up()
     scope = Scope(
-        tags=tuple(tags), state=state or "", sessions=touching(context, file, Right.READ) if file else None,
+        tags=tuple(tags), roles=_roles(role), state=state or "",
+        sessions=touching(context, file, Right.READ) if file else None,
         since=None if period.start is None else period.start // SECOND_US,
         # Round up, so that the second in which the period ends is included.
         until=None if period.end is None else -(-period.end // SECOND_US),
@@ -141,6 +161,12 @@ def search(
     scope = msgspec.structs.replace(scope, reach=context.reach(Right.READ))
     query_run = Search(context.views, parsed, scope, store=context.store, seen=masked_for_caller(context))
     return _page(context, query_run, order, flat=flat, limit=limit, after=after)
+
+
+def _roles(role: Speaker | None) -> tuple[Role, ...]:
+    if role is None:
+        return ()
+    return _ROLES[role] if role in _ROLES else (Role(role),)
 
 
 def _page(context: Context, query_run: Search, order: Order, *, flat: bool, limit: int, after: str) -> SearchPage:

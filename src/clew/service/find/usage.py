@@ -23,6 +23,7 @@ from clew.service.find.filters import (
     now,
     principal,
     project_key,
+    runtime_name,
     times,
 )
 from clew.service.kernel.context import Context
@@ -116,7 +117,7 @@ def usage(
     context.views.catch_up()
     only = {
         "project": project_key(context, project, Right.SEE) if project else None, "agent": storable(agent) or None,
-        "person": storable(principal(person)) if person else None, "runtime": storable(runtime) or None,
+        "person": storable(principal(person)) if person else None, "runtime": runtime_name(context, runtime) or None,
         "session": session.key if session else None,
     }  # fmt: skip
     sessions = _sessions(context, {column: value for column, value in only.items() if value is not None})

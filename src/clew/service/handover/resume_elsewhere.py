@@ -25,7 +25,7 @@ from clew.model.course import identity
 from clew.model.errors import ClewError, InvalidInput, Lossy, NotFound, Unavailable
 from clew.model.events import Draft, RuntimeAttached, SessionClosed
 from clew.model.session import Session
-from clew.runtimes import names, runtime
+from clew.runtimes import names, resolve, runtime
 from clew.runtimes.contract import Format, Native, Reading, Runtime, Target, Writer
 from clew.runtimes.fit import Fidelity, Fitted, fit
 from clew.runtimes.records import read_lines, read_records
@@ -120,13 +120,13 @@ def _write_elsewhere(
 
 
 def _target(name: str) -> Runtime:
-    target = runtime(name)
+    target = runtime(resolve(name))
     if target.writer is None:
         from clew.runtimes.connect.connections import CONNECTIONS
 
         can = ", ".join(one for one in names() if runtime(one).writer is not None)
-        brief = f"; `clew connect {name}` hands its next session a brief" if name in CONNECTIONS else ""
-        raise InvalidInput(f"{target.title} cannot be written, only read{brief}; these can: {can}", runtime=name)
+        brief = f"; `clew connect {target.name}` hands its next session a brief" if target.name in CONNECTIONS else ""
+        raise InvalidInput(f"{target.title} cannot be written, only read{brief}; these can: {can}", runtime=target.name)
     return target
 
 

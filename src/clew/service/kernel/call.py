@@ -14,6 +14,7 @@ from clew.model.access import Right, Ruling, Target
 from clew.model.errors import Denied, InvalidInput
 from clew.model.ids import LENGTH, check_name
 from clew.model.session import Session
+from clew.service.kernel.argument_error import argument_error
 from clew.service.kernel.audit_record import WHOLE, record
 from clew.service.kernel.context import Context, Touched
 from clew.service.kernel.registry import OPERATIONS, Operation, operation_named
@@ -102,7 +103,7 @@ def _parse(operation: Operation, arguments: Mapping[str, Any]) -> msgspec.Struct
     try:
         return msgspec.convert(dict(arguments), operation.arguments)
     except msgspec.ValidationError as error:
-        raise InvalidInput(f"{operation.name}: {error}") from error
+        raise argument_error(operation.name, arguments, operation.arguments, error) from error
 
 
 def _session(context: Context, operation: Operation, prefix: str) -> Session:

@@ -81,6 +81,8 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     group: Group | None
     hidden: bool
     """Whether it is for programs, and the command line has no command for it."""
+    warning: str
+    """What a person is told and asked before a command runs it; empty for what can be undone."""
     finds_damage: Callable[[Any], bool] | None
     """Whether a result says that something stored is damaged; a command then ends with the exit code for that."""
     rows: Callable[[Any], list[list[Any]]] | None
@@ -115,6 +117,7 @@ def operation(
     on_server: Any = None,
     group: Group | None = None,
     hidden: bool = False,
+    warning: str = "",
     finds_damage: Callable[[Any], bool] | None = None,
     rows: Callable[[Any], list[list[Any]]] | None = None,
 ) -> Callable[[F], F]:
@@ -156,6 +159,7 @@ def operation(
             on_server=on_server,
             group=group,
             hidden=hidden,
+            warning=warning,
             finds_damage=finds_damage,
             rows=rows,
         )

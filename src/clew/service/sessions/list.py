@@ -47,6 +47,7 @@ def sessions(
     runtime: filters.Runtime = "",
     machine: filters.Machine = "",
     state: Annotated[State, msgspec.Meta(description="Only sessions in this state.")] | None = None,
+    folder: Annotated[str, msgspec.Meta(description="Only sessions that worked in this folder or below it.")] = "",
     file: filters.File = "",
     failed: Annotated[bool, msgspec.Meta(description="Only sessions with calls that failed.")] = False,
     when: filters.When = "",
@@ -60,10 +61,10 @@ def sessions(
     context.views.catch_up()
     wanted: dict[str, Any] = {
         "project": filters.project_key(context, project) if project else None, "agent": storable(agent) or None,
-        "person": storable(filters.principal(person)) if person else None, "runtime": storable(runtime) or None,
-        "machine": storable(machine) or None,
+        "person": storable(filters.principal(person)) if person else None,
+        "runtime": filters.runtime_name(context, runtime) or None, "machine": storable(machine) or None,
         "state": str(state) if state else None, "since": period.start, "until": period.end,
-        "failed": 1 if failed else None,
+        "failed": 1 if failed else None, **_below(folder),
     }  # fmt: skip
     given = {name: value for name, value in wanted.items() if value is not None} | dict(context.reach(Right.SEE))
     touching = filters.touching(context, file, Right.SEE) if file else None
@@ -73,6 +74,13 @@ def sessions(
             given["keys"] = msgspec.json.encode(sorted(touching)).decode()
         rows = [session_row(row) for row in tx.run("sessions_page", before_at=at, before=key, limit=limit, **given)]
     return _with_heads(context, rows)
+
+
+def _below(folder: str) -> dict[str, str]:
+    """A folder, and the bounds of the paths below it."""
+    path = storable(folder.rstrip("/") or folder)
+    # The character after the slash ends the range of paths that begin with the folder and a slash.
+    return {"folder": path, "below": path.rstrip("/") + "/", "beyond": path.rstrip("/") + "0"} if path else {}
 
 
 def _place_of(tx: Transaction, session: Session) -> tuple[int, int]:

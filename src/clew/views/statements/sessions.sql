@@ -69,6 +69,7 @@ WHERE last_at <= :before_at AND (last_at < :before_at OR session < :before)
 --if runtime AND runtime = :runtime
 --if state AND state = :state
 --if machine AND machine = :machine
+--if folder AND (folder = :folder OR folder {plain} >= :below AND folder {plain} < :beyond)
 --if since AND last_at >= :since
 --if until AND CASE WHEN began_at > 0 THEN began_at ELSE last_at END < :until
 --if failed AND errors > 0
