@@ -1,20 +1,30 @@
 """What one session learned and decided, another recalls: by words and scope, and only while it stands."""
 
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec import Raw
 
 from clew.model.access import Grant, Right, owner_of_everything
 from clew.model.errors import Denied, InvalidInput, LeaseLost, NotFound, StaleHead
-from clew.model.events import FactLearned
+from clew.model.events import Draft, FactLearned, ScratchSet
+from clew.model.knowledge import of_events
+from clew.model.session import State
 from clew.service import Context, call
+from clew.service.knowledge.known import known_of
 from clew.store import Store, open_store
+from clew.store.log.feed import readable_events
+from support.counting import counted
+from views.logs import PROGRAMS, Log
 
 ME = "person:ada"
+UNHURRIED = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture]
 
 
 @pytest.fixture
@@ -90,6 +100,47 @@ def test_a_fork_knows_what_its_parent_knew_and_goes_its_own_way(context: Context
     assert recalled(context, session=child) == ["own"]
     assert recalled(context, session=parent) == ["late", "early"]
     assert sorted(recalled(context)) == ["early", "late", "own"]
+
+
+def test_recall_asks_the_same_few_questions_however_many_sessions_know_something(context: Context) -> None:
+    counts = []
+    for sessions in (2, 20):
+        for number in range(sessions):
+            remembered(context, opened(context), f"orbit {number}")
+        recalled(context, "orbit")
+        with counted(context.store) as names:
+            assert len(recalled(context, "orbit", limit=20)) == min(20, sessions if sessions == 2 else 20)
+        assert names.count("known_matching") == 1
+        counts.append(len(names))
+    assert counts[0] == counts[1] <= 6, names
+
+
+@settings(max_examples=25, suppress_health_check=UNHURRIED)
+@given(steps=PROGRAMS, upto=st.integers(1, 20))
+def test_what_the_view_knows_is_the_fold_of_the_log(steps: list[Any], upto: int) -> None:
+    memory = Path("/dev/shm")
+    with (
+        tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder,
+        open_store(f"sqlite:///{folder}/clew.db", synchronous="OFF") as store,
+    ):
+        log = Log(store)
+        log.run(steps)
+        context = Context(store=store, unrestricted=store, principal=ME, grants=(owner_of_everything(ME),))
+        for session in log.sessions:
+            if store.head(session).state == State.ERASED:
+                continue
+            for end in (store.head(session).head, upto):
+                events = readable_events(store, session, upto=min(end, store.head(session).head))
+                assert known_of(context, session, upto=end) == of_events(events)
+        context.views.close()
+        log.close()
+
+
+def test_a_long_scratch_value_is_known_to_the_byte(context: Context) -> None:
+    id = opened(context)
+    value = '{ "a" :' + " " * 300_000 + "1.0 }"
+    context.store.append(context.store.session(id), [Draft(body=ScratchSet(name="s", value=Raw(value.encode())))])
+    assert bytes(call(context, "show", {"session": id}).scratch["s"]) == value.encode()
 
 
 def test_recall_is_narrowed_by_project_and_by_where_a_fact_holds(context: Context) -> None:

@@ -34,6 +34,9 @@ INSERT INTO spending (session, record, message, position, at, model, input, outp
 SELECT n % 3000, n, n, n, n * 1000, 'm', 1, 1, 1, 1, 0, 0, 0 FROM generate_series(1, 6000) AS n;
 INSERT INTO speaking (session, runtime, calls, at) SELECT n, 'codex', '{}', n FROM generate_series(1, 3000) AS n;
 INSERT INTO turn (session, seq, at) SELECT n % 3000, n, n FROM generate_series(1, 6000) AS n;
+INSERT INTO known (session, seq, tier, name, kind, gone, valid, scope, at, who, body)
+SELECT n % 3000, n, 'fact', n, 'fact_learned', 0, 1, 'session', n * 60, 'person:1', '{}'
+FROM generate_series(1, 6000) AS n;
 INSERT INTO branch (session, seq, parent) SELECT n % 3000, n, n - 1 FROM generate_series(1, 6000) AS n;
 INSERT INTO revised (session, seq, place) SELECT n % 3000, n, n - 1 FROM generate_series(1, 6000) AS n;
 INSERT INTO called (session, call, returned, id)
@@ -46,6 +49,7 @@ FROM generate_series(1, 6000) AS n
 """
 
 PAGE: dict[str, Any] = {"before": FAR, "first": 0, "limit": 50}
+KNOWN_PAGE: dict[str, Any] = {"at": FAR, "before": FAR, "seq": FAR, "limit": 20}
 LIST: dict[str, Any] = {"before_at": FAR, "before": FAR, "limit": 50}
 WORDS = [index_query("pg", parse(text)) for text in ("rare77", "common", "common w7", "rare*", "w7 -common")]
 TAGGED = index_query("pg", parse("common w7"), tags=[tag(ROLE, "asked"), tag(PROJECT, 1)])
@@ -84,6 +88,13 @@ STATEMENTS: dict[str, list[dict[str, Any]]] = {
     ],
     "artifacts_newest": [{"limit": 50, **more} for more in ({}, {"session": 7}, {"project": 3}, REACH)],
     "speaking_of": [{"session": 7}],
+    "known_of": [{"session": 7, "first": 1, "last": 900}],
+    "known_newest": [{**KNOWN_PAGE, **more} for more in ({}, {"project": 3}, {"scope": "project"}, REACH)],
+    "known_matching": [
+        {**KNOWN_PAGE, "match": words, **more}
+        for words in (*WORDS, TAGGED)
+        for more in ({}, {"project": 3}, {"scope": "project"}, REACH)
+    ],
     "called_newest_open": [{"session": 7, "id": 3}],
     "called_returned": [{"session": 7, "call": 3}],
     "branches": [{"session": 7, "first": 1, "last": 900}],
@@ -111,7 +122,18 @@ def context(postgres: Server) -> Iterator[Context]:
         connection.execute(FILL)
         connection.execute(PASSAGES, [tag("s", ""), tag(ROLE, "asked"), tag(PROJECT, 1)])
     with context.views.read() as tx:
-        for table in ("listing", "touched", "spending", "passage", "speaking", "turn", "branch", "revised", "called"):
+        for table in (
+            "listing",
+            "touched",
+            "spending",
+            "passage",
+            "speaking",
+            "turn",
+            "branch",
+            "revised",
+            "called",
+            "known",
+        ):
             tx.connection.execute(f"ANALYZE {table}")  # type: ignore[attr-defined]
     yield context
     context.close()
@@ -146,5 +168,5 @@ def test_no_plan_reads_a_whole_table(context: Context, name: str) -> None:
 
 def test_every_statement_that_reads_is_looked_at() -> None:
     names = {*statements("pg", "clew.views"), *conditional_statements("pg", "clew.views")}
-    writing = ("_set", "_add", "_drop", "_clear", "_close", "_merge")
+    writing = ("_set", "_add", "_drop", "_clear", "_close", "_end", "_merge")
     assert {name for name in names if not name.endswith(writing)} - WHOLE == STATEMENTS.keys()

@@ -118,10 +118,10 @@ def least(store: Store) -> int:
 
 
 def test_views_at_different_places_come_together(store: Store, views: Views) -> None:
-    talk(store, 11)
+    talk(store, 13)
     for number, name in enumerate(NAMES):
         views.rebuild(name)
-        views.catch_up(limit=11 - 2 * number)
+        views.catch_up(limit=13 - 2 * number)
     assert len(set(positions(views).values())) == len(NAMES)
     views.catch_up()
     check_against_log(store, views)
@@ -129,7 +129,7 @@ def test_views_at_different_places_come_together(store: Store, views: Views) -> 
 
 def test_an_unknown_view_is_refused_with_the_names_there_are(views: Views) -> None:
     with pytest.raises(
-        InvalidInput, match="no view 'everything'; there are artifacts, course, files, sessions, text, usage"
+        InvalidInput, match="no view 'everything'; there are artifacts, course, files, knowledge, sessions, text, usage"
     ):
         views.rebuild("everything")
 
@@ -202,7 +202,7 @@ def test_a_table_that_was_there_before_the_views_is_somebody_elses(store_url: st
 
 def test_views_of_another_log_are_built_again(store: Store, views: Views) -> None:
     """A log was put back from a backup, or begun anew, and its views stayed where they were."""
-    [gone, *_] = talk(store, 11)
+    [gone, *_] = talk(store, 13)
     views.catch_up()
     change(store, f"DELETE FROM event WHERE session <> {gone.key}", f"DELETE FROM session WHERE key <> {gone.key}")
     change(store, "DELETE FROM event WHERE seq > 2", f"UPDATE head SET head = 2 WHERE session = {gone.key}")

@@ -1,23 +1,25 @@
 """The operation `recall`: facts, decisions and progress, of one session or of all."""
 
+import re
 from collections.abc import Iterable, Iterator
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
 from clew.model.access import Right
 from clew.model.errors import InvalidInput
-from clew.model.events import DecisionMade, DecisionReversed, Event, FactLearned, FactRetired, ProgressNoted
+from clew.model.events import DecisionMade, FactLearned, ProgressNoted
+from clew.model.knowledge import Known
 from clew.model.query import Query, Term, keeps_order, parse
 from clew.model.session import Session
 from clew.model.words import words
 from clew.service.find import filters as scopes
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
-from clew.service.knowledge.terms import KINDS, Holds
-from clew.service.privacy.masking import masked_for_caller
-from clew.views.search import MOST_LOOKED_AT, Scope, Search
-from clew.views.text import KNOWN, PROJECT, tag
+from clew.service.knowledge.known import NEWEST, Place, known_anywhere, known_of
+from clew.service.knowledge.terms import Holds
+from clew.views.search import MOST_LOOKED_AT
+from clew.views.text import KNOWN, PROJECT, index_query, tag
 
 
 class Recalled(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -67,97 +69,90 @@ def recall(
     """
     parsed = parse(query)
     if session is not None:
-        return _of_session(context, session, parsed, scope, limit, _cursor(after))
-    return _of_all(context, parsed, project, scope, limit, _cursor(after))
+        return _of_session(context, session, parsed, scope, limit, _seq_cursor(after))
+    return _of_all(context, parsed, project, scope, limit, _place_cursor(after))
 
 
 def _of_session(
     context: Context, session: Session, query: Query, holds: Holds | None, limit: int, before: int
 ) -> Recall:
-    """The valid knowledge of one session, read from its own history."""
-    newest_first = sorted(valid_knowledge(context, session), key=lambda item: -item.seq)
+    """The valid knowledge of one session, with what it inherited."""
     matching = [
         item
-        for item in newest_first
+        for item in sorted(recallable(known_of(context, session)), key=lambda item: -item.seq)
         if (not before or item.seq < before) and _has_scope(item, holds) and _matches(item, query)
     ]
-    return Recall(found=matching[:limit], next=str(matching[limit - 1].seq) if len(matching) > limit else "")
+    return Recall(
+        found=matching[:limit],
+        next=str(matching[limit - 1].seq) if len(matching) > limit else "",
+        notice=context.views.pop_notice(),
+    )
 
 
-def _of_all(context: Context, query: Query, project: str, holds: Holds | None, limit: int, before: int) -> Recall:
-    """The valid knowledge of all sessions: passages tagged as knowledge in the text index, checked in the log."""
+def _of_all(context: Context, query: Query, project: str, holds: Holds | None, limit: int, before: Place) -> Recall:
+    """The valid knowledge of all sessions in reach: one query, and more of them only if hits do not match after all."""
+    filters = dict(context.reach(Right.READ))
     tags = [tag(KNOWN)]
     if project:
-        tags.append(tag(PROJECT, scopes.project_key(context, project, Right.READ)))
+        filters["project"] = scopes.project_key(context, project, Right.READ)
+        tags.append(tag(PROJECT, filters["project"]))
+    if holds is not None:
+        filters["scope"] = str(holds)
     context.views.catch_up()
-    scope = Scope(tags=tuple(tags), reach=context.reach(Right.READ))
-    search = Search(context.views, query, scope, store=context.store, seen=masked_for_caller(context))
-    valid: dict[int, dict[int, Recalled]] = {}
-    matching: list[Recalled] = []
+    match = index_query(context.views.database.dialect, query, tags=tags) if query.wanted or query.unwanted else ""
+    # One more than asked for shows whether there is another page.
+    found, end = _found(context, query, match, filters, before=before, limit=limit + 1)
+    following = found[limit - 1][0] if len(found) > limit else end
+    return Recall(
+        found=[item for _, item in found[:limit]],
+        next="" if following is None else ".".join(map(str, following)),
+        notice=context.views.pop_notice(),
+    )
+
+
+def _found(
+    context: Context, query: Query, match: str, filters: dict[str, Any], *, before: Place, limit: int
+) -> tuple[list[tuple[Place, Recalled]], Place | None]:
+    """What matches, each with its place, and the place to go on from; None at the end."""
+    found: list[tuple[Place, Recalled]] = []
     looked_at = 0
-    while len(matching) < limit and looked_at < MOST_LOOKED_AT:
-        page = search.newest(before=before, limit=limit - len(matching))
-        unread = {hit.key for hit in page.hits} - valid.keys()
-        for listed in context.store.sessions(keys=unread) if unread else ():
-            knowledge = valid_knowledge(context, listed.session)
-            valid[listed.session.key] = {item.seq: item for item in knowledge}
-        for hit in page.hits:
-            # An item that was retired or reversed since is not valid any more.
-            item = valid.get(hit.key, {}).get(hit.seq)
-            if item is not None and _has_scope(item, holds):
-                matching.append(item)
-        before, looked_at = page.following, looked_at + len(page.hits)
-        if not before:
-            break
-    # The index sorts by second, the events have microseconds.
-    matching.sort(key=lambda item: (-item.at, -item.seq))
-    return Recall(found=matching, next=str(before or ""), notice=context.views.pop_notice())
+    while len(found) < limit and looked_at < MOST_LOOKED_AT:
+        most = limit - len(found)
+        page = known_anywhere(context, match=match, before=before, filters=filters, limit=most)
+        # The index has no order of words, and has what is masked for the caller.
+        found += [(place, item) for place, known in page for item in recallable([known]) if _matches(item, query)]
+        if len(page) < most:
+            return found, None
+        before, looked_at = page[-1][0], looked_at + len(page)
+    return found, before
 
 
-def valid_knowledge(context: Context, session: Session) -> Iterable[Recalled]:
-    """The valid knowledge at a session's head: facts not retired, decisions not reversed, the last progress note."""
-    valid: dict[tuple[str, str], Recalled] = {}
-    for event in map(masked_for_caller(context), context.store.read(session, kinds=KINDS)):
-        match event.body:
-            case FactRetired(fact=id):
-                valid.pop(("fact", id), None)
-            case DecisionReversed(decision=id):
-                valid.pop(("decision", id), None)
-            case FactLearned() | DecisionMade() | ProgressNoted():
-                item = _recalled(event, event.body)
-                valid[item.kind, item.id] = item
+def recallable(known: Iterable[Known]) -> Iterator[Recalled]:
+    """Facts, decisions and progress; scratch is not recalled."""
+    for one in known:
+        about: dict[str, Any] = {"session": one.session, "seq": one.seq, "at": one.at, "who": one.who}
+        match one.body:
+            case FactLearned(fact=id, text=text, scope=scope, evidence=evidence):
+                yield Recalled(kind="fact", text=text, id=id, scope=scope, evidence=evidence, **about)
+            case DecisionMade(decision=id, choice=text, why=why, rejected=rejected):
+                yield Recalled(kind="decision", text=text, id=id, why=why, rejected=rejected, **about)
+            case ProgressNoted(done=text, next=following, open=questions):
+                yield Recalled(kind="progress", text=text, next=following, open=questions, **about)
             case _:
-                pass  # The body was removed, or a newer clew wrote it.
-    return valid.values()
-
-
-def _recalled(event: Event, body: FactLearned | DecisionMade | ProgressNoted) -> Recalled:
-    at = event.at if event.said_at is None else event.said_at
-    match body:
-        case FactLearned(fact=id, text=text):
-            return Recalled(
-                kind="fact", session=event.session, seq=event.seq, at=at, who=event.actor, text=text, id=id,
-                scope=body.scope, evidence=body.evidence,
-            )  # fmt: skip
-        case DecisionMade(decision=id, choice=text):
-            return Recalled(
-                kind="decision", session=event.session, seq=event.seq, at=at, who=event.actor, text=text, id=id,
-                why=body.why, rejected=body.rejected,
-            )  # fmt: skip
-        case ProgressNoted(done=text):
-            return Recalled(
-                kind="progress", session=event.session, seq=event.seq, at=at, who=event.actor, text=text,
-                next=body.next, open=body.open,
-            )  # fmt: skip
+                pass
 
 
 def _has_scope(item: Recalled, scope: Holds | None) -> bool:
     return scope is None or item.scope == scope
 
 
+def _texts(item: Recalled) -> list[str]:
+    return [text for text in (item.text, item.why, *item.rejected, item.next, *item.open) if text]
+
+
 def _matches(item: Recalled, query: Query) -> bool:
     """Whether an item matches a query, by the same rules as the text index."""
-    texts = [text for text in (item.text, item.why, *item.rejected, item.next, *item.open) if text]
+    texts = _texts(item)
     item_words = set(words("\n".join(texts)))
     has = all(_contains(item_words, word) for term in query.wanted for word in _words_of(term))
     # Only single words: `keeps_order` checks excluded phrases.
@@ -179,10 +174,28 @@ def _contains(item_words: set[str], word: str) -> bool:
     return word in item_words
 
 
-def _cursor(after: str) -> int:
+def _seq_cursor(after: str) -> int:
     """The number in a page's cursor; 0 for the first page."""
     if after and not (after.isascii() and after.isdigit() and len(after) < 19):
-        raise InvalidInput(
-            f"{after[:40]!r} is not a valid cursor; use the `next` of the page before, with the same options"
-        )
+        raise _wrong(after)
     return int(after or 0)
+
+
+def _place_cursor(after: str) -> Place:
+    """The place in a page's cursor; the newest for the first page."""
+    if not after:
+        return NEWEST
+    match = _PLACE.fullmatch(after)
+    if match is None or any(abs(int(number)) > NEWEST.at for number in match.groups()):
+        raise _wrong(after)
+    at, session, seq = map(int, match.groups())
+    return Place(at, session, seq)
+
+
+_PLACE = re.compile(r"(-?\d{1,19})\.(\d{1,19})\.(\d{1,19})", re.ASCII)
+
+
+def _wrong(after: str) -> InvalidInput:
+    return InvalidInput(
+        f"{after[:40]!r} is not a valid cursor; use the `next` of the page before, with the same options"
+    )

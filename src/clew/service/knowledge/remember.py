@@ -4,6 +4,7 @@ from typing import Annotated
 
 import msgspec
 
+from clew.model import knowledge
 from clew.model.access import Right
 from clew.model.errors import InvalidInput, NotFound
 from clew.model.events import Body, DecisionMade, DecisionReversed, Draft, FactLearned, FactRetired, ProgressNoted
@@ -11,9 +12,9 @@ from clew.model.ids import check_name, new_id
 from clew.model.session import Session
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
-from clew.service.knowledge.recall import valid_knowledge
 from clew.service.knowledge.terms import LONGEST, Expect, Holds, Name, Reason, Text, Texts
 from clew.service.privacy.mask_on_write import masked_if_required
+from clew.service.privacy.masking import masked_for_caller
 from clew.service.sessions.events import Seq
 from clew.service.sessions.lifecycle import Epoch
 from clew.store.log.plan import Appended
@@ -155,7 +156,9 @@ def _check_evidence(context: Context, session: Session, evidence: list[int]) -> 
 
 
 def _check_valid(context: Context, session: Session, kind: str, id: str) -> None:
-    valid_ids = {item.id for item in valid_knowledge(context, session) if item.kind == kind}
+    # From the log itself: an append never waits for a view.
+    events = map(masked_for_caller(context), context.store.read(session, kinds=knowledge.KINDS))
+    valid_ids = {known.name for known in knowledge.of_events(events) if known.tier == kind}
     if id not in valid_ids:
         some = ", ".join(sorted(valid_ids)[:10]) or "none"
         raise NotFound(f"session {session.id} has no valid {kind} {id!r}; there are: {some}", session=session.id)

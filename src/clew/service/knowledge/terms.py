@@ -5,10 +5,8 @@ from typing import Annotated
 
 import msgspec
 
-from clew.model.events import DecisionMade, DecisionReversed, FactLearned, FactRetired, ProgressNoted
 from clew.service.sessions.events import Seq
 
-KINDS = tuple(body.kind for body in (FactLearned, FactRetired, DecisionMade, DecisionReversed, ProgressNoted))
 # Knowledge is a few sentences; longer text belongs in the conversation.
 LONGEST = 10_000
 

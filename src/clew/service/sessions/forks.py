@@ -13,6 +13,7 @@ from clew.model.working_set import working_set
 from clew.service.kernel.call import permit
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
+from clew.service.knowledge.known import known_of
 from clew.service.privacy.mask_on_write import text_masked_if_required
 from clew.service.sessions.info import SessionInfo, info
 from clew.store.log.opening import Forking
@@ -54,7 +55,7 @@ def fork(
     return info(context, child, context.store.head(child))
 
 
-@operation(right=Right.READ, route="GET /sessions/{left}/diff/{right}")
+@operation(right=Right.READ, route="GET /sessions/{left}/diff/{right}", reads_views=True)
 def diff(context: Context, left: Session, right: Session) -> Difference:
     """Compare two sessions: where they part and what differs since."""
     store = context.store
@@ -70,7 +71,7 @@ def diff(context: Context, left: Session, right: Session) -> Difference:
 
 def _side(context: Context, session: Session, shared: int) -> Side:
     events = list(context.store.read(session, after=shared))
-    known = knowledge.fold(context.store.read(session, kinds=knowledge.KINDS))
+    known = knowledge.knowledge(known_of(context, session))
     return Side(
         session=session.id,
         events=events,

@@ -14,6 +14,7 @@ from clew.model.session import Session
 from clew.model.working_set import Touched, working_set
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
+from clew.service.knowledge.known import known_of
 from clew.service.sessions.info import SessionInfo, info
 from clew.service.sessions.subagents import caller, subagents
 
@@ -49,7 +50,7 @@ def show(context: Context, session: Session) -> SessionDetail:
     """Show a session: its state, lineage, knowledge and working set."""
     store = context.store
     head = store.head(session)
-    known = knowledge.fold(store.read(session, kinds=knowledge.KINDS))
+    known = knowledge.knowledge(known_of(context, session))
     return SessionDetail(
         session=info(context, session, head),
         lineage=[
