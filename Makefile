@@ -5,6 +5,8 @@ ROUNDS ?= 2000
 IMAGES ?= 50000
 EXAMPLES ?= 50
 SECONDS ?= 30
+KILLS ?= 50
+MINUTES ?= 60
 ARGS ?=
 BASE ?=
 
@@ -19,7 +21,7 @@ UV_EXPORT := $(BIN)/uv export --quiet --frozen --no-emit-project --no-annotate -
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help up test test-clients check format bench bench-compare bench-capture bench-search bench-team bench-memory bench-hostile fuzz nightly kill-campaign powerloss-campaign api-campaign tamper-campaign lock clean
+.PHONY: help up test test-clients check format bench bench-compare bench-capture bench-search bench-team bench-memory bench-hostile fuzz nightly kill-campaign worker-campaign bench-idle powerloss-campaign api-campaign tamper-campaign lock clean
 
 help:  ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -93,6 +95,9 @@ bench-memory: $(VENV)/.dev  ## Measure the peak memory of reading a session of 5
 bench-hostile: $(VENV)/.dev  ## Measure what one hostile key does to another tenant; ARGS go to bench/hostile.py.
 	$(BIN)/python bench/hostile.py $(ARGS)
 
+bench-idle: $(VENV)/.dev  ## Measure what waiting costs for MINUTES; ARGS go to bench/idle.py.
+	$(BIN)/python bench/idle.py --minutes $(MINUTES) $(ARGS)
+
 fuzz: $(VENV)/.dev  ## Fuzz every reader for SECONDS each, e.g. make fuzz SECONDS=300 ARGS='--jobs 2'.
 	$(BIN)/python fuzz/run.py --seconds $(SECONDS) $(ARGS)
 
@@ -101,6 +106,10 @@ nightly: fuzz kill-campaign  ## What runs every night: readers fuzzed for 30 sec
 kill-campaign: $(VENV)/.dev  ## Kill writers ROUNDS times, and look for a lost event after each.
 	@sh tools/system_packages.sh
 	CLEW_KILL_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest tests/crash -m "campaign or not campaign" $(ARGS)
+
+worker-campaign: $(VENV)/.dev  ## Kill one of two workers KILLS times, and look whether every job was done once.
+	@sh tools/system_packages.sh
+	CLEW_WORKER_KILLS=$(KILLS) $(BIN)/python -m pytest tests/crash/test_workers.py -s $(ARGS)
 
 api-campaign: $(VENV)/.dev  ## Ask every HTTP operation for what its description allows, and what not, EXAMPLES times.
 	@sh tools/system_packages.sh

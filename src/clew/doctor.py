@@ -98,7 +98,7 @@ def _store(chosen: app.Settings) -> list[Finding]:
             findings += [_integrity(store), _chains(store)]
         except ClewError as error:
             findings.append(Finding(what="integrity", ok=False, found=str(error), advice=_advice(error)))
-        findings += [_views(store), *_jobs(store)]
+        findings += [_views(store), *_disk_limit(store), *_jobs(store)]
     return findings
 
 
@@ -144,6 +144,24 @@ def _row_level_security(problem: str) -> Finding:
         advice="connect as a role of its own that is neither a superuser nor has BYPASSRLS; see docs/access.md"
         * bool(problem),
     )
+
+
+def _disk_limit(store: "Store") -> list[Finding]:
+    """Whether the store is within the limit that was set for it, if one was."""
+    from clew.service.access.settings import DISK_LIMIT, disk_limit
+    from clew.store import maintenance
+    from clew.store.access.settings import list_settings
+
+    limit = disk_limit(list_settings(store).get(("", DISK_LIMIT), ""))
+    if limit is None:
+        return []
+    size = maintenance.size(store)
+    return [
+        Finding(
+            what="disk limit", ok=size <= limit, found=f"the store takes {size / 1e9:.3f} GB of {limit / 1e9:.3f} GB",
+            advice="shorten the retention, or make room; clew deletes nothing because of the limit",
+        )
+    ]  # fmt: skip
 
 
 def _jobs(store: "Store") -> list[Finding]:

@@ -1,7 +1,13 @@
 """Looking after a store: what it runs on, whether it is sound, its schema, and what was removed from it."""
 
+from contextlib import suppress
+from pathlib import Path
+
 from clew.store.database import migrate as schema
 from clew.store.store import Store
+
+# The folders with objects beside an SQLite log.
+OBJECTS = ("blobs", "objects")
 
 
 def describe(store: Store) -> dict[str, str]:
@@ -22,6 +28,23 @@ def row_security_problem(store: Store) -> str | None:
 def overwrite_free_space(store: Store) -> list[str]:
     """Overwrite what was removed, so that no copy is left in free space; returns the copies that are beyond reach."""
     return store.database.overwrite_free_space()
+
+
+def size(store: Store) -> int:
+    """How many bytes the store takes on the disk: the log, the views and the objects."""
+    if store.database.dialect == "pg":
+        with store.database.read() as tx:
+            return int(tx.run("database_size")[0][0])
+    path = Path(store.database.describe()["place"])
+    files = [
+        *path.parent.glob(f"{path.stem}*"),
+        *(file for name in OBJECTS for file in (path.parent / name).rglob("*")),
+    ]
+    sizes = 0
+    for file in files:
+        with suppress(OSError):  # Another process may remove a file meanwhile.
+            sizes += file.stat().st_size
+    return sizes
 
 
 def schema_version() -> int:

@@ -272,6 +272,13 @@ class Views:
                     view.clear(tx, database.dialect)
                     tx.run("view_set", name=view.name, version=view.version, position=0)
 
+    def merge(self) -> None:
+        """Merge the text index anew, where the database does not do so by itself."""
+        with self._recovering() as database:
+            if database.dialect == "lite":
+                with database.write() as tx:
+                    tx.run("words_merge")
+
     def purge(self) -> list[str]:
         """Remove all traces of erased events from the views' files; returns the traces that clew cannot remove."""
         try:
@@ -280,10 +287,8 @@ class Views:
             # Views that were never read are not built now, but free space is overwritten either way.
             if not is_empty:
                 self.catch_up()
+            self.merge()
             with self._recovering() as database:
-                if database.dialect == "lite":
-                    with database.write() as tx:
-                        tx.run("words_merge")
                 return database.overwrite_free_space()
         except Rebuilding:
             return []  # The damaged views were deleted, with everything in them.

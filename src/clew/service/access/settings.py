@@ -1,5 +1,6 @@
 """Settings of projects: whether reads are recorded, and whether secrets are masked when they come in."""
 
+import re
 from typing import Annotated
 
 import msgspec
@@ -13,6 +14,10 @@ from clew.store.access.settings import list_settings, set_setting
 
 # The settings and their values; the first value is the default.
 VALUES = {"audit_reads": ("off", "on"), "secrets": ("keep", "mask")}
+# How large the whole store may grow before `clew doctor` warns.
+DISK_LIMIT = "disk_limit"
+_SIZE = re.compile(r"(\d{1,6}(?:\.\d{1,3})?) ?(MB|GB|TB)")
+_UNITS = {"MB": 10**6, "GB": 10**9, "TB": 10**12}
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,14 +34,20 @@ SETTINGS = Group("setting", "How projects are kept.")
 @operation(right=Right.ADMINISTER, route="PUT /settings", audited=True, group=SETTINGS)
 def setting_set(
     context: Context,
-    name: Annotated[str, msgspec.Meta(description="audit_reads or secrets.")],
+    name: Annotated[str, msgspec.Meta(description="audit_reads, secrets or disk_limit.")],
     value: str,
     *,
     project: Annotated[str, msgspec.Meta(description="Only for this project. [default: all]")] = "",
 ) -> Setting:
-    """Set how a project is kept: audit_reads (off, on) records who reads; secrets (keep, mask) masks what comes in."""
-    if name not in VALUES or value not in VALUES[name]:
+    """Set how a project is kept: audit_reads (off, on) records who reads; secrets (keep, mask) masks what comes in.
+
+    For all projects together, disk_limit (a size such as 20 GB, or none) is where `clew doctor` begins to warn.
+    """
+    if name == DISK_LIMIT:
+        _check_disk_limit(value, project)
+    elif name not in VALUES or value not in VALUES[name]:
         allowed = "; ".join(f"{setting}: {', '.join(values)}" for setting, values in VALUES.items())
+        allowed += f"; {DISK_LIMIT}: a size such as 20 GB, or none"
         raise InvalidInput(f"{name[:40]!r} cannot be set to {value[:40]!r}; there are {allowed}")
     set_setting(context.store, check_name(project, "the project", longest=200), name, value)
     return Setting(project=project, name=name, value=value)
@@ -48,7 +59,7 @@ def setting_list(context: Context) -> list[Setting]:
     all_settings = [
         Setting(project=project, name=name, value=value)
         for (project, name), value in list_settings(context.store).items()
-        if name in VALUES  # The store keeps other values of clew's own beside them.
+        if name in VALUES or name == DISK_LIMIT  # The store keeps other values of clew's own beside them.
     ]
     if not context.reach(Right.SEE):
         return all_settings
@@ -57,3 +68,16 @@ def setting_list(context: Context) -> list[Setting]:
         for setting in all_settings
         if not setting.project or context.caller.rule(Right.SEE, Target(project=setting.project)).allowed
     ]
+
+
+def disk_limit(value: str) -> int | None:
+    """The bytes of a disk limit; None for no limit."""
+    match = _SIZE.fullmatch(value)
+    return round(float(match[1]) * _UNITS[match[2]]) if match else None
+
+
+def _check_disk_limit(value: str, project: str) -> None:
+    if project:
+        raise InvalidInput(f"{DISK_LIMIT} is for the whole store; leave the project out")
+    if value != "none" and not disk_limit(value):
+        raise InvalidInput(f"{value[:40]!r} is no size; use one such as 500 MB, 20 GB or 1.5 TB, or none")

@@ -16,3 +16,7 @@ DELETE FROM blob WHERE refs <= 0 AND at <= {now} - :grace RETURNING digest, size
 
 -- name: blob_digests
 SELECT digest FROM blob
+
+-- name: database_size
+--pg SELECT pg_database_size(current_database())
+--lite SELECT 0

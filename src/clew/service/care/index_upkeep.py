@@ -1,0 +1,21 @@
+"""The job `index_upkeep`: merge the pieces of the text index."""
+
+from clew.service.care.kinds import Result, Task, job
+from clew.service.kernel.context import Context
+from clew.store.log.feed import end_position
+
+# The merge is one step.
+LONGEST_SECONDS = 900.0
+
+
+def _wanted(context: Context) -> list[str]:
+    """PostgreSQL looks after its indexes by itself."""
+    return [""] if not context.store.is_remote and end_position(context.store) else []
+
+
+@job(every_seconds=7 * 24 * 3600, wanted=_wanted)
+def index_upkeep(context: Context, task: Task) -> Result:
+    """Merge the text index, so that a search reads few pieces."""
+    task.keep(LONGEST_SECONDS)
+    context.views.merge()
+    return {}
