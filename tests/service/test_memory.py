@@ -66,22 +66,37 @@ def test_a_session_ten_times_as_long_takes_hardly_more_memory(
     assert large - small < MORE_MB, f"{small:.0f} MB for {SMALL_MB} MB, {large:.0f} MB for {LARGE_MB} MB"
 
 
+def test_a_server_sends_a_session_ten_times_as_long_with_hardly_more_memory(
+    home: Path, sessions: tuple[str, str]
+) -> None:
+    small, large = (_peak_mb(home, [id], script=f"{PEAK}\n{SENT}") for id in sessions)
+    assert large - small < MORE_MB, f"{small:.0f} MB for {SMALL_MB} MB, {large:.0f} MB for {LARGE_MB} MB"
+
+
 # The process tells its own peak: what the system tells the parent counts the parent's memory before the exec.
-MEASURED = """
+PEAK = """
 import atexit, pathlib, runpy, sys
 peak = pathlib.Path(sys.argv.pop(1))
 status = pathlib.Path("/proc/self/status")
 atexit.register(lambda: peak.write_text(status.read_text().split("VmHWM:")[1].split()[0]))
-runpy.run_module("clew", run_name="__main__", alter_sys=True)
+"""
+COMMAND = 'runpy.run_module("clew", run_name="__main__", alter_sys=True)'
+# What a server does with an export; what it has sent is gone.
+SENT = """
+import clew
+from clew.service.kernel.call import prepare_call, run_in_pieces
+with clew.connect() as plane:
+    prepared = prepare_call(plane.client.context, "export", {"session": sys.argv[1], "form": "jsonl"})
+    assert sum(map(len, run_in_pieces(prepared))) > 1000
 """
 
 
-def _peak_mb(home: Path, arguments: list[str]) -> float:
+def _peak_mb(home: Path, arguments: list[str], *, script: str = f"{PEAK}\n{COMMAND}") -> float:
     """The most memory that a `clew` command took."""
     env = {"HOME": str(home), "CLEW_HOME": str(home), "CLEW_PRINCIPAL": "person:ada", "PATH": os.environ["PATH"]}
     env |= {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
     peak = home / "peak"
-    command = [sys.executable, "-c", MEASURED, str(peak), *arguments]
+    command = [sys.executable, "-c", script, str(peak), *arguments]
     done = subprocess.run(command, env=env, cwd="/", stdin=subprocess.DEVNULL, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr.decode()[-2000:]
     return int(peak.read_text()) / 1024

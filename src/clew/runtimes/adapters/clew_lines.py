@@ -20,6 +20,7 @@ from clew.model import codec
 from clew.model.course import identity
 from clew.model.events import KINDS, Compacted, Draft, Event, Opaque, Rewound
 from clew.model.ids import ALPHABET, LENGTH
+from clew.runtimes.base64_pieces import encoded
 from clew.runtimes.contract import Format, Identity, Reading, Record, Runtime, Unreadable, opaque
 
 NAME = "clew"
@@ -69,7 +70,7 @@ def embed(page: Iterable[bytes], events: Iterable[Event]) -> Iterator[bytes]:
         ending = piece[len(text) :]
         yield text
     yield b"\n<!-- %s " % _MARK
-    yield from _base64(_packed(lines(events)))
+    yield from encoded(_packed(lines(events)))
     yield b" -->\n"
 
 
@@ -78,16 +79,6 @@ def _packed(pieces: Iterable[bytes]) -> Iterator[bytes]:
     for piece in pieces:
         yield packer.compress(piece)
     yield packer.flush()
-
-
-def _base64(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    rest = b""
-    for piece in pieces:
-        rest += piece
-        whole = len(rest) - len(rest) % 3  # Only the last piece may be padded.
-        yield base64.b64encode(rest[:whole])
-        rest = rest[whole:]
-    yield base64.b64encode(rest)
 
 
 def embedded(page: bytes) -> list[Record]:

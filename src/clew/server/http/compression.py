@@ -4,12 +4,17 @@ Starlette's middleware knows gzip alone.
 """
 
 import gzip
+import zlib
+from collections.abc import Iterable, Iterator
+from typing import Protocol
 
 import zstandard
 
 from clew.server.http.problems import Headers
 
 SMALLEST_BYTES = 1024
+# Tells zlib to write the header and the trailer of a gzip file.
+GZIP = 31
 
 
 def compressed(body: bytes, accepted: bytes) -> tuple[bytes, Headers]:
@@ -22,6 +27,28 @@ def compressed(body: bytes, accepted: bytes) -> tuple[bytes, Headers]:
     if "gzip" in encodings or "*" in encodings:
         return gzip.compress(body, compresslevel=5, mtime=0), _headers(b"gzip")
     return body, [(b"vary", b"accept-encoding")]
+
+
+def compressed_pieces(pieces: Iterable[bytes], accepted: bytes) -> tuple[Iterator[bytes], Headers]:
+    """The pieces of a body that is not known as a whole, and the headers."""
+    encodings = _encodings(accepted)
+    if "zstd" in encodings:
+        return _packed(pieces, zstandard.ZstdCompressor(level=3).compressobj()), _headers(b"zstd")
+    if "gzip" in encodings or "*" in encodings:
+        return _packed(pieces, zlib.compressobj(5, zlib.DEFLATED, GZIP)), _headers(b"gzip")
+    return iter(pieces), [(b"vary", b"accept-encoding")]
+
+
+class _Packer(Protocol):
+    def compress(self, data: bytes, /) -> bytes: ...
+    def flush(self) -> bytes: ...
+
+
+def _packed(pieces: Iterable[bytes], packer: _Packer) -> Iterator[bytes]:
+    for piece in pieces:
+        if packed := packer.compress(piece):
+            yield packed
+    yield packer.flush()
 
 
 def _headers(name: bytes) -> Headers:

@@ -7,7 +7,7 @@ import asyncio
 import itertools
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -38,11 +38,12 @@ WRITE_SECONDS = 20.0
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """A whole response."""
+    """A response: whole, or the beginning of one whose `rest` is sent while it is made."""
 
     status: int
     body: bytes
     headers: Headers
+    rest: Iterator[bytes] | None = None
 
 
 class Exchange:
@@ -74,23 +75,22 @@ class Exchange:
         return time.perf_counter() - self.began
 
     async def answer(self, send: Send, answer: Answer) -> None:
-        """Send a whole response."""
+        """Send a whole response, or the beginning of one."""
         self.status = answer.status
         headers = [*answer.headers, *ALWAYS, (b"x-request-id", self.id.encode())]
-        if answer.status != 304:
+        if answer.status != 304 and answer.rest is None:
             headers.append((b"content-length", str(len(answer.body)).encode()))
         await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-        # In pieces: a client that does not read holds one of them in the socket, and not for long.
-        for start in range(0, max(1, len(answer.body)), PIECE_BYTES):
+        await self.send_body(send, answer.body, is_last=answer.rest is None)
+
+    async def send_body(self, send: Send, body: bytes, *, is_last: bool) -> None:
+        """Send a part of the body in pieces: a client that does not read holds one in the socket, and not for long."""
+        for start in range(0, max(1, len(body)), PIECE_BYTES):
             end = start + PIECE_BYTES
-            message = {
-                "type": "http.response.body",
-                "body": answer.body[start:end],
-                "more_body": end < len(answer.body),
-            }
+            more_body = end < len(body) or not is_last
             try:
                 async with asyncio.timeout(WRITE_SECONDS):
-                    await send(message)
+                    await send({"type": "http.response.body", "body": body[start:end], "more_body": more_body})
             except TimeoutError:
                 raise ConnectionAbortedError from None  # The server closes the connection.
 

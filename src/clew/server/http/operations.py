@@ -5,12 +5,12 @@ small statement. What is read from the socket is read before, what is written to
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar, TypeVarTuple
 
-from starlette.types import Receive, Send
+from starlette.types import Message, Receive, Send
 
 from clew.server.http import idempotency, request_body
 from clew.server.http.append_queue import AppendQueue
@@ -80,6 +80,29 @@ class Operations:
             step = await self.append_queue.run(handler.prepare)
         answer = step if isinstance(step, Answer) else await self._finish(step, credential, receive)
         await exchange.answer(send, answer)
+        if answer.rest is not None:
+            await self._send_rest(exchange, credential, answer.rest, receive, send)
+
+    async def _send_rest(
+        self, exchange: Exchange, credential: Credential, rest: Iterator[bytes], receive: Receive, send: Send
+    ) -> None:
+        """Send the rest of a response while it is made: each piece is a turn of the caller, until the client goes."""
+        gone = asyncio.create_task(_disconnected(receive))
+
+        async def receive_end() -> Message:
+            return await asyncio.shield(gone)
+
+        try:
+            while exchange.method != "HEAD":
+                piece = await self.in_turn(credential, partial(next, rest, None), receive_end)
+                if gone.done():
+                    raise request_body.Gone
+                if piece is None:
+                    break
+                await exchange.send_body(send, piece, is_last=False)
+            await exchange.send_body(send, b"", is_last=True)
+        finally:
+            gone.cancel()
 
     def _shares_commit(self, endpoint: Endpoint, body: bytes) -> bool:
         """Whether the request keeps others in the queue waiting for nothing but the commit they share."""
@@ -142,6 +165,13 @@ class Operations:
     @property
     def store(self) -> Store:
         return self._identity.authenticator.store
+
+
+async def _disconnected(receive: Receive) -> Message:
+    """Return when the client has gone away."""
+    while (message := await receive())["type"] != "http.disconnect":
+        pass
+    return message
 
 
 def no_route(methods: set[str]) -> Refused:

@@ -6,21 +6,22 @@ is kept in the commit itself, so that an Idempotency-Key costs no commit of its 
 
 import re
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from clew.model.errors import ClewError, InvalidInput, StaleHead
 from clew.server.http import idempotency
 from clew.server.http.append_queue import Pending
 from clew.server.http.arguments import from_body, from_path, from_query
-from clew.server.http.compression import compressed
+from clew.server.http.compression import compressed, compressed_pieces
 from clew.server.http.endpoints import Endpoint
 from clew.server.http.exchange import Answer, Exchange
 from clew.server.http.paging import cursor, link
 from clew.server.http.problems import CONTENT_TYPE, Headers, Refused, problem
 from clew.server.login.identity import SAFE
-from clew.service.kernel.call import PreparedCall, call, prepare_call, record_done, request_of
+from clew.service.kernel.call import PreparedCall, call, prepare_call, record_done, request_of, run_in_pieces
 from clew.service.kernel.cancellation import check_cancelled
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import Operation
@@ -33,6 +34,8 @@ SHOWN_ONCE = Refused(409, "conflict", "this was done, and the secret in its answ
 UNKNOWN = Refused(
     409, "conflict", "the first request with this Idempotency-Key broke off and what it did is unknown; look first"
 )
+# An answer in pieces begins when this much of it is made; an error before that is answered as a problem.
+BEGINNING_BYTES = 1024 * 1024
 _ETAG = re.compile(rb'(?:W/)?"(\d{1,19})(?:\.[0-9a-f]+)?"')
 
 Later = Callable[[], Answer]
@@ -181,6 +184,8 @@ class RequestHandler:
     def _called(self, context: Context) -> Answer:
         endpoint, exchange = self._endpoint, self._exchange
         arguments = self._arguments()
+        if endpoint.operation.in_pieces is not None:
+            return self._in_pieces(context, arguments)
         is_expected = _expected(endpoint.operation, exchange.headers, arguments)
         try:
             result = call(context, endpoint.operation.name, arguments)
@@ -192,6 +197,19 @@ class RequestHandler:
             check_cancelled()
             body = masked(context, body)
         return self._answer(result, arguments, body)
+
+    def _in_pieces(self, context: Context, arguments: Mapping[str, Any]) -> Answer:
+        """The beginning of an answer that is sent while it is made; a refusal comes before it."""
+        prepared = prepare_call(context, self._endpoint.operation.name, arguments)
+        pieces = run_in_pieces(prepared)
+        record_done(prepared)
+        beginning, is_whole = _beginning(pieces)
+        accepted = self._exchange.headers.get(b"accept-encoding", b"")
+        if is_whole:
+            body, headers = compressed(beginning, accepted)
+            return Answer(200, body, [JSON, *headers])
+        rest, headers = compressed_pieces(chain([beginning], pieces), accepted)
+        return Answer(200, b"", [JSON, *headers], rest)
 
     def _arguments(self) -> dict[str, Any]:
         endpoint, query = self._endpoint, self._exchange.scope["query_string"]
@@ -228,6 +246,16 @@ def masked(context: Context, body: bytes) -> bytes:
     from clew.service.privacy.masking import masker
 
     return masker(context)(body)
+
+
+def _beginning(pieces: Iterator[bytes]) -> tuple[bytes, bool]:
+    """The first pieces, as many as an answer begins with; and whether they are all."""
+    beginning = bytearray()
+    for piece in pieces:
+        beginning += piece
+        if len(beginning) >= BEGINNING_BYTES:
+            return bytes(beginning), False
+    return bytes(beginning), True
 
 
 def _is_known(tag: bytes, known: bytes) -> bool:

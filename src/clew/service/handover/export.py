@@ -1,5 +1,6 @@
 """Export: a session as files. Its own native files, or its conversation in a form others read."""
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -8,13 +9,15 @@ import msgspec
 from clew.model.access import Right
 from clew.model.errors import Conflict, InvalidInput
 from clew.model.session import Session
+from clew.runtimes.base64_pieces import encoded
 from clew.runtimes.fit import Fidelity
-from clew.service.handover.native_export import native_export
+from clew.service.handover.native_export import masked_pieces, native_export
 from clew.service.handover.outgoing import Outgoing
 from clew.service.handover.own_forms import Form, formed
 from clew.service.kernel.call import permit
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
+from clew.service.kernel.results import to_json
 from clew.service.privacy.masking import masker_of
 from clew.store.durable_folders import create_private
 
@@ -36,6 +39,14 @@ class File(msgspec.Struct, frozen=True, kw_only=True):
     """What became of the session in this form."""
 
 
+class _About(msgspec.Struct, frozen=True, kw_only=True):
+    """What the JSON text of a `File` says behind its data."""
+
+    path: str
+    masked: dict[str, int]
+    fidelity: Fidelity
+
+
 class ExportedFile(msgspec.Struct, frozen=True, kw_only=True):
     """A file of an export that was written to `file`. `path` is where the program had it, for a native one."""
 
@@ -49,7 +60,32 @@ class ExportedFile(msgspec.Struct, frozen=True, kw_only=True):
     """What became of the session in this form."""
 
 
-@operation(right=Right.READ, route="GET /sessions/{session}/export")
+def export_in_pieces(
+    context: Context, session: Session, *, form: Form, upto: int | None, secrets: bool, strict: bool
+) -> Iterator[bytes]:
+    """The files as the JSON text of `export`, of which one piece is in memory at a time."""
+    outgoing = _outgoing(context, session, form, upto=upto, secrets=secrets, strict=strict)
+    mask = masker_of(context)
+    if secrets and context.answers_leave_machine:
+        for file in outgoing:
+            file.pieces = masked_pieces(mask, file.pieces, file.name, file.masked)
+    return _as_json(outgoing, mask.mask if context.answers_leave_machine else lambda text: (text, None))
+
+
+def _as_json(outgoing: list[Outgoing], mask: Callable[[bytes], tuple[bytes, object]]) -> Iterator[bytes]:
+    """The JSON text of a list of `File`. The pieces are masked already; `mask` masks what is said about them."""
+    before = b"["
+    for file in outgoing:
+        name, _ = mask(to_json(file.name))
+        yield b'%s{"name":%s,"data":"' % (before, name)
+        yield from encoded(file.pieces)
+        about, _ = mask(to_json(_About(path=file.path, masked=dict(file.masked), fidelity=file.fidelity)))
+        yield b'",' + about.removeprefix(b"{")
+        before = b","
+    yield b"]" if outgoing else b"[]"
+
+
+@operation(right=Right.READ, route="GET /sessions/{session}/export", in_pieces=export_in_pieces)
 def export(
     context: Context,
     session: Session,

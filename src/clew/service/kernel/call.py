@@ -5,7 +5,7 @@ session, or for the project it names. An operation that filters by reach is rule
 out what the caller may not reach.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -69,14 +69,26 @@ def prepare_call(context: Context, name: str, arguments: Mapping[str, Any]) -> P
 
 def run(prepared: PreparedCall) -> Any:
     """Run the operation; a refusal of what it found while it ran is recorded."""
+    return _run(prepared, prepared.operation.run)
+
+
+def run_in_pieces(prepared: PreparedCall) -> Iterator[bytes]:
+    """Run an operation whose result is sent while it is made; what refuses it at once is recorded."""
+    if prepared.operation.in_pieces is None:
+        raise AssertionError(f"{prepared.operation.name} does not give its result in pieces")
+    pieces: Iterator[bytes] = _run(prepared, prepared.operation.in_pieces)
+    return pieces
+
+
+def _run(prepared: PreparedCall, function: Callable[..., Any]) -> Any:
     context, operation = prepared.context, prepared.operation
     try:
         try:
-            return operation.run(context, **prepared.values)
+            return function(context, **prepared.values)
         except Rebuilding:
             if not operation.reads_views:
                 raise
-            return operation.run(context, **prepared.values)
+            return function(context, **prepared.values)
     except Denied as error:
         is_about_project = operation.filters_by_reach and not prepared.target.session
         record(context, operation, Target() if is_about_project else prepared.target, Ruling(False, str(error)))

@@ -11,7 +11,7 @@ import importlib
 import inspect
 import re
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -57,6 +57,9 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     prepare: Callable[..., Request] | None
     """Does all that `run` does before the commit, so that a server can commit the requests of several callers at once.
     The result of the commit is the result of the operation."""
+    in_pieces: Callable[..., Iterator[bytes]] | None
+    """Gives the JSON text of the result in pieces, for a server that sends it while it is made. Secrets are masked in
+    the pieces when answers leave the machine."""
     route: str
     """The HTTP method and the path; empty for what is only done on the machine itself."""
     audited: bool
@@ -105,6 +108,7 @@ def operation(
     route: str = "",
     name: str = "",
     prepare: Callable[..., Request] | None = None,
+    in_pieces: Callable[..., Iterator[bytes]] | None = None,
     audited: bool = False,
     filters_by_reach: bool = False,
     shows_secret: bool = False,
@@ -146,6 +150,7 @@ def operation(
             result=hints["return"],
             run=function,
             prepare=prepare,
+            in_pieces=in_pieces,
             route=route,
             audited=audited,
             filters_by_reach=filters_by_reach,
