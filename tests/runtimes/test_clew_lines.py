@@ -2,8 +2,10 @@
 
 import json
 import random
+import typing
 from collections.abc import Iterable
 from pathlib import PurePath
+from typing import Any
 
 import msgspec
 import pytest
@@ -48,10 +50,15 @@ def event(
     return Event(session, seq, 100 + seq, 1_000 + seq, said_at, "person:me", source, b"", body)
 
 
+def bare(kind: Any) -> Any:
+    """The type without what is said about it."""
+    return typing.get_args(kind)[0] if typing.get_origin(kind) is typing.Annotated else kind
+
+
 def sample(kind: str) -> Body:
     """A body of the kind, every field given that JSON can build from its name."""
     fields = msgspec.structs.fields(KINDS[kind])
-    given = {one.name: VALUES[one.type] for one in fields if one.type in VALUES}
+    given = {field.name: VALUES[bare(field.type)] for field in fields if bare(field.type) in VALUES}
     if "budget" in KINDS[kind].__struct_fields__:
         given["budget"] = {"tokens": 5}
     if kind == "usage_counted":
