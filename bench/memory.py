@@ -20,7 +20,7 @@ from typing import Any
 
 _HERE = Path(__file__).parent
 BAR_MB = 150
-HELD_TO_THE_BAR = ("export", "brief", "resume")
+HELD_TO_THE_BAR = ("export", "brief", "resume", "diff")
 NATIVE = str(uuid.UUID(int=12))
 CWD = "/"
 # Each is run in a process of its own; {captured} and {appended} are the ids of the two sessions.
@@ -41,6 +41,7 @@ READINGS = {
     "resume in gemini-cli": "resume {appended} --in gemini-cli --print --cwd /",
     "resume in claude-code": "resume {appended} --in claude-code --print --cwd /",
     "resume, file put back": "resume {captured} --in claude-code --print",
+    "diff": "diff {captured} {appended}",
     "show": "show {captured}",
     "show --last 2": "show {captured} --last 2",
 }

@@ -103,6 +103,13 @@ def test_fork_diff_and_lineage(clew: Clew, session: str) -> None:
     assert difference["shared"] == 2
     assert [event["seq"] for event in difference["left"]["events"]] == [3, 4]
     assert clew("fork", session, "--at", "99").code == 2
+    lines = clew("diff", session, child["id"]).out.splitlines()
+    assert lines[0] == "the two share events 1 to 2"
+    assert f"only in {session} (2 events)" in lines
+    assert [line.split()[0] for line in lines if " message_added " in line] == ["3", "4"]
+    [few] = clew("diff", session, child["id"], "--limit", "1", "--json").objects
+    assert (len(few["left"]["events"]), few["left"]["total"]) == (1, 2)
+    assert clew("diff", session, child["id"], "--limit", "1").out.count(" message_added ") == 1
 
 
 def test_tail_prints_the_last_events_of_all(clew: Clew, session: str) -> None:

@@ -111,6 +111,7 @@ BY_HAND: dict[str, Callable[[dict[str, Any]], list[str]]] = {
     "jobs": lambda given: ["jobs", *_options(given)],
     "jobs_retry": lambda given: ["jobs", "retry", given["job"]],
     "jobs_run": lambda given: ["jobs", "run", *_options(given, "kind"), given["kind"]],
+    "diff": lambda given: ["diff", *_options(given, "left", "right"), given["left"], given["right"]],
 }
 
 

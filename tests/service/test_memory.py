@@ -23,6 +23,7 @@ READINGS = {
     "atif": "export {id} --as atif --out {out}",
     "copilot": "export {id} --as copilot --out {out}",
     "brief": "brief {id}",
+    "diff": "diff {id} {other}",
     "resume": "resume {id} --in codex --print --cwd /",
 }
 # The words are all different, so that no part of a text is held only once.
@@ -59,8 +60,10 @@ def _made(plane: Plane, megabytes: int) -> str:
 def test_a_session_ten_times_as_long_takes_hardly_more_memory(
     home: Path, sessions: tuple[str, str], tmp_path: Path, reading: str
 ) -> None:
+    with clew.connect(home=home, principal="person:ada") as plane:
+        empty = plane.session(title="empty").id
     small, large = (
-        _peak_mb(home, READINGS[reading].format(id=id, out=tmp_path / f"{number}.out").split())
+        _peak_mb(home, READINGS[reading].format(id=id, other=empty, out=tmp_path / f"{number}.out").split())
         for number, id in enumerate(sessions)
     )
     assert large - small < MORE_MB, f"{small:.0f} MB for {SMALL_MB} MB, {large:.0f} MB for {LARGE_MB} MB"

@@ -7,13 +7,12 @@ import click
 import msgspec
 
 from clew.cli.output import one_line
-from clew.cli.results.events import print_events
 from clew.cli.times import ago, moment
 from clew.model import events as e
 from clew.model.plain import plain
 
 if TYPE_CHECKING:
-    from clew.service.sessions.forks import Difference, Side
+    from clew.service.sessions.forks import Side
     from clew.service.sessions.info import SessionInfo
     from clew.service.sessions.lifecycle import Changed
     from clew.service.sessions.show import SessionDetail
@@ -91,16 +90,8 @@ def print_fork(child: "SessionInfo") -> None:
     click.echo(f"forked from {child.parent} at {child.upto}", err=True)
 
 
-def print_difference(difference: "Difference") -> None:
-    shared = difference.shared
-    click.echo(f"the two share events 1 to {shared}" if shared else "the two share nothing")
-    for side in (difference.left, difference.right):
-        _print_side(side)
-
-
-def _print_side(side: "Side") -> None:
-    click.secho(f"\nonly in {side.session} ({len(side.events)} events)", bold=True)
-    print_events(side.events)
+def print_side(side: "Side") -> None:
+    """What one of two sessions knows and touched that the other does not."""
     _print_section("facts", side.facts)
     _print_section("decisions", side.decisions)
     _print_section("scratch", (f"{name} = {bytes(value).decode()}" for name, value in side.scratch.items()))
@@ -124,5 +115,4 @@ RENDER: dict[str, Callable[[Any], None]] = {
     "archive": print_state,
     "budget": print_budget,
     "fork": print_fork,
-    "diff": print_difference,
 }

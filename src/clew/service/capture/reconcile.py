@@ -8,6 +8,7 @@ from clew.model.conversation import SPOKEN, conversation
 from clew.model.course import REVISION
 from clew.model.course import identity as identity_of
 from clew.model.events import Draft, Event, Rewound
+from clew.model.outline import outlined
 from clew.model.session import Session
 from clew.store import Store
 from clew.store.log.opening import Forking
@@ -26,7 +27,8 @@ def reconcile(
     all_drafts = drafts if all_drafts is None else all_drafts
     if len(files_of(store, session)) > 1:
         return drafts
-    events = list(store.read(session))
+    # What decides is who said what in which order; the texts of a long session would not fit into memory.
+    events = [outlined(event) for event in store.read(session)]
     own = [event for event in events if event.session == session.id and event.source]
     newest_sources = {identity_of(event.source): event.source or "" for event in own}
     sources = {event.source for event in own}
@@ -106,8 +108,18 @@ def without_written_by_clew(drafts: list[Draft], written: str) -> list[Draft]:
 
 def without_known_content(store: Store, session: Session, drafts: list[Draft]) -> list[Draft]:
     """The drafts, without those whose content the session or its ancestors have already."""
-    newest = {identity_of(event.source): event.body for event in store.read(session) if event.source}
-    return [draft for draft in drafts if not draft.source or newest.get(identity_of(draft.source)) != draft.body]
+    by_identity: dict[str, list[int]] = {}
+    for index, draft in enumerate(drafts):
+        if draft.source:
+            by_identity.setdefault(identity_of(draft.source), []).append(index)
+    # The drafts that have the content of the newest event of their identity, by that.
+    known: dict[str, list[int]] = {}
+    for event in store.read(session):
+        identity = identity_of(event.source)
+        if identity in by_identity:
+            known[identity] = [index for index in by_identity[identity] if drafts[index].body == event.body]
+    indexes = {index for same in known.values() for index in same}
+    return [draft for index, draft in enumerate(drafts) if index not in indexes]
 
 
 class SharedBeginning(msgspec.Struct, frozen=True):

@@ -54,7 +54,7 @@ def events(
     context: Context, session: Session, *, after: Seq = 0, upto: Seq | None = None, limit: Limit = 100_000
 ) -> list[Event]:
     """Read a session's events in order, through all its ancestors."""
-    return _within_an_answer(context, context.store.read(session, after=after, upto=upto, limit=limit))
+    return within_an_answer(context, context.store.read(session, after=after, upto=upto, limit=limit))
 
 
 @operation(right=Right.READ, route="GET /events", filters_by_reach=True)
@@ -63,10 +63,10 @@ def tail(context: Context, *, after: Seq = 0, project: str = "", limit: Limit = 
     if project:
         project_key(context, project, Right.READ)
     reach = context.reach(Right.READ)
-    return _within_an_answer(context, context.store.tail(after=after, project=project, limit=limit, reach=reach))
+    return within_an_answer(context, context.store.tail(after=after, project=project, limit=limit, reach=reach))
 
 
-def _within_an_answer(context: Context, events: Iterable[Event]) -> list[Event]:
+def within_an_answer(context: Context, events: Iterable[Event]) -> list[Event]:
     """The events of one answer. A server refuses more than fit its memory; whoever has gone needs none."""
     answer: list[Event] = []
     size = 0

@@ -15,6 +15,7 @@ from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
 from clew.service.knowledge.known import known_of
 from clew.service.privacy.mask_on_write import text_masked_if_required
+from clew.service.sessions.events import within_an_answer
 from clew.service.sessions.info import SessionInfo, info
 from clew.store.log.opening import Forking
 
@@ -23,6 +24,8 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
     """What one of two sessions has that the other has not."""
 
     session: str
+    total: int
+    """How many events it has that the other has not; `events` can be fewer."""
     events: list[Event]
     facts: list[str]
     decisions: list[str]
@@ -56,42 +59,53 @@ def fork(
 
 
 @operation(right=Right.READ, route="GET /sessions/{left}/diff/{right}", reads_views=True)
-def diff(context: Context, left: Session, right: Session) -> Difference:
+def diff(
+    context: Context,
+    left: Session,
+    right: Session,
+    *,
+    limit: Annotated[int, msgspec.Meta(ge=0, description="At most so many events of each side. [default: all]")]
+    | None = None,
+) -> Difference:
     """Compare two sessions: where they part and what differs since."""
     store = context.store
-    heads = {one.id: store.head(one).head for one in (left, right)}
+    heads = {session.id: store.head(session).head for session in (left, right)}
     lines = [
-        [msgspec.structs.replace(part, last=min(part.last, heads[one.id])) for part in store.lineage(one)]
-        for one in (left, right)
+        [msgspec.structs.replace(part, last=min(part.last, heads[session.id])) for part in store.lineage(session)]
+        for session in (left, right)
     ]
     shared = parting(*lines)
-    sides = [_side(context, one, shared) for one in (left, right)]
+    sides = [_side(context, session, shared, heads[session.id], limit) for session in (left, right)]
     return Difference(shared=shared, left=_without(*sides), right=_without(*reversed(sides)))
 
 
-def _side(context: Context, session: Session, shared: int) -> Side:
-    events = list(context.store.read(session, after=shared))
+def _side(context: Context, session: Session, shared: int, head: int, limit: int | None) -> Side:
+    store = context.store
+    total = head - shared
+    most = total if limit is None else limit
     known = knowledge.knowledge(known_of(context, session))
+    calls = store.read(session, after=shared, upto=head, kinds=(CallMade.kind,))
     return Side(
         session=session.id,
-        events=events,
+        total=total,
+        events=within_an_answer(context, store.read(session, after=shared, upto=head, limit=most)),
         facts=[fact.text for fact in known.facts.values()],
         decisions=[decision.choice for decision in known.decisions.values()],
         scratch=known.scratch,
-        files=[touched.what for touched in working_set(event for event in events if isinstance(event.body, CallMade))],
+        files=[touched.what for touched in working_set(calls)],
     )
 
 
-def _without(one: Side, other: Side) -> Side:
+def _without(side: Side, other: Side) -> Side:
     facts, decisions = set(other.facts), set(other.decisions)
     return msgspec.structs.replace(
-        one,
-        facts=[fact for fact in one.facts if fact not in facts],
-        decisions=[choice for choice in one.decisions if choice not in decisions],
+        side,
+        facts=[fact for fact in side.facts if fact not in facts],
+        decisions=[choice for choice in side.decisions if choice not in decisions],
         scratch={
             name: value
-            for name, value in one.scratch.items()
+            for name, value in side.scratch.items()
             if bytes(value) != bytes(other.scratch.get(name, msgspec.Raw(b"")))
         },
-        files=sorted(set(one.files) - set(other.files)),
+        files=sorted(set(side.files) - set(other.files)),
     )
