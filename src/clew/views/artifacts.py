@@ -1,7 +1,7 @@
 """The artifacts of every session: what it saved, by the event that saved it."""
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from clew.model.events import ArtifactSaved, Event
 from clew.model.session import Session
@@ -10,6 +10,20 @@ from clew.views.contract import LATEST, storable, when
 
 # A size is what somebody wrote into the log, believable or not; a database counts only so far.
 LARGEST_SIZE = 2**62
+
+
+class SavedArtifact(NamedTuple):
+    """An artifact, and who its session is."""
+
+    id: str
+    title: str
+    project: int
+    seq: int
+    name: str
+    blob: str
+    size: int
+    media_type: str
+    at: int
 
 
 class ArtifactsView:

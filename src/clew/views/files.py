@@ -1,7 +1,7 @@
 """The working set of every session: which files, apps and data sources it touched, how, and by which call."""
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from clew.model.events import CallMade, Event
 from clew.model.session import Session
@@ -15,6 +15,23 @@ MOST_OF_TYPE = 50
 def name_of(path: str) -> str:
     """The lookup key of a path: its last part, in lower case."""
     return storable(path.replace("\\", "/").rstrip("/").rpartition("/")[2].lower()[-LONGEST:])
+
+
+class TouchedFile(NamedTuple):
+    """A file, app or data source that a session touched, and who the session is."""
+
+    session: int
+    type: str
+    what: str
+    read: int
+    written: int
+    read_seq: int
+    written_seq: int
+    last_at: int
+    id: str
+    title: str
+    runtime: str
+    project: int
 
 
 class FilesView:

@@ -5,8 +5,8 @@ search reads at most `MOST_LOOKED_AT` passages, newest first; the next page cont
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -15,7 +15,7 @@ from clew.model.passage import Passage, Role, passage_of
 from clew.model.query import Query, Snippet, keeps_order, snippet
 from clew.model.session import Session
 from clew.model.words import words
-from clew.store.derived import Parameters, Row, Transaction
+from clew.store.derived import Parameters, Transaction
 from clew.store.log.feed import own_events, session_by_key
 from clew.store.log.rows import EVERYTHING
 from clew.store.reach import EVERYWHERE
@@ -102,6 +102,19 @@ class Ranked(msgspec.Struct, frozen=True, kw_only=True):
     following: Rank | None = None
 
 
+class PassageRow(NamedTuple):
+    """A passage in the index: the second in which its event happened, and the event."""
+
+    id: int
+    session: int
+    seq: int
+    at_s: int
+
+
+def _passage_rows(tx: Transaction, statement: str, parameters: Mapping[str, Any]) -> list[PassageRow]:
+    return [PassageRow(*row) for row in tx.run(statement, **parameters)]
+
+
 class Search:
     """One query in one scope, over the current views."""
 
@@ -137,16 +150,16 @@ class Search:
                     if len(hits) == limit:
                         return Hits(hits=_by_time(hits), following=last)
                     hits.append(hit)
-                last = row[0]
+                last = row.id
         return Hits(hits=_by_time(hits), following=self._last_looked_at if self._gave_up else 0)
 
     def relevant(self, *, below: Rank | None = None, limit: int) -> Ranked:
         """The most relevant of the newest candidates, best first, below a rank."""
-        scored: list[tuple[Rank, Row]] = []
+        scored: list[tuple[Rank, PassageRow]] = []
         with self._views.read() as tx:
             for row in self._rows(tx, EVERYTHING):
                 if (match := self._passage(row)) is not None:
-                    scored.append((Rank(self._points(match[2]), row[0]), row))
+                    scored.append((Rank(self._points(match[2]), row.id), row))
                 if len(scored) == CANDIDATES:
                     break
         scored = sorted((pair for pair in scored if below is None or pair[0] < below), reverse=True)
@@ -168,7 +181,7 @@ class Search:
         last = 0
         with self._views.read() as tx:
             for row in self._rows(tx, before):
-                key, newest = row[1], newest or row[0]
+                key, newest = row.session, newest or row.id
                 if grouping.wants(key) and (hit := self._hit(row)):
                     if grouping.is_new(key):
                         if before != EVERYTHING and self._has_newer(tx, key, before, newest):
@@ -177,7 +190,7 @@ class Search:
                         if grouping.is_full:
                             break
                     grouping.hits.setdefault(key, []).append(hit)
-                last = row[0]
+                last = row.id
             else:
                 last = self._last_looked_at if self._gave_up else 0
             counts = self._counts(tx)
@@ -188,11 +201,11 @@ class Search:
         if not self._query.is_exact:
             return {}
         rows = self._page(tx, EVERYTHING, MOST_COUNTED + 1)
-        return Counter(row[1] for row in rows) if len(rows) <= MOST_COUNTED else {}
+        return Counter(row.session for row in rows) if len(rows) <= MOST_COUNTED else {}
 
     def _has_newer(self, tx: Transaction, key: int, first: int, last: int) -> bool:
         """Whether a session has a hit in a range of ids."""
-        rows = tx.run("hits", **self._parameters(tx, last + 1, MOST_COUNTED, key=key, first=first))
+        rows = _passage_rows(tx, "hits", self._parameters(tx, last + 1, MOST_COUNTED, key=key, first=first))
         return any(self._passage(row) is not None for row in rows)
 
     # Counts -----------------------------------------------------------------------------------------------------------
@@ -227,7 +240,7 @@ class Search:
     def _gave_up(self) -> bool:
         return self._looked_at >= MOST_LOOKED_AT
 
-    def _rows(self, tx: Transaction, before: int) -> Iterator[Row]:
+    def _rows(self, tx: Transaction, before: int) -> Iterator[PassageRow]:
         """Passages that have the words, newest first, until `MOST_LOOKED_AT` were read."""
         if self._scope.sessions == frozenset():
             return
@@ -236,16 +249,16 @@ class Search:
             rows = self._page(tx, before, size)
             for row in rows[: MOST_LOOKED_AT - self._looked_at]:
                 self._looked_at += 1
-                self._last_looked_at = row[0]
-                if self._scope.sessions is None or row[1] in self._scope.sessions:
+                self._last_looked_at = row.id
+                if self._scope.sessions is None or row.session in self._scope.sessions:
                     yield row
             if len(rows) < size:
                 return
-            before, size = rows[-1][0], PAGE
+            before, size = rows[-1].id, PAGE
 
-    def _page(self, tx: Transaction, before: int, limit: int) -> list[Row]:
+    def _page(self, tx: Transaction, before: int, limit: int) -> list[PassageRow]:
         parameters = self._parameters(tx, before, limit)
-        return tx.run("hits" if "match" in parameters else "passages", **parameters)
+        return _passage_rows(tx, "hits" if "match" in parameters else "passages", parameters)
 
     def _parameters(
         self, tx: Transaction, before: int, limit: int, *, key: int = 0, first: int = 0
@@ -266,9 +279,9 @@ class Search:
             parameters["state"] = scope.state
         return {**parameters, **scope.reach}
 
-    def _passage(self, row: Row) -> tuple[Session, Event, Passage] | None:
+    def _passage(self, row: PassageRow) -> tuple[Session, Event, Passage] | None:
         """The passage of a row; None when its event was removed or has the words in another order."""
-        _, key, seq, _ = row
+        key, seq = row.session, row.seq
         session = self._sessions.get(key)
         if session is None:
             session = self._sessions[key] = session_by_key(self._store, key)
@@ -279,14 +292,14 @@ class Search:
             return None
         return session, event, passage
 
-    def _hit(self, row: Row) -> Hit | None:
+    def _hit(self, row: PassageRow) -> Hit | None:
         match = self._passage(row)
         if match is None:
             return None
         session, event, passage = match
         body = event.body
         return Hit(
-            id=row[0], key=row[1], session=session.id, seq=event.seq, at=row[3] * SECOND_US, role=passage.role,
+            id=row.id, key=row.session, session=session.id, seq=event.seq, at=row.at_s * SECOND_US, role=passage.role,
             tool=body.tool if isinstance(body, CallMade) else "",
             failed=isinstance(body, CallReturned) and body.failed, snippet=snippet(self._query, passage.texts),
         )  # fmt: skip

@@ -1,6 +1,6 @@
 """The session list: one row per session, with what a person wants to see at a glance."""
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
@@ -57,6 +57,19 @@ class SessionRow(msgspec.Struct):
     private: int = 0
     called_by: str = ""
     """The native id of the session that started this one as a subagent."""
+
+
+class SessionNames(NamedTuple):
+    """Who a session is, as sums are grouped by it."""
+
+    session: int
+    project: int
+    id: str
+    title: str
+    agent: str
+    person: str
+    runtime: str
+    machine: str
 
 
 def session_row(row: Row) -> SessionRow:

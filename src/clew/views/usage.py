@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 from hashlib import blake2b
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from clew.model.course import identity
 from clew.model.events import Event, TurnEnded
 from clew.model.session import SPENDING, Session
-from clew.store.derived import Transaction
+from clew.store.derived import Row, Transaction
 from clew.views.contract import LATEST, storable, when
 
 # The log has a provider's figures unchecked; larger ones would overflow the database's sums.
@@ -34,6 +34,34 @@ def record_of(event: Event) -> int:
 
 def _number(name: str) -> int:
     return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "big", signed=True)
+
+
+class UsageSum(NamedTuple):
+    """What a session used of a model on a day, apart by whether the runtime said itself what it cost."""
+
+    session: int
+    model: str
+    day: int
+    """Days since 1970-01-01."""
+    is_reported: int
+    input: int
+    output: int
+    cache_read: int
+    cache_write: int
+    cache_write_hour: int
+    reasoning: int
+    cost_micros: int
+    answers: int
+
+    @property
+    def tokens(self) -> int:
+        return self.input + self.output + self.cache_read + self.cache_write
+
+
+def usage_sum(row: Row) -> UsageSum:
+    # PostgreSQL gives sums as decimals.
+    session, model, *numbers = row
+    return UsageSum(session, model, *map(int, numbers))
 
 
 class UsageView:

@@ -10,6 +10,7 @@ from clew.service.find.filters import Project, project_key
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
 from clew.store.projects import list_projects
+from clew.views.artifacts import SavedArtifact
 
 
 class Artifact(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,8 +44,8 @@ def artifacts(
         rows = tx.run("artifacts_newest", limit=limit, **only, **context.reach(Right.READ))
     return [
         Artifact(
-            session=id, title=title, project=names.get(project, ""), seq=seq, name=name, blob=blob, size=size,
-            media_type=media_type, at=at,
+            session=saved.id, title=saved.title, project=names.get(saved.project, ""), seq=saved.seq, name=saved.name,
+            blob=saved.blob, size=saved.size, media_type=saved.media_type, at=saved.at,
         )
-        for id, title, project, seq, name, blob, size, media_type, at in rows
+        for saved in (SavedArtifact(*row) for row in rows)
     ]  # fmt: skip

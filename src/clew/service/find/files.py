@@ -9,7 +9,7 @@ from clew.service.find.filters import Project, project_key, same_path
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
 from clew.store.projects import list_projects
-from clew.views.files import name_of
+from clew.views.files import TouchedFile, name_of
 
 
 class FileTouch(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,10 +45,11 @@ def files(
         rows = tx.run("files_by_name", name=name_of(path), limit=100_000, **only, **context.reach(Right.READ))
     touches = [
         FileTouch(
-            session=id, title=title, runtime=runtime, project=names.get(key, ""), type=type, path=touched, read=reads,
-            written=writes, read_seq=read_seq, written_seq=written_seq, last_at=last_at,
+            session=touched.id, title=touched.title, runtime=touched.runtime, project=names.get(touched.project, ""),
+            type=touched.type, path=touched.what, read=touched.read, written=touched.written,
+            read_seq=touched.read_seq, written_seq=touched.written_seq, last_at=touched.last_at,
         )
-        for _, type, touched, reads, writes, read_seq, written_seq, last_at, id, title, runtime, key in rows
-        if same_path(path, touched) and (writes or not written)
+        for touched in (TouchedFile(*row) for row in rows)
+        if same_path(path, touched.what) and (touched.written or not written)
     ]  # fmt: skip
     return touches[:limit]

@@ -16,7 +16,7 @@ from clew.service.kernel.context import Context
 from clew.store.log.rows import EVERYTHING
 from clew.store.projects import is_in_reach, list_projects
 from clew.views.contract import LONGEST, storable
-from clew.views.files import name_of
+from clew.views.files import TouchedFile, name_of
 
 Project = Annotated[str, msgspec.Meta(description="Only this project.")]
 Agent = Annotated[str, msgspec.Meta(description="Only this agent.")]
@@ -101,7 +101,8 @@ def touching(context: Context, path: str, right: Right) -> frozenset[int]:
     """The keys of the sessions that touched a file and on which the caller has this right."""
     with context.views.read() as tx:
         rows = tx.run("files_by_name", name=name_of(path), type="file", limit=100_000, **context.reach(right))
-    return frozenset(row[0] for row in rows if same_path(path, row[2]))
+    files = (TouchedFile(*row) for row in rows)
+    return frozenset(touched.session for touched in files if same_path(path, touched.what))
 
 
 def same_path(path: str, touched: str) -> bool:

@@ -28,11 +28,12 @@ from clew.service.find.filters import (
 )
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
-from clew.store.derived import Row
 from clew.store.projects import list_projects
 from clew.views import prices
 from clew.views.contract import storable
 from clew.views.prices import Prices
+from clew.views.sessions import SessionNames
+from clew.views.usage import UsageSum, usage_sum
 
 HOUR_US = DAY_US // 24
 # 1990. Earlier times are wrong clocks, so they are not split into days.
@@ -122,10 +123,10 @@ def usage(
     }  # fmt: skip
     sessions = _sessions(context, {column: value for column, value in only.items() if value is not None})
     sums = _Sums(chosen, price_table(context), list_projects(context.store))
-    for row in _spending(context, period, [session.key] if session else None):
-        session_row = sessions.get(row[0])
-        if session_row is not None and model in ("", row[1]):
-            sums.add(row, session_row)
+    for spent in _spending(context, period, [session.key] if session else None):
+        names = sessions.get(spent.session)
+        if names is not None and model in ("", spent.model):
+            sums.add(spent, names)
     rows = sums.sorted()
     if chosen == [By.SESSION]:
         _compare_budgets(context, rows)
@@ -135,18 +136,14 @@ def usage(
     )  # fmt: skip
 
 
-_SESSION_COLUMNS = ("session", "project", "id", "title", "agent", "person", "runtime", "machine")
-
-
-def _sessions(context: Context, only: dict[str, Any]) -> dict[int, dict[str, Any]]:
+def _sessions(context: Context, only: dict[str, Any]) -> dict[int, SessionNames]:
     """The sessions that the caller may see and that have these values, by key."""
     with context.views.read() as tx:
         rows = tx.run("sessions_all", **context.reach(Right.SEE))
-    sessions = (dict(zip(_SESSION_COLUMNS, row, strict=True)) for row in rows)
     return {
-        session["session"]: session
-        for session in sessions
-        if all(session[column] == value for column, value in only.items())
+        names.session: names
+        for names in (SessionNames(*row) for row in rows)
+        if all(getattr(names, column) == value for column, value in only.items())
     }  # fmt: skip
 
 
@@ -162,16 +159,16 @@ class _Sums:
         self.unpriced: dict[str, int] = {}
         """The tokens of each model that has no price."""
 
-    def add(self, row: Row, session: dict[str, Any]) -> None:
+    def add(self, spent: UsageSum, session: SessionNames) -> None:
         """Add the usage of one session and one model on one day."""
-        key = tuple(_value(column, session, row, self._projects) for column in self._by)
+        key = tuple(_value(column, session, spent, self._projects) for column in self._by)
         if key not in self._rows:
             self._rows[key] = UsageRow(by=dict(zip(map(str, self._by), key, strict=True)))
             if By.SESSION in self._by:
-                self._rows[key].title = session["title"]
-        _add(self.total, row, self.prices)
-        if unpriced_tokens := _add(self._rows[key], row, self.prices):
-            model = row[1] or "(no model)"
+                self._rows[key].title = session.title
+        _add(self.total, spent, self.prices)
+        if unpriced_tokens := _add(self._rows[key], spent, self.prices):
+            model = spent.model or "(no model)"
             self.unpriced[model] = self.unpriced.get(model, 0) + unpriced_tokens
 
     def sorted(self) -> list[UsageRow]:
@@ -188,17 +185,17 @@ def price_table(context: Context) -> Prices:
     return prices.load(own if own is not None and own.exists() else None)
 
 
-def _spending(context: Context, period: Period, keys: list[int] | None = None) -> list[Row]:
+def _spending(context: Context, period: Period, keys: list[int] | None = None) -> list[UsageSum]:
     """The usage of each session by model and local day; one query per period with a constant offset from UTC."""
     only: dict[str, Any] = {} if keys is None else {"keys": msgspec.json.encode(keys).decode()}
-    rows: list[Row] = []
+    sums: list[UsageSum] = []
     with context.views.read() as tx:
         [(first, last)] = tx.run("usage_times")
         start = max(first, period.start or 0)
         end = min(last + 1, ALWAYS if period.end is None else period.end)
         for low, high, offset in _stretches(start, end):
-            rows += tx.run("usage_sums", since=low, until=high, offset=offset, **only)
-    return rows
+            sums += map(usage_sum, tx.run("usage_sums", since=low, until=high, offset=offset, **only))
+    return sums
 
 
 def _stretches(start: int, end: int) -> list[tuple[int, int, int]]:
@@ -226,41 +223,39 @@ def _offset(at: int, zone: tzinfo | None) -> int:
     return (moment.astimezone(zone).utcoffset() or timedelta()) // timedelta(microseconds=1)
 
 
-def _value(name: By, session: dict[str, Any], row: Row, names: dict[int, str]) -> str:
+def _value(name: By, session: SessionNames, spent: UsageSum, projects: dict[int, str]) -> str:
     match name:
         case By.DAY:
-            return str(date(1970, 1, 1) + timedelta(days=row[2]))
+            return str(date(1970, 1, 1) + timedelta(days=spent.day))
         case By.MONTH:
-            return str(date(1970, 1, 1) + timedelta(days=row[2]))[:7]
+            return str(date(1970, 1, 1) + timedelta(days=spent.day))[:7]
         case By.MODEL:
-            return str(row[1])
+            return spent.model
         case By.PROJECT:
-            return names.get(session["project"], "")
+            return projects.get(session.project, "")
         case By.SESSION:
-            return str(session["id"])
+            return session.id
         case _:
-            return str(session[str(name)])
+            return str(getattr(session, str(name)))
 
 
-def _add(used: UsageRow, row: Row, table: Prices) -> int:
-    """Add a row; returns the number of tokens without a price."""
-    model = row[1]
-    input, output, cache_read, cache_write, hour, reasoning, reported, answers = map(int, row[4:])
-    used.input += input
-    used.output += output
-    used.cache_read += cache_read
-    used.cache_write += cache_write
-    used.reasoning += reasoning
-    used.answers += answers
+def _add(used: UsageRow, spent: UsageSum, table: Prices) -> int:
+    """Add a sum; returns the number of tokens without a price."""
+    used.input += spent.input
+    used.output += spent.output
+    used.cache_read += spent.cache_read
+    used.cache_write += spent.cache_write
+    used.reasoning += spent.reasoning
+    used.answers += spent.answers
     counts = Usage(
-        input=input, output=output, cache_read=cache_read, cache_write=cache_write, cache_write_hour=hour
+        input=spent.input, output=spent.output, cache_read=spent.cache_read, cache_write=spent.cache_write,
+        cache_write_hour=spent.cache_write_hour,
     )  # fmt: skip
     # The cost that a program reports is more exact than the list price.
-    cost = reported or table.cost(model, counts)
-    tokens: int = input + output + cache_read + cache_write
+    cost = spent.cost_micros or table.cost(spent.model, counts)
     if cost is None:
-        used.unpriced += tokens
-        return tokens
+        used.unpriced += spent.tokens
+        return spent.tokens
     used.cost_micros += cost
     return 0
 
@@ -286,8 +281,8 @@ def costs(context: Context, keys: list[int]) -> dict[int, tuple[int, int | None]
     table = price_table(context)
     with context.views.read() as tx:
         rows = tx.run("usage_sums", since=0, until=ALWAYS, offset=0, keys=msgspec.json.encode(keys).decode())
-    for row in rows:
-        _add(usage_by_session.setdefault(row[0], UsageRow(by={})), row, table)
+    for spent in map(usage_sum, rows):
+        _add(usage_by_session.setdefault(spent.session, UsageRow(by={})), spent, table)
     return {
         key: (used.tokens, used.cost_micros if used.cost_micros or not used.unpriced else None)
         for key, used in usage_by_session.items()
