@@ -204,6 +204,7 @@ def test_a_fork_does_not_escape_its_parents_budget(owner: Context, acting: Calla
 
 
 def test_a_hold_is_a_right_of_its_own(owner: Context, acting: Callable[..., Context]) -> None:
+    call(owner, "open", {"project": "shop"})
     helper = acting(BOB, Right.SEE, Right.ADMINISTER, project="shop")
     call(helper, "retention_set", {"project": "shop", "keep_days": 9})
     with pytest.raises(Denied, match="hold"):

@@ -49,8 +49,7 @@ class SessionOpened(Body, frozen=True, kw_only=True):
 
 
 class SessionForked(Body, frozen=True, kw_only=True):
-    """The first event of a child: it reads `parent` up to and including the event `upto`. What a parent with a budget
-    has spent counts as spent by the child."""
+    """The first event of a child, which reads `parent` up to and including `upto` and its spending of a budget."""
 
     kind = "session_forked"
     reserved = True
@@ -448,8 +447,7 @@ class SessionErased(Body, frozen=True, kw_only=True):
 
 
 class OperationCalled(Body, frozen=True, kw_only=True):
-    """A principal called an operation: its target, the ruling, the arguments, and the ids of the credential it used
-    (none at the store's own machine) and of the credentials and grants that were made and ended."""
+    """A principal called an operation; `rows` states what was made, and the entry stands for `count` refusals."""
 
     kind = "operation_called"
     reserved = True
@@ -462,6 +460,8 @@ class OperationCalled(Body, frozen=True, kw_only=True):
     credential: str = ""
     made: tuple[str, ...] = ()
     ended: tuple[str, ...] = ()
+    rows: tuple[str, ...] = ()
+    count: int = 1
 
 
 AnyBody = Body | Opaque | Removed

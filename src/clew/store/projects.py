@@ -1,5 +1,6 @@
 """Projects: their names by key, whether a caller reaches any session of one, and the control log of each."""
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from clew.model.errors import Conflict
@@ -16,6 +17,12 @@ def list_projects(store: "Store") -> dict[int, str]:
     """Every project by its key."""
     with store.database.read() as tx:
         return dict(tx.run("projects"))
+
+
+def projects_of(store: "Store", ids: Iterable[str]) -> set[str]:
+    """The projects of sessions, by their ids in full; ids of no session count for none."""
+    keys = sessions.keys_of(store.database, ids)
+    return {listed.session.project for listed in sessions.sessions_with(store.database, keys.values())}
 
 
 def is_in_reach(store: "Store", project: int, reach: ReachParameters) -> bool:

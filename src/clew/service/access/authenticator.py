@@ -129,7 +129,10 @@ class Authenticator:
         if any(principal.name == OWNER for principal in list_principals(self.store)) and not self._is_unclaimed():
             return None
         set_principal(self.store, Principal(name=OWNER, title="Owner"))
-        add_grant(self.store, owner_of_everything(OWNER), given_by="clew")
+        grant = add_grant(self.store, owner_of_everything(OWNER), given_by="clew")
+        record_login(
+            self.store, "clew", operation="owner_link", because="the first owner of a server", made=f"grant {grant.id}"
+        )
         return f"{base_url.rstrip('/')}/login#{self.new_login_secret(OWNER, given_by='clew')}"
 
     def _is_unclaimed(self) -> bool:
@@ -140,7 +143,11 @@ class Authenticator:
         """The text of a new credential that is valid for one login within a day."""
         token, made = self._add(principal, Kind.LOGIN, label="login", days=LINK_DAYS, given_by=given_by)
         record_login(
-            self.store, given_by, operation="login_link", because=f"a link for one login of {principal}", made=made.id
+            self.store,
+            given_by,
+            operation="login_link",
+            because=f"a link for one login of {principal}",
+            made=f"credential {made.id}",
         )
         return token.text
 
@@ -193,7 +200,8 @@ class Authenticator:
             principal, Kind.BROWSER, label="browser", days=BROWSER_DAYS, given_by=principal, parent=parent
         )
         record_login(
-            self.store, principal, because=because, credential=used.id if used else "", made=made.id, facts=facts
+            self.store, principal, because=because, credential=used.id if used else "",
+            made=f"credential {made.id}", facts=facts,
         )  # fmt: skip
         return token.text
 

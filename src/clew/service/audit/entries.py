@@ -32,6 +32,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     credential: str = ""
     made: tuple[str, ...] = ()
     ended: tuple[str, ...] = ()
+    count: int = 1
 
 
 class EntryFilter(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,6 +87,7 @@ def _read(store: Store, filter: EntryFilter, *, before: int, limit: int) -> list
                         project=log.project, allowed=body.allowed, because=body.because,
                         arguments=getattr(body, "arguments", _NOTHING), log=log.id, seq=event.seq,
                         position=event.position, credential=body.credential, made=body.made, ended=body.ended,
+                        count=body.count,
                     )
                     for event in events
                     if isinstance(body := event.body, OperationCalled)

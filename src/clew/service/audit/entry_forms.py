@@ -25,6 +25,7 @@ COLUMNS = (
     "credential",
     "made",
     "ended",
+    "count",
 )
 
 
@@ -68,7 +69,7 @@ def _record(entry: Entry) -> dict[str, object]:
         "clew.project": entry.project, "clew.allowed": entry.allowed, "clew.because": entry.because,
         "clew.arguments": bytes(entry.arguments).decode(), "clew.log": entry.log, "clew.seq": entry.seq,
         "clew.position": entry.position, "clew.credential": entry.credential, "clew.made": ", ".join(entry.made),
-        "clew.ended": ", ".join(entry.ended),
+        "clew.ended": ", ".join(entry.ended), "clew.count": entry.count,
     }  # fmt: skip
     return {
         "timeUnixNano": str(entry.at * 1000),

@@ -7,7 +7,7 @@ import msgspec
 from clew.model.access import Right
 from clew.model.checkpoint import PublicKey, public_key
 from clew.model.errors import ClewError
-from clew.service.audit import signing
+from clew.service.audit import reconcile, signing
 from clew.service.audit.checkpoints import AUDIT
 from clew.service.audit.examination import Audited, Examination
 from clew.service.kernel.context import Context
@@ -59,12 +59,24 @@ def examine(store: Store, keys: list[PublicKey], kept: list[str]) -> Audited:
             f"event {stray.seq} of session key {stray.session_key}",
             f"there is no such session in project key {stray.project_key}",
         )
-    notes = examination.finish()
+    notes = _reconcile(store, examination) + examination.finish()
     return Audited(
         sessions=len(counts), events=sum(events for events, _ in counts), removed=sum(removed for _, removed in counts),
         leaves=examination.leaves, checkpoints=examination.checkpoints, kept=examination.kept,
         beyond=examination.beyond, problems=examination.flaws, notes=notes,
     )  # fmt: skip
+
+
+def _reconcile(store: Store, examination: Examination) -> list[str]:
+    """Compare grants and credentials with the audit log; returns notes on what could not be compared."""
+    try:
+        rows, was_compared = reconcile.unexplained(store)
+    except ODD as error:
+        examination.report("grants and credentials", f"they cannot be compared with the audit log: {error!r}")
+        return []
+    for row in rows:
+        examination.report(row.row, row.what)
+    return [] if was_compared else [reconcile.NO_BASELINE]
 
 
 def _leaves(store: Store, examination: Examination, page: list[LeafRow]) -> None:

@@ -1,46 +1,70 @@
 """The audit record of a call, in the control log of its project.
 
 An event that an operation appends to a session carries its actor already. A call that leaves no such event is recorded
-here, and so is every refusal.
+here, and so is every refusal. What is recorded comes from what a call touched: the projects whose content its result
+shows, and the credentials and grants that it made and ended.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from hashlib import sha256
 from types import MappingProxyType
 from typing import Any
 
 import msgspec
 
-from clew.model.access import Ruling, Target
+from clew.model.access import Right, Ruling, Target
 from clew.model.errors import SourceReused
 from clew.model.events import Draft, OperationCalled
 from clew.service.kernel.context import Context
+from clew.service.kernel.refusals import refusals_of
 from clew.service.kernel.registry import Operation
 from clew.store import Store
+from clew.store.access.rule_rows import describe_all, digests_of
+from clew.store.access.settings import list_settings, set_setting
 from clew.store.projects import control_log, list_projects
 
 # The control log of what concerns no project in particular.
 WHOLE = "*"
 LONGEST_ARGUMENT = 200
 LONGEST_REASON = 500
+# The entry that lists the credentials and grants from before such rows were recorded.
+BASELINE = "access_baseline"
+RECORDED = "recorded"
 
 
 def record(
     context: Context, operation: Operation, target: Target, ruling: Ruling, parsed: msgspec.Struct | None = None
 ) -> None:
+    """Record a call, or its refusal. Refusals of one operation to one principal that come in a flood share entries."""
     # Whoever asks need not be able to see the log that their asking is recorded in.
     store = context.unrestricted
-    project = target.project or WHOLE
-    if not ruling.allowed and project not in list_projects(store).values():
-        # Whoever is refused makes no project by it.
-        project = WHOLE
-    log = control_log(store, project, context.principal)
+    count = 1
+    if not ruling.allowed:
+        refusals = refusals_of(store)
+        for late in refusals.left_over(store.now()):
+            _append_refusals(store, late.principal, late.operation, late.times)
+        count = refusals.add(context.principal, operation.name, store.now())
+        if not count:
+            return
+    made = tuple(context.touched.made)
+    if made:
+        record_baseline(store)
     entry = OperationCalled(
         operation=operation.name, target=(target.session or target.project)[:LONGEST_ARGUMENT], allowed=ruling.allowed,
-        because=ruling.because[:LONGEST_REASON], arguments=_arguments(parsed), credential=context.credential.id,
-        made=tuple(context.touched.made), ended=tuple(context.touched.ended),
+        because=ruling.because[:LONGEST_REASON], arguments=_arguments(operation, parsed),
+        credential=context.credential.id, made=made, ended=tuple(context.touched.ended), rows=digests_of(store, made),
+        count=count,
     )  # fmt: skip
+    log = control_log(store, _project(context, target, ruling), context.principal)
     store.append(log, [Draft(body=entry)], actor=context.principal)
+
+
+def record_reads(context: Context, operation: Operation, projects: Iterable[str]) -> None:
+    """Record that content was read, in the log of each project whose setting wants it."""
+    for project in sorted(set(projects)):
+        if context.setting(project, "audit_reads") == "on":
+            record(context, operation, Target(project=project), Ruling(True, "read"))
 
 
 def record_login(
@@ -55,11 +79,32 @@ def record_login(
     facts: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
     """Record a login or a logout, or that it was refused, with the credential it was done with and the one it made."""
+    names = (made,) if made else ()
+    if names:
+        record_baseline(store)
     entry = OperationCalled(
-        operation=operation, allowed=allowed, because=because[:LONGEST_REASON], credential=credential,
-        made=(f"credential {made}",) if made else (), arguments=msgspec.Raw(msgspec.json.encode(dict(facts))),
+        operation=operation, allowed=allowed, because=because[:LONGEST_REASON], credential=credential, made=names,
+        rows=digests_of(store, names), arguments=msgspec.Raw(msgspec.json.encode(dict(facts))),
     )  # fmt: skip
     store.append(control_log(store, WHOLE, actor), [Draft(body=entry)], actor=actor)
+
+
+def record_baseline(store: Store) -> None:
+    """Record, once, the credentials and grants from before they were recorded, so that later ones can be told apart."""
+    known = refusals_of(store)
+    if known.has_baseline:
+        return
+    if list_settings(store).get(("", BASELINE)) != RECORDED:
+        names = tuple(describe_all(store))
+        entry = OperationCalled(
+            operation=BASELINE, because="what was there before it was recorded", made=names,
+            rows=digests_of(store, names),
+        )  # fmt: skip
+        # The log takes the entry once. The setting only saves looking for it, and proves nothing.
+        with suppress(SourceReused):
+            store.append(control_log(store, WHOLE, "clew"), [Draft(body=entry, source=BASELINE)], actor="clew")
+        set_setting(store, "", BASELINE, RECORDED)
+    known.has_baseline = True
 
 
 def record_job(context: Context, name: str, project: str, result: dict[str, Any], *, source: str) -> None:
@@ -74,13 +119,36 @@ def record_job(context: Context, name: str, project: str, result: dict[str, Any]
         context.unrestricted.append(log, [Draft(body=entry, source=source)], actor=context.principal)
 
 
-def _arguments(parsed: msgspec.Struct | None) -> msgspec.Raw:
-    """The arguments that differ from their defaults, as long as they are short."""
+def _project(context: Context, target: Target, ruling: Ruling) -> str:
+    """The project whose log takes the entry. A refusal is written into no log of somebody else's project."""
+    if not target.project:
+        return WHOLE
+    if ruling.allowed:
+        return target.project
+    sees = any(context.caller.rule(right, target).allowed for right in Right)
+    is_there = target.project in list_projects(context.unrestricted).values()
+    return target.project if sees and is_there else WHOLE
+
+
+def _append_refusals(store: Store, principal: str, operation: str, count: int) -> None:
+    because = f"refused {count} times more in one minute"
+    entry = OperationCalled(operation=operation, allowed=False, because=because, count=count)
+    store.append(control_log(store, WHOLE, principal), [Draft(body=entry)], actor=principal)
+
+
+def _arguments(operation: Operation, parsed: msgspec.Struct | None) -> msgspec.Raw:
+    """The arguments that differ from their defaults. What is long, or may be content, is there as its hash."""
     if parsed is None:
         return msgspec.Raw(b"{}")
-    given = {
-        name: value
-        for name, value in msgspec.to_builtins(parsed).items()
-        if value not in (None, "", [], False) and len(str(value)) <= LONGEST_ARGUMENT
-    }
+    defaults = {parameter.name: parameter.default for parameter in operation.parameters if not parameter.required}
+    values = msgspec.to_builtins(parsed)
+    given = {name: _short(value) for name, value in values.items() if name not in defaults or value != defaults[name]}
     return msgspec.Raw(msgspec.json.encode(given))
+
+
+def _short(value: Any) -> Any:
+    is_content = isinstance(value, list | dict) and any(isinstance(item, list | dict) for item in value)
+    encoded = msgspec.json.encode(value)
+    if len(encoded) <= LONGEST_ARGUMENT and not is_content:
+        return value
+    return {"sha256": sha256(encoded).hexdigest(), "bytes": len(encoded)}

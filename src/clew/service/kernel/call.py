@@ -11,13 +11,14 @@ from typing import Any
 import msgspec
 
 from clew.model.access import Right, Ruling, Target
-from clew.model.errors import Denied, InvalidInput
+from clew.model.errors import Denied, InvalidInput, NotFound
 from clew.model.ids import LENGTH, check_name
 from clew.model.session import Session
 from clew.service.kernel.argument_error import argument_error
-from clew.service.kernel.audit_record import WHOLE, record
+from clew.service.kernel.audit_record import WHOLE, record, record_reads
 from clew.service.kernel.context import Context, Touched
 from clew.service.kernel.registry import OPERATIONS, Operation, operation_named
+from clew.service.kernel.touched import projects_in
 from clew.store.log.plan import Request
 from clew.views.contract import Rebuilding
 
@@ -37,13 +38,15 @@ class PreparedCall(msgspec.Struct, frozen=True, kw_only=True):
     """The arguments as the operation takes them: sessions are resolved."""
     target: Target
     """What the audit record says it was about."""
+    targets: tuple[Target, ...] = ()
+    """The sessions it is about."""
 
 
 def call(context: Context, name: str, arguments: Mapping[str, Any]) -> Any:
     """Carry out an operation, if the principal may."""
     prepared = prepare_call(context, name, arguments)
     result = run(prepared)
-    record_done(prepared)
+    record_done(prepared, result)
     return result
 
 
@@ -55,15 +58,20 @@ def prepare_call(context: Context, name: str, arguments: Mapping[str, Any]) -> P
     values = {parameter.name: getattr(parsed, parameter.name) for parameter in operation.parameters}
     for parameter in operation.parameters:
         if parameter.is_session and values[parameter.name] is not None:
-            values[parameter.name] = _session(context, operation, values[parameter.name])
+            values[parameter.name] = _session_asked_for(context, operation, values[parameter.name], parsed)
     targets = [target_of(value) for value in values.values() if isinstance(value, Session)]
     project = Target(project=check_project(getattr(parsed, "project", "")))
     for target in targets or ([] if operation.filters_by_reach else [project]):
-        _rule(context, operation, target)
+        _rule(context, operation, target, parsed)
     if operation.filters_by_reach:
-        _check_scopes(context, operation)
+        _check_scopes(context, operation, parsed)
     return PreparedCall(
-        context=context, operation=operation, arguments=parsed, values=values, target=(targets or [project])[0]
+        context=context,
+        operation=operation,
+        arguments=parsed,
+        values=values,
+        target=(targets or [project])[0],
+        targets=tuple(targets),
     )
 
 
@@ -91,7 +99,13 @@ def _run(prepared: PreparedCall, function: Callable[..., Any]) -> Any:
             return function(context, **prepared.values)
     except Denied as error:
         is_about_project = operation.filters_by_reach and not prepared.target.session
-        record(context, operation, Target() if is_about_project else prepared.target, Ruling(False, str(error)))
+        target = Target() if is_about_project else prepared.target
+        record(context, operation, target, Ruling(False, str(error)), prepared.arguments)
+        raise
+    except NotFound as error:
+        # To somebody who does not see everything, what is not there and what is not theirs are the same.
+        if operation.audited and context.reach(None):
+            record(context, operation, prepared.target, Ruling(False, str(error)), prepared.arguments)
         raise
 
 
@@ -102,13 +116,17 @@ def request_of(prepared: PreparedCall) -> Request:
     return prepared.operation.prepare(prepared.context, **prepared.values)
 
 
-def record_done(prepared: PreparedCall) -> None:
-    """Record a call that was carried out, if its operation or its project wants that."""
+def record_done(prepared: PreparedCall, result: Any = None) -> None:
+    """Record a call that was carried out, if its operation or a project that it read wants that."""
     context, operation, target = prepared.context, prepared.operation, prepared.target
     if operation.audited:
         record(context, operation, target, Ruling(True, "done"), prepared.arguments)
-    elif operation.right in CONTENT and context.setting(target.project, "audit_reads") == "on":
-        record(context, operation, target, Ruling(True, "read"))
+    elif operation.right in CONTENT and context.has_setting("audit_reads", "on"):
+        for session in prepared.targets:
+            if context.setting(session.project, "audit_reads") == "on":
+                record(context, operation, session, Ruling(True, "read"))
+        if not prepared.targets:
+            record_reads(context, operation, projects_in(context.unrestricted, result))
 
 
 def _parse(operation: Operation, arguments: Mapping[str, Any]) -> msgspec.Struct:
@@ -131,8 +149,20 @@ def _session(context: Context, operation: Operation, prefix: str) -> Session:
     return session
 
 
-def _check_scopes(context: Context, operation: Operation) -> None:
+def _session_asked_for(context: Context, operation: Operation, prefix: str, parsed: msgspec.Struct) -> Session:
+    """The session that an argument names; that there is none in the caller's reach is recorded like a refusal."""
+    try:
+        return _session(context, operation, prefix)
+    except NotFound:
+        if context.reach(None):
+            record(context, operation, Target(), Ruling(False, "no such session in the caller's reach"), parsed)
+        raise
+
+
+def _check_scopes(context: Context, operation: Operation, parsed: msgspec.Struct) -> None:
     if context.scopes is not None and operation.right not in context.scopes:
+        because = f"the key of {context.principal} does not carry the right to {operation.right}"
+        record(context, operation, Target(), Ruling(False, because), parsed)
         raise Denied(
             f"{operation.name} was refused: this key is not good for the right to {operation.right}; use one that is",
             right=str(operation.right),
@@ -162,10 +192,10 @@ def permit(context: Context, right: Right, about: Session | str | Target) -> Non
         raise Denied(f"refused {where}: {ruling.because}; ask an owner for a grant", right=str(right))
 
 
-def _rule(context: Context, operation: Operation, target: Target) -> None:
+def _rule(context: Context, operation: Operation, target: Target, parsed: msgspec.Struct) -> None:
     ruling = context.caller.rule(operation.right, target)
     if not ruling.allowed:
-        record(context, operation, target, ruling)
+        record(context, operation, target, ruling, parsed)
         raise Denied(
             f"{operation.name} was refused: {ruling.because}; ask an owner for a grant", right=str(operation.right)
         )

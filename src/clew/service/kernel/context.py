@@ -100,6 +100,12 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
         parameters: ReachParameters = self._cache[right]
         return parameters
 
+    def has_setting(self, name: str, value: str) -> bool:
+        """Whether any project has this value set."""
+        self.setting("", name)
+        settings: dict[tuple[str, str], str] = self._cache["settings"]
+        return any(known == name and is_set == value for (_, known), is_set in settings.items())
+
     def setting(self, project: str, name: str) -> str:
         """What is set for a project, or else for all; empty when nothing is."""
         if "settings" not in self._cache:
