@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from clew.model.codec import UPCASTS, decode, draft, encode, event_fields, to_json
 from clew.model.errors import InvalidInput
 from clew.model.events import KINDS, NAMING, ArtifactSaved, Body, CallMade, Event, MessageAdded, Opaque, Removed
+from clew.model.numbers import check_numbers
 from clew.model.object_names import objects_of, with_objects
 from model.shapes import INTS, JSON, bodies, structs
 
@@ -41,11 +42,20 @@ def test_a_body_is_one_line_of_json(body: Body) -> None:
     assert isinstance(json.loads(encode(body)), dict)
 
 
+def _has_numbers_that_all_read_alike(line: bytes) -> bool:
+    try:
+        check_numbers(line)
+    except InvalidInput:
+        return False
+    return True
+
+
 @given(body=bodies(), source=st.none() | st.text(), said_at=st.none() | INTS)
 def test_a_draft_says_the_same_in_json(body: Body, source: str | None, said_at: int | None) -> None:
     assume(not body.reserved)
     fields = msgspec.json.decode(encode(body), type=dict[str, msgspec.Raw])
     line = msgspec.json.encode({"kind": body.kind, "source": source, "said_at": said_at, **fields})
+    assume(_has_numbers_that_all_read_alike(line))
     for given_as in (line, line.decode()):
         found = draft(given_as)
         assert (found.body, found.source, found.said_at) == (body, source, said_at)

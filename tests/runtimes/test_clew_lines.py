@@ -1,7 +1,9 @@
 """clew's own JSON lines: every kind of event comes back as a draft that says the same."""
 
+import base64
 import json
 import random
+import tracemalloc
 import typing
 from collections.abc import Iterable
 from pathlib import PurePath
@@ -9,6 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
+import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
@@ -29,7 +32,8 @@ from clew.model.events import (
     Rewound,
     SessionOpened,
 )
-from clew.runtimes.adapters.clew_lines import ENVELOPE, RUNTIME, embed, lines, recognises
+from clew.runtimes.adapters.clew_lines import ENVELOPE, RUNTIME, embed, embedded, lines, recognises
+from clew.runtimes.contract import Unreadable
 from support.transcripts import events as as_events
 from support.transcripts import read, read_in_pieces
 
@@ -217,3 +221,19 @@ def test_a_page_is_called_like_the_session_it_carries() -> None:
     opened = event(1, SessionOpened(agent="coder", project="app"))
     identity = page.identify(PurePath(f"{OWN}.html"), b"".join(embed([b"<p>"], [opened])))
     assert (identity.native, identity.project, identity.agent) == (OWN, "app", "coder")
+
+
+@pytest.mark.parametrize("filling", [b"\n" * 100_000_000, b"x\n" * 50_000_000, b"x" * 100_000_000])
+def test_a_small_page_does_not_unpack_to_more_than_memory_holds(filling: bytes) -> None:
+    """44 KB took 5.8 GB: a few bytes unpack to hundreds of millions of lines."""
+    packed = zstandard.ZstdCompressor(level=3).compress(filling)
+    assert len(packed) < 50_000
+    page = b"<!-- clew:session -->\n<!-- clew:events %b -->\n" % base64.b64encode(packed)
+    del filling
+    tracemalloc.start()
+    try:
+        with pytest.raises(Unreadable, match="more than"):
+            embedded(page)
+        assert tracemalloc.get_traced_memory()[1] < 64_000_000
+    finally:
+        tracemalloc.stop()

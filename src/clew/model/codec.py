@@ -11,7 +11,8 @@ import msgspec
 
 from clew.model.errors import InvalidInput
 from clew.model.events import KINDS, Body, Draft, Event, Opaque, Removed
-from clew.model.ids import check_name
+from clew.model.ids import check_kind, plain_kind
+from clew.model.numbers import check_numbers, check_values
 
 # Upcasts: from (kind, version) to the same body one version later, as plain JSON values.
 UPCASTS: dict[tuple[str, int], Callable[[dict[str, Any]], dict[str, Any]]] = {}
@@ -46,7 +47,8 @@ def encode(body: Body | Opaque) -> bytes:
 
 
 def _encode_foreign(body: Opaque) -> bytes:
-    check_name(body.kind, "a kind")
+    if plain_kind(body.kind) != body.kind:
+        check_kind(body.kind)
     try:
         text = body.raw.encode()
         msgspec.json.decode(text, type=msgspec.Raw)
@@ -76,8 +78,25 @@ def decode(kind: str, version: int, text: str) -> Body | Opaque:
 
 
 def draft(line: str | bytes | Mapping[str, Any]) -> Draft:
-    """A draft from JSON such as `{"kind": "message_added", "role": "user", "text": "hi"}`."""
+    """A draft that somebody writes, from JSON such as `{"kind": "message_added", "role": "user", "text": "hi"}`."""
     raws = _split(line)
+    if isinstance(line, Mapping):
+        check_values(line)
+    made = _draft(raws)
+    if isinstance(made.body, Opaque):
+        check_kind(made.body.kind)
+    if made.body.kind in _verbatim or isinstance(made.body, Opaque):
+        for raw in raws.values():
+            check_numbers(bytes(raw))
+    return made
+
+
+def imported_draft(line: Mapping[str, Any]) -> Draft:
+    """A draft that another log has accepted: it is kept as it is there."""
+    return _draft(_split(line))
+
+
+def _draft(raws: dict[str, msgspec.Raw]) -> Draft:
     kind = _value(raws.pop("kind", None), str, "kind")
     if not kind:
         raise InvalidInput(f"a draft needs a 'kind'; known kinds: {', '.join(_drafted)}")

@@ -1,6 +1,7 @@
 """Ids. Random from the first character on, so that a few characters name one session of many."""
 
 import os
+import re
 from typing import NewType
 
 from clew.model.errors import InvalidInput
@@ -20,6 +21,12 @@ def new_id() -> str:
     return os.urandom(LENGTH).translate(_CHARACTERS).decode()
 
 
+LONGEST_KIND = 100
+_KIND = re.compile(r"[a-z0-9_.-]{1,100}")
+# Agent programs name some of their records with capitals.
+_ODD = re.compile(r"[^a-zA-Z0-9_.-]+")
+
+
 def check_name(text: str, what: str, *, longest: int = 1000) -> str:
     """Return the text if every database can store it as a name, else raise InvalidInput."""
     if "\0" in text:
@@ -33,6 +40,20 @@ def check_name(text: str, what: str, *, longest: int = 1000) -> str:
     except UnicodeEncodeError as error:
         raise InvalidInput(f"{what} contains a lone surrogate, which is not Unicode; replace it") from error
     return text
+
+
+def check_kind(kind: str) -> str:
+    """Return the kind of an event if it is one, else raise InvalidInput: it is shown, logged and made into paths."""
+    if not _KIND.fullmatch(kind):
+        raise InvalidInput(
+            f"{kind[:40]!r} is not a valid kind; use up to {LONGEST_KIND} of the characters a-z, 0-9, '_', '.' and '-'"
+        )
+    return kind
+
+
+def plain_kind(kind: str) -> str:
+    """The kind of a captured or received event with only the characters that a kind may have."""
+    return _ODD.sub("_", kind)[:LONGEST_KIND]
 
 
 def check_prefix(text: str) -> str:

@@ -18,7 +18,6 @@ Writing. `Writer.write` turns rounds (rounds.py) into the files of a native sess
 missing results, images and other paths are already converted (fit.py); a writer only serialises.
 """
 
-import re
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import PurePath
@@ -30,6 +29,7 @@ from msgspec import Raw
 
 from clew.model.errors import InvalidInput
 from clew.model.events import Draft, Opaque
+from clew.model.ids import plain_kind
 from clew.runtimes.rounds import Round
 
 if TYPE_CHECKING:
@@ -231,7 +231,6 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True):
 
 # No program writes a time after the year 9999; such a number is something else.
 LATEST_MS = 253_402_300_800_000
-_ODD = re.compile("[^a-zA-Z0-9_.-]+")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # The range of a datetime, in microseconds since 1970.
 _EARLIEST = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // timedelta.resolution
@@ -240,8 +239,7 @@ _LATEST = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // timedelta.resolution
 
 def opaque(kind: str, record: bytes, source: str, said_at: int | None = None) -> Draft:
     """A record stored verbatim. `kind` is the runtime's name, a dot, and the program's name for such a record."""
-    kind = _ODD.sub("_", kind)[:80]
-    return Draft(body=Opaque(kind=kind, raw=record.decode()), source=source, said_at=said_at)
+    return Draft(body=Opaque(kind=plain_kind(kind)[:80], raw=record.decode()), source=source, said_at=said_at)
 
 
 def micros(time: str | float | None) -> int | None:

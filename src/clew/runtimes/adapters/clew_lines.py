@@ -19,7 +19,7 @@ from msgspec import Raw
 from clew.model import codec
 from clew.model.course import identity
 from clew.model.events import KINDS, Compacted, Draft, Event, Opaque, Rewound
-from clew.model.ids import ALPHABET, LENGTH
+from clew.model.ids import ALPHABET, LENGTH, plain_kind
 from clew.runtimes.base64_pieces import encoded
 from clew.runtimes.contract import Format, Identity, Reading, Record, Runtime, Unreadable, opaque
 
@@ -31,6 +31,12 @@ LARGEST_INTEGER = 2**63 - 1
 _PAGE = b"<!-- clew:session -->"
 _MARK = b"clew:events"
 _EMBEDDED = re.compile(rb"<!-- clew:events ([A-Za-z0-9+/=]+) -->\s*\Z")
+# What a page of any size may unpack to, and how many times its own size a larger one.
+SMALL_PAGE = 16 * 1024 * 1024
+MOST_TIMES = 200
+# The envelope of an event alone is longer.
+SHORTEST_EVENT = 64
+LARGEST_WINDOW = 2**27
 LARGEST_PAGE = 1024 * 1024 * 1024
 _AN_ID = re.compile(f"[{ALPHABET}]{{{LENGTH}}}")
 _AN_EVENT = re.compile(rb'\s*\{"session":\s*"[^"]+",\s*"seq":\s*\d+,\s*"kind":\s*"')
@@ -87,9 +93,14 @@ def embedded(page: bytes) -> list[Record]:
     if match is None:
         raise Unreadable("the page holds no session")
     try:
-        lines = zstandard.ZstdDecompressor().stream_reader(base64.b64decode(match[1], validate=True)).read(LARGEST_PAGE)
+        packed = base64.b64decode(match[1], validate=True)
+        most = min(LARGEST_PAGE, SMALL_PAGE + MOST_TIMES * len(packed))
+        lines = zstandard.ZstdDecompressor(max_window_size=LARGEST_WINDOW).stream_reader(packed).read(most + 1)
     except (ValueError, zstandard.ZstdError) as error:
         raise Unreadable(f"the session in the page is damaged: {error}") from error
+    # A few bytes can unpack to more than memory holds, and short lines take many times their length as records.
+    if len(lines) > most or lines.count(b"\n") > 1000 + len(lines) // SHORTEST_EVENT:
+        raise Unreadable("the session in the page is damaged: it unpacks to more than a session of its size can hold")
     return [(f"line{number}", line) for number, line in enumerate(lines.split(b"\n")) if line]
 
 
@@ -105,11 +116,11 @@ def read(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
         raise Unreadable(f"{said_at} is not a valid time in microseconds")
     fields = {name: value for name, value in _fields(record).items() if name not in ENVELOPE}
     if "opaque" in fields and "." in event.kind:
-        body = Opaque(kind=event.kind, raw=bytes(fields["opaque"]).decode())
+        body = Opaque(kind=plain_kind(event.kind), raw=bytes(fields["opaque"]).decode())
         return [Draft(body=body, source=source, said_at=said_at)]
     if "opaque" in fields or "removed" in fields or event.kind not in KINDS or KINDS[event.kind].reserved:
         return [opaque(f"{NAME}.{event.kind}", record, source, said_at)]
-    draft = codec.draft(fields)
+    draft = codec.imported_draft(fields)
     return [msgspec.structs.replace(_with_local_sources(draft, reading.state), source=source, said_at=said_at)]
 
 

@@ -16,7 +16,7 @@ from clew.model.events import (
     Draft,
     Opaque,
 )
-from clew.model.ids import LENGTH, check_name, check_prefix
+from clew.model.ids import LENGTH, check_name, check_prefix, plain_kind
 from clew.model.object_names import objects_of
 from clew.model.session import Session
 from clew.service.kernel.audit_record import record
@@ -194,7 +194,9 @@ def received(event: Sent, text: str) -> Body | Opaque:
     body = codec.understood(event.kind, text, event.version)
     is_unknown = isinstance(body, Opaque) and "." not in body.kind
     if is_unknown or (known_kind is not None and known_kind.reserved and not isinstance(body, LIFE)):
-        return Opaque(kind=f"clew.{event.kind}", raw=text)
+        return Opaque(kind=plain_kind(f"clew.{event.kind}"), raw=text)
+    if isinstance(body, Opaque):
+        return msgspec.structs.replace(body, kind=plain_kind(body.kind))
     return body
 
 
