@@ -113,7 +113,8 @@ class Running:
     def own_browser(self, **options: Any) -> httpx2.Client:
         """The browser of the person whose own server this is."""
         identity = self.application.identity
-        return self.client(cookies={identity.cookie: identity.options.own_secret}, **options)
+        cookies, origin = {identity.cookie: identity.options.own_secret}, {"Origin": self.address}
+        return httpx2.Client(base_url=self.address, cookies=cookies, headers=origin, timeout=30, **options)
 
     def lines(self) -> list[dict[str, Any]]:
         """What the server's log says so far."""

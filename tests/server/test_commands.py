@@ -117,7 +117,7 @@ def test_several_processes_serve_one_team(tmp_path: Path, postgres: Server) -> N
             assert browser.post("/login", json={"token": link}).status_code == 200
             origin = {"Origin": f"http://127.0.0.1:{port}"}
             key = browser.post("/v1/keys", json={"label": "mine"}, headers=origin).json()["key"]
-            assert browser.post("/login", json={"token": link}).status_code == 401
+            assert browser.post("/login", json={"token": link, "replace": True}).status_code == 401
         workers = children(process)
         assert len(workers) == 2
         counts = Path(environment_of(workers[0])["PROMETHEUS_MULTIPROC_DIR"])

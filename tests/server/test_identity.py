@@ -135,6 +135,7 @@ def test_a_link_is_good_for_one_login(running: Running) -> None:
 
 
 def test_a_cookie_changes_nothing_for_a_page_of_another_site(running: Running) -> None:
+    assert running.owner  # Whoever looks first makes the owner.
     with running.client() as browser:
         browser.post("/login", json={"token": running.authenticator.new_login_secret(OWNER, given_by=OWNER)})
         for headers in (
@@ -149,6 +150,44 @@ def test_a_cookie_changes_nothing_for_a_page_of_another_site(running: Running) -
         assert browser.post("/logout", headers={"Origin": "https://evil.example"}).status_code == 403
         out = browser.post("/logout", headers={"Origin": running.address})
         assert (out.status_code, "Max-Age=0" in out.headers["set-cookie"]) == (303, True)
+
+
+def test_a_link_does_not_replace_a_login_unseen(running: Running) -> None:
+    ann = running.key("person:ann", viewer("person:ann", project="p"))
+    link = running.authenticator.new_login_secret(OWNER, given_by=OWNER)
+    with running.client() as browser:
+        assert browser.post("/login", json={"token": ann}).status_code == 200
+        refused = browser.post("/login", json={"token": link})
+        assert code(refused) == (409, "conflict")
+        assert "person:ann" in refused.json()["detail"]
+        assert "set-cookie" not in refused.headers
+        assert browser.get("/v1/me").json()["principal"] == "person:ann"
+        assert browser.post("/login", json={"token": link, "replace": True}).status_code == 200
+        assert browser.get("/v1/me").json()["principal"] == OWNER
+
+
+def test_a_form_of_another_site_that_posts_without_an_origin_changes_nothing(running: Running, own: Running) -> None:
+    """Some browsers leave the Origin out; they say that a page of another site sends the form, or nothing at all."""
+    assert running.owner
+    with running.client() as browser, own.own_browser() as mine:
+        browser.post("/login", json={"token": running.authenticator.new_login_secret(OWNER, given_by=OWNER)})
+        del mine.headers["Origin"]
+        for client, server in ((browser, running), (mine, own)):
+            id = call(server.owner, "open", {"title": "t"}).id
+            form = {"Content-Type": "application/x-www-form-urlencoded"}
+            for more in ({}, {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}, {"Origin": "null"}):
+                answer = client.post(f"/v1/sessions/{id}/pause", headers={**form, **more})
+                assert code(answer) == (403, "denied"), more
+                assert code(client.post("/logout", headers={**form, **more})) == (403, "denied")
+            link = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
+            assert client.get("/", headers=link).status_code == 200
+
+
+def test_no_page_of_another_site_embeds_an_answer_or_keeps_a_window(running: Running) -> None:
+    with running.client(running.key()) as client:
+        for path in ("/", "/v1/me", "/login", "/assets/clew.js", "/healthz", "/nothing"):
+            assert client.get(path).headers["cross-origin-resource-policy"] == "same-origin", path
+        assert client.get("/login").headers["cross-origin-opener-policy"] == "same-origin"
 
 
 def test_behind_tls_the_cookie_is_for_tls_alone(tmp_path: Path) -> None:
@@ -191,7 +230,9 @@ def test_ones_own_server_knows_the_browser_of_its_person(own: Running) -> None:
         assert answer.status_code == 200
         assert "HttpOnly" in answer.headers["set-cookie"]
         assert browser.get("/").status_code == 200
-        assert browser.post("/v1/sessions", json={"title": "mine"}).status_code == 200
+        origin = {"Origin": own.address}
+        assert browser.post("/v1/sessions", json={"title": "mine"}, headers=origin).status_code == 200
+        assert code(browser.post("/v1/sessions", json={"title": "mine"})) == (403, "denied")
     with own.client(secret) as program:
         assert program.get("/v1/sessions").status_code == 200
     assert secret not in own.log.getvalue()
@@ -224,7 +265,8 @@ def test_a_page_of_another_site_cannot_reach_ones_own_machine(own: Running) -> N
                 assert client.get(path, headers=headers).status_code == 403, headers
             assert client.post("/v1/sessions", json={}, headers=headers).status_code == 403, headers
         for host in (f"localhost:{port}", f"127.0.0.1:{port}", f"[::1]:{port}"):
-            assert client.get("/v1/sessions", headers={"Host": host}).status_code == 200
+            headers = {"Host": host, "Origin": f"http://{host}"}
+            assert client.get("/v1/sessions", headers=headers).status_code == 200
         assert client.post("/v1/sessions", json={}, headers={"Origin": own.address}).status_code == 200
         simple = client.post("/v1/sessions", content=b'{"title":"forged"}', headers={"Content-Type": "text/plain"})
         assert simple.status_code == 415

@@ -95,7 +95,7 @@ def test_a_browser_is_told_to_take_nothing_from_elsewhere(client: httpx2.Client)
         assert "unsafe" not in policy
         assert "http" not in policy
         assert headers["x-content-type-options"] == "nosniff"
-        assert headers["referrer-policy"] == "no-referrer"
+        assert headers["referrer-policy"] == "same-origin"
         assert "frame-ancestors 'none'" in policy
     for name in ("clew.css", "clew.js", "docs.js", "login.js"):
         asset = client.get(f"/assets/{name}")

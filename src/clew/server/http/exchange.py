@@ -23,8 +23,12 @@ _TRACE = re.compile(rb"00-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
 # Ids are this random text and a number: random bytes for each request would cost as much as a small statement.
 _PROCESS = new_id()[:10]
 _NUMBERS = itertools.count(1)
-# Headers of every response: no cache stores it, and no browser guesses its type.
-ALWAYS = [(b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff")]
+# Headers of every response: no cache stores it, no browser guesses its type, and no page of another site embeds it.
+ALWAYS = [
+    (b"cache-control", b"no-store"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+]
 
 
 @lru_cache(maxsize=2)

@@ -60,14 +60,14 @@ class Identity:
             return self._from_header(authorization)
         text = self._from_cookie(headers.get(b"cookie", b""))
         if self.options.is_own:
-            self.check_origin(headers)
             if not self.is_own_secret(text):
                 raise Unauthenticated("this server knows its person's browser alone; open the link that it printed")
+            self.check_origin(headers, method, needed=method not in SAFE)
             return OWNER
         if not text:
             raise Unauthenticated("no API key; send `Authorization: Bearer clew_...`, or log in with a browser")
         if method not in SAFE:
-            self.check_origin(headers, needed=True)
+            self.check_origin(headers, method, needed=True)
         return Credential("cookie", text)
 
     def authenticate(self, credential: Credential) -> Context:
@@ -84,6 +84,16 @@ class Identity:
         if token.startswith("clew_") or self._bearer is None:
             return self.authenticator.authenticate(token)
         return self._bearer(token)
+
+    def logged_in(self, headers: Headers) -> str:
+        """The principal whose cookie a browser sends; empty without a login, or for one's own server."""
+        text = self._from_cookie(headers.get(b"cookie", b""))
+        if not text or self.options.is_own:
+            return ""
+        try:
+            return self.authenticator.authenticate(text, COOKIE).principal
+        except Unauthenticated:
+            return ""
 
     def is_own_secret(self, text: str) -> bool:
         """Whether a text is the secret of the person whose own server this is."""
@@ -123,10 +133,13 @@ class Identity:
         with suppress(Unauthenticated):
             self.authenticator.log_out(text)
 
-    def check_origin(self, headers: Headers, *, needed: bool = False) -> None:
+    def check_origin(self, headers: Headers, method: str, *, needed: bool = False) -> None:
+        """Refuse a request that a browser makes for a page of another site; `needed` wants to know the page."""
         origin = headers.get(b"origin", b"").decode("latin-1")
         site = headers.get(b"sec-fetch-site", b"none")
-        is_cross_site = site in (b"cross-site", b"same-site") and headers.get(b"sec-fetch-mode") != b"navigate"
+        # A person may follow a link from anywhere; a form of another site that posts is none.
+        is_link = method in SAFE and headers.get(b"sec-fetch-mode") == b"navigate"
+        is_cross_site = site in (b"cross-site", b"same-site") and not is_link
         if (origin and not self._is_own(origin, headers)) or is_cross_site or (needed and not origin):
             raise Denied("a page of another site cannot do this here; use an API key instead")
 

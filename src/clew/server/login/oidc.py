@@ -25,7 +25,7 @@ from clew.server.login.identity import Identity
 from clew.server.login.oauth_resource import Resource
 from clew.server.login.oidc_principals import DisabledLogin, UnknownLogin, login_of_claims
 from clew.server.login.oidc_provider import Provider, Unreachable, known_error
-from clew.server.login.oidc_tokens import Claims, Untrusted, check_id_token
+from clew.server.login.oidc_tokens import Claims, Untrusted, check_id_token, claims_of_one_source
 from clew.server.options import Oidc
 from clew.server.web.routes import PAGE_HEADERS
 from clew.service.access.authenticator import Authenticator
@@ -84,9 +84,7 @@ class OpenId:
         check_id_token(claims, issuer=metadata.issuer, client_id=self._oidc.client_id, nonce=attempt.nonce)
         if self._needs_userinfo(claims):
             more = self._provider.userinfo(tokens.access_token)
-            if more.get("sub", claims["sub"]) != claims["sub"]:
-                raise Untrusted("the provider's userinfo is about another person (sub)")
-            claims = {**more, **claims}
+            claims = claims_of_one_source(claims, more, self._oidc.team_claim) if more else claims
         login = login_of_claims(self._authenticator.store, self._oidc, claims)
         return self._authenticator.new_browser_key(login.principal, login.because, login.facts)
 

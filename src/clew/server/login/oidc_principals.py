@@ -66,7 +66,10 @@ def _is_of_allowed_domain(oidc: Oidc, claims: Claims) -> bool:
     """Whether the provider has verified an e-mail address of an allowed domain."""
     address = claims.get("email")
     is_verified = claims.get("email_verified") in (True, "true")
-    return isinstance(address, str) and is_verified and address.rpartition("@")[2].lower() in oidc.domains
+    if not isinstance(address, str) or not is_verified or address.count("@") != 1:
+        return False
+    name, _, domain = address.partition("@")
+    return bool(name.strip()) and domain.lower() in oidc.domains
 
 
 def _add_principal(store: Store, claims: Claims, login: str) -> str:

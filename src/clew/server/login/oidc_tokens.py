@@ -112,6 +112,25 @@ def check_id_token(claims: Claims, *, issuer: str, client_id: str, nonce: str) -
         raise Untrusted("it was made for another program (azp)")
 
 
+# The claims that name a person and an address; whether an address is verified says nothing about another one.
+PERSON_CLAIMS = ("email", "email_verified", "name", "preferred_username")
+
+
+def claims_of_one_source(claims: Claims, userinfo: Claims, team_claim: str) -> Claims:
+    """The claims of an ID token; those about the person, or the teams, come from userinfo alone if it lacks them."""
+    if userinfo.get("sub") != claims["sub"]:
+        raise Untrusted("the provider's userinfo does not say that it is about the same person (sub)")
+    chosen = dict(claims)
+    if "email" not in claims:
+        for name in PERSON_CLAIMS:
+            chosen.pop(name, None)
+            if name in userinfo:
+                chosen[name] = userinfo[name]
+    if team_claim and team_claim not in claims and team_claim in userinfo:
+        chosen[team_claim] = userinfo[team_claim]
+    return chosen
+
+
 def check_access_token(token: str, claims: Claims, *, issuer: str, audience: Iterable[str]) -> str:
     """Refuse an access token that is not for this server; returns the subject."""
     if header_of(token).typ.lower() not in ("", "jwt", "at+jwt", "application/at+jwt"):

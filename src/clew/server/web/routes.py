@@ -11,7 +11,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 
 from clew.model.access import Right, Target
-from clew.model.errors import ClewError, Denied, InvalidInput, Unauthenticated
+from clew.model.errors import ClewError, Conflict, Denied, InvalidInput, Unauthenticated
 from clew.server.http import request_body
 from clew.server.http.compression import compressed
 from clew.server.http.exchange import Exchange
@@ -39,7 +39,14 @@ POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; "
     "form-action 'self'; frame-ancestors 'none'"
 )
-PAGE_HEADERS = {"content-security-policy": POLICY, "referrer-policy": "no-referrer", "x-frame-options": "DENY"}
+PAGE_HEADERS = {
+    "content-security-policy": POLICY,
+    # With `no-referrer` a browser sends the Origin `null` when the form to log out is posted.
+    "referrer-policy": "same-origin",
+    "x-frame-options": "DENY",
+    # No window of another site keeps a handle on a page of ours.
+    "cross-origin-opener-policy": "same-origin",
+}
 FORWARDED = (b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip")
 LONGEST_LOGIN = 4096
 
@@ -127,18 +134,25 @@ class Web:
     async def _redeem(self, request: Request) -> Response:
         """Set the cookie of this browser, for the secret of a login link or for an API key."""
         exchange = _exchange(request)
-        self._identity.check_origin(exchange.headers)
+        self._identity.check_origin(exchange.headers, exchange.method)
         if exchange.headers.get(b"content-type", b"").split(b";")[0] != b"application/json":
             raise InvalidInput("expected a JSON object with a token")
         body = await request_body.read(
             request.receive, exchange.headers, most=LONGEST_LOGIN, seconds=self._identity.options.body_seconds
         )
         try:
-            token = msgspec.json.decode(body, type=dict[str, str])["token"]
-        except (msgspec.DecodeError, KeyError):
+            login = msgspec.json.decode(body, type=_Login)
+        except msgspec.DecodeError:
             raise InvalidInput("expected a JSON object with a token") from None
-        key = await self._operations.in_thread(self._browser_key, token)
+        key = await self._operations.in_thread(self._log_in, exchange, login)
         return Response(b"{}", media_type="application/json", headers={"set-cookie": self._identity.set_cookie(key)})
+
+    def _log_in(self, exchange: Exchange, login: "_Login") -> str:
+        """A link that somebody sends must not exchange, unseen, who a person is."""
+        present = None if login.replace else self._identity.logged_in(exchange.headers)
+        if present:
+            raise Conflict(f"this browser is logged in as {present}; log out first, or confirm that you change it")
+        return self._browser_key(login.token)
 
     def _browser_key(self, token: str) -> str:
         if self._identity.is_own_secret(token):
@@ -149,7 +163,7 @@ class Web:
 
     async def _logout(self, request: Request) -> Response:
         headers = _exchange(request).headers
-        self._identity.check_origin(headers)
+        self._identity.check_origin(headers, "POST", needed=True)
         await self._operations.in_thread(self._identity.log_out, headers)
         return RedirectResponse("/login", 303, headers={"set-cookie": self._identity.set_cookie("")})
 
@@ -197,6 +211,13 @@ class Web:
                 raise Denied(f"metrics were refused: {ruling.because}", right=str(Right.AUDIT))
         text = await self._operations.in_thread(self._metrics.text)
         return Response(text, media_type="text/plain; version=0.0.4")
+
+
+class _Login(msgspec.Struct, frozen=True):
+    """What a browser sends to log in; `replace` says that its person confirmed to end the present login."""
+
+    token: str
+    replace: bool = False
 
 
 def _exchange(request: Request) -> Exchange:
