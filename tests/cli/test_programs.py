@@ -141,7 +141,6 @@ def test_resume_runs_the_program_and_captures_what_it_did(clew: Clew, session: s
     [
         (["--in", "nobody"], 2, "no runtime 'nobody'"),
         (["--in", "cursor"], 2, "only read"),
-        (["--cwd", "/tmp"], 2, "--in RUNTIME"),
         (["--in", "codex", "--strict"], 4, "thinking"),
         (["--in", "codex", "--at", "999"], 2, "999"),
         (["--in", "codex", "--at", "0"], 2, "--at is 0; it must be a whole number of 1 or more"),
@@ -156,9 +155,37 @@ def test_resume_refuses_with_the_way_out(
     assert not (tmp_path / ".codex").exists()
 
 
-def test_resume_without_a_program_is_the_lifecycle(clew: Clew, session: str) -> None:
+def test_resume_of_a_paused_session_reopens_it(clew: Clew, session: str) -> None:
     clew("pause", session)
     assert clew("resume", session).out == f"{session} is active\n"
+    assert clew("resume", clew("open", "--json").objects[0]["id"]).code == 4
+
+
+def test_resume_goes_on_in_the_program_of_the_session(clew: Clew, session: str, person: Path, tmp_path: Path) -> None:
+    mine = {"HOME": str(person), "CLAUDE_CONFIG_DIR": "", "CODEX_HOME": ""}
+    done = clew("resume", session, "--no-run", **mine)
+    assert done.out.endswith(f"&& claude --resume {CLAUDE}\n")
+    assert clew("resume", "--no-run", **mine).out == done.out
+    refused = clew("resume", session, PATH="/nowhere", **mine)
+    assert (refused.code, f"hint: clew resume {session} --" in refused.err) == (2, True)
+
+
+def test_a_resume_is_tried_done_once_and_undone(clew: Clew, session: str, tmp_path: Path) -> None:
+    mine = {"HOME": str(tmp_path), "CODEX_HOME": ""}
+    words = ("resume", session, "--in", "Codex", "--cwd", str(tmp_path))
+    tried = clew(*words, "--dry-run", **mine)
+    assert "dry run: nothing was written" in tried.err
+    assert not (tmp_path / ".codex").exists()
+    made = clew(*words, "--no-run", "--json", **mine).objects[0]
+    assert clew(*words, "--print", "--json", **mine).objects[0]["files"] == made["files"]
+    shown = clew("sessions").out.splitlines()
+    assert [line.split()[0] for line in shown[2:]] == [session[:10], made["session"][:10]]
+    assert "└ " in shown[3]
+    undone = clew("undo", **mine)
+    assert (undone.out, undone.err) == (f"{made['session']} is taken back\n", f"removed: {made['files'][0]}\n")
+    assert not [*tmp_path.glob(".codex/**/*.jsonl")]
+    again = clew("undo", **mine)
+    assert (again.code, again.err) == (3, "error: there is no resume to take back\nhint: clew sessions\n")
 
 
 def test_export_native_is_the_file_itself(clew: Clew, session: str, person: Path, tmp_path: Path) -> None:

@@ -56,7 +56,14 @@ def _not_found(details: Details) -> str:
     return "clew sessions" if details.get("session") else ""
 
 
+def _invalid(details: Details) -> str:
+    if "program" in details:
+        return f"clew resume {details['session']} --no-run"
+    return f"clew resume {details['session']} --cwd DIR" if "cwd" in details else ""
+
+
 HINTS: dict[str, Callable[[Details], str]] = {
+    "invalid_input": _invalid,
     "wrong_state": _wrong_state,
     "budget_exceeded": _budget,
     "damaged": _damaged,

@@ -1,66 +1,92 @@
 """`clew resume`: continue a session here, or in another agent program."""
 
 import os
+import sys
 from typing import Any
 
 import click
 
+from clew import app
 from clew.cli.fidelity import print_fidelity
-from clew.cli.options import complete_runtime, json_option, session_argument
+from clew.cli.here import latest
+from clew.cli.options import SessionId, complete_id, complete_runtime, json_option
 from clew.cli.output import print_json, print_result
 from clew.model.errors import InvalidInput, NotFound
 from clew.model.plain import plain
+from clew.views.contract import origin_of
 
 
 @click.command("resume")
-@session_argument
-@click.option("--in", "runtime", metavar="RUNTIME", default="", help="Continue in this program.",
-              shell_complete=complete_runtime)  # fmt: skip
+@click.argument("session", metavar="[ID]", required=False, type=SessionId(), shell_complete=complete_id)
+@click.option("--in", "runtime", metavar="RUNTIME", default="", shell_complete=complete_runtime,
+              help="Go on in this program: claude, codex, gemini ... [default: the session's own]")  # fmt: skip
 @click.option("--cwd", default="", metavar="DIR", help="The working directory. [default: the session's own]")
 @click.option("--at", type=int, metavar="SEQ", help="Continue after this event instead of the last.")
-@click.option("--print", "print_only", is_flag=True, help="Print the command instead of running it.")
+@click.option("--dry-run", is_flag=True, help="Show what would become of the session, and write nothing.")
+@click.option("--no-run", "--print", "no_run", is_flag=True, help="Write the session and print the command.")
 @click.option("--strict", is_flag=True, help="Refuse to resume if the program's format would drop anything.")
 @click.option("--flatten", is_flag=True, help="Write calls and results as text.")
-@click.option("--reason", default="", help="The reason; the log keeps it.")
+@click.option("--reason", default="", help="Why a paused session is reopened; the log keeps it.")
 @click.option("--lease", type=int, metavar="EPOCH", help="The epoch of the lease you hold.")
 @json_option
 @click.pass_obj
 def command(
-    plane: Any, session: str, runtime: str, cwd: str, at: int | None, print_only: bool, strict: bool,
+    plane: Any, session: str | None, runtime: str, cwd: str, at: int | None, dry_run: bool, no_run: bool, strict: bool,
     flatten: bool, reason: str, lease: int | None, as_json: bool,
 ) -> None:  # fmt: skip
-    """Continue a session in another agent program (--in), or reopen it after a pause.
+    """Go on with a session in its own program, or in another with --in. Without an ID: the newest session here.
 
-    With --in, clew writes the session in that program's own format and runs the program's own resume command.
+    In another program, clew writes the session in that program's own form, opens a fork for it, and runs the
+    program's own resume command; `clew undo` takes that back. A paused or closed session is reopened first.
     """
-    if not runtime:
-        if cwd or at or print_only or strict or flatten:
-            raise InvalidInput("--cwd, --at, --print, --strict and --flatten need --in RUNTIME")
-        result = plane.call("resume", session=session, reason=reason, lease=lease)
-        print_result(result, "resume", as_json=as_json)
-        return
+    id = session or latest(plane)
     wanted = {"runtime": runtime, "cwd": cwd, "at": at, "strict": strict, "flatten": flatten}
-    try:
-        made = plane.call("materialise", session=session, **wanted)
-    except NotFound as error:
-        from clew.cli.pulling import pull_missing
-
-        pull_missing(plane, session, error)
-        made = plane.call("materialise", session=session, **wanted)
+    writes_only = dry_run or no_run
+    if not (writes_only or any(wanted.values())) and _is_reopened(plane, id, reason, lease, as_json=as_json):
+        return
+    made = _materialise(plane, id, {**wanted, "dry_run": dry_run, "to_run": not writes_only})
     if as_json:
         print_json(made)
     else:
-        _print_materialised(made)
-    if not print_only:
+        _print_materialised(made, dry_run=dry_run)
+    if not writes_only:
         _run(plane, made)
 
 
-def _print_materialised(made: Any) -> None:
+def _is_reopened(plane: Any, id: str, reason: str, lease: int | None, *, as_json: bool) -> bool:
+    """Reopen a paused or closed session; whether that was all, because it has no program or nobody is there."""
+    is_all = bool(reason) or lease is not None or app.is_remote(plane.settings.store)
+    if not is_all:
+        try:
+            found = plane.call("show", session=id).session
+        except NotFound:
+            return False  # It may be on a server.
+        has_program = bool(found.metadata and origin_of(found.metadata).runtime)
+        if has_program and found.state not in ("paused", "closed"):
+            return False
+        is_all = not (has_program and sys.stdin.isatty())
+    print_result(plane.call("resume", session=id, reason=reason, lease=lease), "resume", as_json=as_json)
+    return is_all
+
+
+def _materialise(plane: Any, id: str, wanted: dict[str, Any]) -> Any:
+    try:
+        return plane.call("materialise", session=id, **wanted)
+    except NotFound as error:
+        from clew.cli.pulling import pull_missing
+
+        pull_missing(plane, id, error)
+        return plane.call("materialise", session=id, **wanted)
+
+
+def _print_materialised(made: Any, *, dry_run: bool) -> None:
     """Print what was carried over to standard error, and the command to standard output."""
-    click.echo(f"session: {made.session}", err=True)
+    click.echo(f"session: {made.session or 'a new fork'}", err=True)
     print_fidelity(made.fidelity)
     for path in made.files:
         click.echo(f"file: {plain(path)}", err=True)
+    if dry_run:
+        click.echo("dry run: nothing was written", err=True)
     for note in made.notes:
         click.echo(f"note: {plain(note)}", err=True)
     settings = "".join(f"{name}={_quoted(value)} " for name, value in made.env.items())
@@ -83,11 +109,9 @@ def _run(plane: Any, made: Any) -> None:
 
     from clew.cli import capturing
 
-    if not os.path.isdir(made.cwd):
-        raise InvalidInput(f"the directory {made.cwd} does not exist; name another with --cwd")
     try:
         done = subprocess.run(made.command, cwd=made.cwd, env={**os.environ, **made.env}, check=False)
     except FileNotFoundError:
-        raise InvalidInput(f"{made.command[0]} is not on the PATH; install it, or use --print") from None
+        raise InvalidInput(f"{made.command[0]} is not on the PATH; install it, or use --no-run") from None
     capturing.capture(plane, [], made.runtime, "", as_json=False, quiet=True)
     raise click.exceptions.Exit(done.returncode)

@@ -23,13 +23,35 @@ def print_sessions(lines: "list[SessionLine]") -> None:
         )
         return
     left_out = _left_out(lines)
-    rows = [_session_row(line) for line in lines]
+    rows = [_session_row(line, depth) for line, depth in nested(lines)]
     columns = [name for name in rows[0] if name not in left_out]
     table(columns, ([row[name] for name in columns] for row in rows))
 
 
-def _session_row(line: "SessionLine") -> dict[str, str]:
-    prefix = "subagent: " if origin_of(line.metadata).parent else ""
+def nested(lines: "list[SessionLine]") -> "list[tuple[SessionLine, int]]":
+    """The sessions in their order, but each fork below the session that it was forked from, and how deep it is."""
+    listed = {line.id for line in lines}
+    forks: dict[str | None, list[SessionLine]] = {}
+    for line in lines:
+        forks.setdefault(line.parent if line.parent in listed else None, []).append(line)
+    by_id = {line.id: line for line in lines}
+    placed: dict[str, tuple[SessionLine, int]] = {}
+    for line in lines:
+        # A fork that went on later than its parent brings the whole family up.
+        root = line
+        while root.parent in listed:
+            root = by_id[root.parent]
+        waiting = [(root, 0)] if root.id not in placed else []
+        while waiting:
+            member, depth = waiting.pop()
+            placed[member.id] = (member, depth)
+            waiting += [(fork, depth + 1) for fork in reversed(forks.get(member.id, []))]
+    return [*placed.values()]
+
+
+def _session_row(line: "SessionLine", depth: int) -> dict[str, str]:
+    prefix = f"{'  ' * (depth - 1)}└ " if depth else ""
+    prefix += "subagent: " if origin_of(line.metadata).parent else ""
     return {
         "id": line.id[:10], "last": ago(line.last_at), "state": line.state, "runtime": line.runtime,
         "agent": line.agent, "project": line.project, "person": line.person.removeprefix("person:"),

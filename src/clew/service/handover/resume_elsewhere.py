@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
@@ -36,6 +36,7 @@ from clew.service.capture.reconcile import fork_at
 from clew.service.handover import program_files
 from clew.service.handover.brief import brief_of_history
 from clew.service.handover.native_export import exact_pieces
+from clew.service.handover.resumed import check_writable, written_before
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
 from clew.service.sessions.history import History
@@ -46,6 +47,14 @@ from clew.store.native_files.updates import apply_updates, set_fingerprint
 from clew.store.objects import objects
 
 IMPORT_SECONDS = 120
+
+
+class How(msgspec.Struct, frozen=True, kw_only=True):
+    """How a session is written: as text, not at all, or for a program that is run at once."""
+
+    flatten: bool
+    dry_run: bool
+    to_run: bool
 
 
 class Materialised(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,35 +76,81 @@ def materialise(
     context: Context,
     session: Session,
     *,
-    runtime: Annotated[str, msgspec.Meta(description="The program to go on in.")],
+    runtime: Annotated[str, msgspec.Meta(description="The program to go on in. [default: the session's own]")] = "",
     cwd: Annotated[str, msgspec.Meta(description="The directory to work in.")] = "",
     at: Annotated[int, msgspec.Meta(ge=1, description="Go on from this event instead of the last.")] | None = None,
     strict: Annotated[bool, msgspec.Meta(description="Refuse if anything would be dropped.")] = False,
     flatten: Annotated[bool, msgspec.Meta(description="Tell calls and results as text.")] = False,
+    dry_run: Annotated[bool, msgspec.Meta(description="Check everything and write nothing.")] = False,
+    to_run: Annotated[bool, msgspec.Meta(description="Refuse if the program cannot be run here.")] = False,
 ) -> Materialised:
     """Write a session as a native session of an agent program, ready to be resumed there."""
-    target = _target(runtime)
+    how = How(flatten=flatten, dry_run=dry_run, to_run=to_run)
     head = context.store.head(session).head
     if at is not None and at > head:
         raise InvalidInput(f"session {session.id} has events 1 to {head}; it cannot go on from {at}", head=head, at=at)
     attached = _last_attached(context, session, at)
-    directory = os.path.abspath(cwd or (attached.cwd if attached else "") or os.getcwd())
+    target, directory = _where(session, runtime, cwd, attached)
     if at is None and not flatten and attached is not None:
-        native = _own_native_session(context, session, target, attached, directory)
+        native = _own_native_session(context, session, target, attached, directory, how)
         if native is not None:
             return native
     history = History(context.store, session, upto=at)
     fitted = _fitted(history, target, attached, directory, flatten=flatten)
-    if strict and fitted.fidelity.dropped:
-        lost = ", ".join(f"{change.count} {change.what} ({change.why})" for change in fitted.fidelity.dropped)
-        raise Lossy(f"{target.title} cannot take everything: {lost}; leave out --strict to go on without", lost=lost)
+    if strict:
+        _refuse_losses(target, fitted)
     if not fitted.rounds:
         raise InvalidInput(f"session {session.id} has no conversation to go on with yet", session=session.id)
-    return _write_elsewhere(context, session, target, fitted, directory, at=history.last)
+    last = history.last
+    before = written_before(context, session, target, directory, at=last, flat=flatten)
+    if before is not None:
+        return _again(target, *before, fitted, directory, how)
+    return _write_elsewhere(context, session, target, fitted, directory, at=last, how=how)
+
+
+def _where(session: Session, runtime: str, cwd: str, attached: RuntimeAttached | None) -> tuple[Runtime, str]:
+    """The program to go on in, and the directory: the session's own, unless others are named."""
+    if not runtime and attached is None:
+        raise InvalidInput(f"session {session.id} ran in no agent program; name one to go on in", session=session.id)
+    target = _target(runtime or (attached.runtime if attached else ""))
+    return target, os.path.abspath(cwd or (attached.cwd if attached else "") or os.getcwd())
+
+
+def _refuse_losses(target: Runtime, fitted: Fitted) -> None:
+    if fitted.fidelity.dropped:
+        lost = ", ".join(f"{change.count} {change.what} ({change.why})" for change in fitted.fidelity.dropped)
+        raise Lossy(f"{target.title} cannot take everything: {lost}; leave out --strict to go on without", lost=lost)
+
+
+def _again(target: Runtime, fork: Session, file: NativeFile, fitted: Fitted, directory: str, how: How) -> Materialised:
+    """What an earlier resume wrote, and nothing else."""
+    command = _writer(target).resume(file.native_id, file.path)
+    return Materialised(
+        session=fork.id, runtime=target.name, command=command.argv, cwd=directory, env=command.env,
+        native_id=file.native_id, files=[file.path], fidelity=fitted.fidelity,
+        notes=["written by an earlier resume", *_check_runnable(fork, target, command.argv, directory, how)],
+    )  # fmt: skip
+
+
+def _check_runnable(session: Session, target: Runtime, argv: list[str], directory: str, how: How) -> list[str]:
+    """Refuse to go on if the program is to be run and cannot be; else what a person has to know."""
+    if how.to_run and not os.path.isdir(directory):
+        raise InvalidInput(f"the directory {directory} does not exist; name another to work in", session=session.id,
+                           cwd=directory)  # fmt: skip
+    if _which(argv[0]):
+        return []
+    if how.to_run:
+        raise InvalidInput(
+            f"{argv[0]} is not on the PATH, so nothing was written; install {target.title}, or write the session "
+            "without running the program",
+            session=session.id,
+            program=argv[0],
+        )
+    return [f"{argv[0]} is not on the PATH; install {target.title} to run the command"]
 
 
 def _write_elsewhere(
-    context: Context, session: Session, target: Runtime, fitted: Fitted, directory: str, *, at: int
+    context: Context, session: Session, target: Runtime, fitted: Fitted, directory: str, *, at: int, how: How
 ) -> Materialised:
     """Write a conversation as a new native session, and open the fork that it belongs to."""
     writer = _writer(target)
@@ -105,18 +160,22 @@ def _write_elsewhere(
     )  # fmt: skip
     native = writer.write(fitted.rounds, wanted)
     paths = _new_paths(target, native)
-    with _other_files(paths[1:], native):
-        fork = fork_at(context.store, session, at, _metadata(context, session, target, native))
-        child = _register(context, fork, target, native, paths, directory)
-        _write_first_file(context, child, target, native, paths[0])
-    notes = [*native.notes, *_import(native, target, paths[0], directory)]
     command = writer.resume(native.id, str(paths[0]))
-    if not _which(command.argv[0]):
-        notes.append(f"{command.argv[0]} is not on the PATH; install {target.title} to run the command")
-    return Materialised(
-        session=child.id, runtime=target.name, command=command.argv, cwd=directory, env=command.env,
+    notes = [*native.notes, *_check_runnable(session, target, command.argv, directory, how)]
+    check_writable(paths)
+    made = Materialised(
+        session="", runtime=target.name, command=command.argv, cwd=directory, env=command.env,
         native_id=native.id, files=[str(path) for path in paths], fidelity=fitted.fidelity, notes=notes,
     )  # fmt: skip
+    if how.dry_run:
+        return made
+    about = _metadata(context, session, target, native, paths, flat=how.flatten)
+    with _other_files(paths[1:], native):
+        fork = fork_at(context.store, session, at, about)
+        child = _register(context, fork, target, native, paths, directory)
+        _write_first_file(context, child, target, native, paths[0])
+    notes += _import(native, target, paths[0], directory)
+    return msgspec.structs.replace(made, session=child.id, notes=notes)
 
 
 def _target(name: str) -> Runtime:
@@ -163,7 +222,7 @@ def _fitted(
 
 
 def _own_native_session(
-    context: Context, session: Session, target: Runtime, attached: RuntimeAttached, directory: str
+    context: Context, session: Session, target: Runtime, attached: RuntimeAttached, directory: str, how: How
 ) -> Materialised | None:
     """The session's own native form, when that is what is asked for and it belongs to this home."""
     if attached.runtime != target.name or (attached.cwd and os.path.abspath(attached.cwd) != directory):
@@ -176,24 +235,28 @@ def _own_native_session(
         is_here = native_file.machine == context.machine and Path(os.path.realpath(path)).is_relative_to(root)
         if native_file.erased or native_file.runtime != target.name or not is_here:
             continue
-        if not os.path.exists(path) and not _put_back(context, target, native_file, Path(path)):
-            continue  # The conversation is written anew, as for another program.
         command = _writer(target).resume(native_file.native_id, path)
+        notes = _check_runnable(session, target, command.argv, directory, how)
+        if not os.path.exists(path) and not _put_back(context, target, native_file, Path(path), dry_run=how.dry_run):
+            continue  # The conversation is written anew, as for another program.
         return Materialised(
             session=session.id, runtime=target.name, command=command.argv, cwd=directory, env=command.env,
-            native_id=native_file.native_id, files=[path], notes=[],
+            native_id=native_file.native_id, files=[path], notes=notes,
             fidelity=Fidelity(carried={"records": native_file.records}),
         )  # fmt: skip
     return None
 
 
-def _put_back(context: Context, target: Runtime, native_file: NativeFile, path: Path) -> bool:
+def _put_back(context: Context, target: Runtime, native_file: NativeFile, path: Path, *, dry_run: bool) -> bool:
     """Write a native file again that the program has deleted, byte for byte; False where that cannot be done.
 
     A database is not put back, nor is a file of which a retention policy has removed something.
     """
     if _format(target, native_file).rows is not None or not is_complete(context.store, native_file):
         return False
+    check_writable([path])
+    if dry_run:
+        return True
     program_files.write_new(path, exact_pieces(context.store, native_file))
     _restamp(context, native_file)
     return True
@@ -212,11 +275,15 @@ def _restamp(context: Context, native_file: NativeFile) -> None:
 # Another program ----------------------------------------------------------------------------------------------------
 
 
-def _metadata(context: Context, session: Session, target: Runtime, native: Native) -> str:
+def _metadata(
+    context: Context, session: Session, target: Runtime, native: Native, paths: list[Path], *, flat: bool
+) -> str:
     """What the metadata of the fork says: as the session's, but for where it is, and that no call began it."""
     known = msgspec.json.decode(session.metadata or "{}", type=dict[str, msgspec.Raw])
-    about: dict[str, msgspec.Raw | str] = {name: one for name, one in known.items() if name not in ("parent", "call")}
+    others = ("parent", "call", "resumed", "flat")
+    about: dict[str, Any] = {name: value for name, value in known.items() if name not in others}
     about |= {"runtime": target.name, "native": native.id, "machine": context.machine}
+    about |= {"resumed": [str(path) for path in paths]} | ({"flat": True} if flat else {})
     return msgspec.json.encode(about).decode()
 
 

@@ -1,0 +1,118 @@
+"""Sessions that a resume wrote: found again when the same is asked once more, and taken back while nothing is new."""
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from clew.model.access import Right
+from clew.model.errors import Conflict, StoreError
+from clew.model.events import RuntimeAttached
+from clew.model.session import Session, State
+from clew.runtimes.contract import Runtime
+from clew.service.capture.discovery import look_at_file
+from clew.service.capture.reconcile import fork_at
+from clew.service.kernel.context import Context
+from clew.service.kernel.registry import operation
+from clew.service.privacy.retention import erase
+from clew.store.native_files.lookup import files_of
+from clew.store.native_files.native_file import NativeFile
+
+# The events that a fork begins with: that it was forked, and in which program it goes on.
+FIRST_EVENTS = 2
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """What the metadata of a fork says of it, when a resume wrote it: its program, its machine and its files."""
+
+    runtime: str = ""
+    machine: str = ""
+    resumed: list[str] = []
+    flat: bool = False
+
+
+class TakenBack(msgspec.Struct, frozen=True, kw_only=True):
+    """A resume that was taken back: its fork, the program, and the files that are gone."""
+
+    session: str
+    runtime: str
+    files: list[str]
+
+
+def mark_of(metadata: str | msgspec.Raw) -> Mark:
+    try:
+        return msgspec.json.decode(metadata or "{}", type=Mark)
+    except msgspec.DecodeError:
+        return Mark()  # The metadata is anybody's.
+
+
+def written_before(
+    context: Context, session: Session, target: Runtime, directory: str, *, at: int, flat: bool
+) -> tuple[Session, NativeFile] | None:
+    """The fork that an earlier resume wrote for the same program from the same event, if nothing is new in it."""
+    parent = fork_at(context.store, session, at, "").parent
+    for child in context.store.children(parent):
+        fork = context.store.session(child.id)
+        mark = mark_of(fork.metadata)
+        asked = (target.name, context.machine, flat)
+        if child.at != at or not mark.resumed or (mark.runtime, mark.machine, mark.flat) != asked:
+            continue
+        file = _untouched_file(context, fork)
+        if file is not None and _directory(context, fork) == directory:
+            return fork, file
+    return None
+
+
+@operation(right=Right.ADMINISTER, audited=True, hidden=True)
+def take_back(context: Context, session: Session) -> TakenBack:
+    """Take back a resume: remove the files it wrote and erase its fork, if nothing was said in it since."""
+    mark = mark_of(session.metadata)
+    if not mark.resumed or mark.machine != context.machine:
+        raise Conflict(f"session {session.id} was not written by a resume on this machine", session=session.id)
+    head = context.store.head(session)
+    if head.head > session.upto + FIRST_EVENTS:
+        count = head.head - session.upto - FIRST_EVENTS
+        raise Conflict(f"session {session.id} has gone on: {count} events since; nothing was taken back",
+                       session=session.id)  # fmt: skip
+    for file in files_of(context.store, session):
+        path = file.path.partition("#")[0]
+        if not file.erased and path == file.path and os.path.exists(path) and not _is_untouched(file):
+            raise Conflict(f"{path} has grown since; nothing was taken back", session=session.id, path=path)
+    gone = [path for path in mark.resumed if os.path.exists(path) and _is_below_home(context, session, path)]
+    for path in gone:
+        Path(path).unlink()
+    erase(context, session, reason="the resume was taken back")
+    return TakenBack(session=session.id, runtime=mark.runtime, files=gone)
+
+
+def _is_below_home(context: Context, session: Session, path: str) -> bool:
+    """Whether a path of the metadata, which anybody can write, is of a file that belongs to the session."""
+    folders = [Path(file.path).parent for file in files_of(context.store, session) if not file.erased]
+    return any(Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder)) for folder in folders)
+
+
+def _untouched_file(context: Context, fork: Session) -> NativeFile | None:
+    head = context.store.head(fork)
+    if head.state == State.ERASED or head.head > fork.upto + FIRST_EVENTS:
+        return None
+    files = [file for file in files_of(context.store, fork) if not file.erased]
+    return files[0] if len(files) == 1 and _is_untouched(files[0]) else None
+
+
+def _is_untouched(file: NativeFile) -> bool:
+    seen = look_at_file(file.path, file.runtime, file.format)
+    return seen is not None and seen.fingerprint == file.fingerprint
+
+
+def _directory(context: Context, fork: Session) -> str:
+    """Where the fork goes on; its own event says it."""
+    events = context.store.read(fork, after=fork.upto, kinds=(RuntimeAttached.kind,))
+    return next((event.body.cwd for event in events if isinstance(event.body, RuntimeAttached)), "")
+
+
+def check_writable(paths: list[Path]) -> None:
+    """Refuse before anything is written if a file could not be."""
+    for path in paths:
+        folder = next(parent for parent in path.parents if parent.exists())
+        if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+            raise StoreError(f"cannot write {path}, so nothing was written; check {folder} and its permissions")
