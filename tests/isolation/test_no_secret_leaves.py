@@ -14,11 +14,12 @@ from typing import Any
 
 import msgspec
 import pytest
+import zstandard
 
 from clew.mcp import prompts, resources
 from clew.mcp.server import for_llm
 from clew.mcp.tools import tools
-from clew.model.access import owner_of_everything
+from clew.model.access import Grant, Right, owner_of_everything
 from clew.model.errors import ClewError
 from clew.model.events import ArtifactSaved, Draft, FilePart, MessageAdded, RuntimeAttached
 from clew.service import Context, call
@@ -172,6 +173,13 @@ def asked(sessions: list[str]) -> Iterator[Question]:
         yield Question("export", {"session": sessions[0], "form": str(form)})
 
 
+def unpacked(text: str) -> str:
+    """What a blob holds that is sent compressed."""
+    packed = re.findall(r'"packed":"([0-9a-f]+)"', text)
+    data = b"".join(zstandard.decompress(bytes.fromhex(one)) for one in packed)
+    return data.decode("latin-1").replace("\0", "")
+
+
 @pytest.fixture
 def running(planted: list[str], store_url: str, tmp_path: Path) -> Iterator[Running]:
     with Running(store_url, str(tmp_path), heartbeat_seconds=0.1, rate=1_000_000) as running:
@@ -182,7 +190,13 @@ def test_no_part_of_a_secret_is_in_an_answer_over_http(running: Running, planted
     for key in (running.key("person:bob", viewer("person:bob")), running.key()):
         with running.client(key) as client:
             for question in asked(planted):
-                assert_holds_none(over_http(client, question).text, question)
+                text = over_http(client, question).text
+                assert_holds_none(text + unpacked(text), question)
+            for event in msgspec.json.decode(client.get(f"/v1/sessions/{planted[0]}/events").content):
+                for digest in re.findall(r"[0-9a-f]{64}", json.dumps(event)):
+                    blob = client.get(f"/v1/sessions/{planted[0]}/blobs/{digest}")
+                    assert blob.status_code == 200
+                    assert_holds_none(unpacked(blob.text), digest)
             for path in ("/", "/?limit=100", *(f"/sessions/{id}" for id in planted), f"/sessions/{WHOLE[0]}"):
                 assert_holds_none(client.get(path).text, path)
 
@@ -254,3 +268,80 @@ def test_no_part_of_a_secret_is_in_what_is_written_to_a_file(
                 assert_holds_none(to_json(call(me, "audit_export", {"form": form})).decode(), form)
             except ClewError as error:
                 assert_holds_none(str(error), form)
+
+
+# Guessing -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_search_finds_no_part_of_what_is_masked(running: Running, planted: list[str]) -> None:
+    """A prefix search would recover a secret letter by letter."""
+    with running.client(running.key("person:bob", viewer("person:bob"))) as client:
+        for secret in WHOLE:
+            for query in (secret, *(f"{secret[:length]}*" for length in (13, 16)), f"lorem {secret[:13]}*"):
+                for more in ({}, {"flat": True}, {"order": "relevant"}, {"session": planted[0]}, {"project": PROJECT}):
+                    found = over_http(client, Question("search", {"query": query, **more})).text
+                    page = msgspec.json.decode(found)
+                    shown = [page[name] for name in ("hits", "sessions", "total", "next")]
+                    assert not any(shown), found
+                assert '"found":[]' in over_http(client, Question("recall", {"query": query})).text
+            # What excludes a word shows that it is there.
+            with_it, without = (
+                over_http(client, Question("search", {"query": query, "limit": 200, "flat": True})).text
+                for query in ("lorem", f"lorem -{secret[:13]}*")
+            )
+            assert hits(with_it) == hits(without) != []
+        assert hits(over_http(client, Question("search", {"query": "lorem", "flat": True})).text)
+    with running.client(running.key()) as owner:
+        assert hits(over_http(owner, Question("search", {"query": f"{PASSWORD[:9]}*", "flat": True})).text)
+
+
+def hits(page: str) -> list[tuple[str, int]]:
+    return [(hit["session"], hit["seq"]) for hit in msgspec.json.decode(page)["hits"]]
+
+
+def test_a_guess_that_is_appended_is_not_confirmed_by_its_mark(store_url: str, tmp_path: Path) -> None:
+    """Whoever may write but not export learns from a mark which rule found a secret, and not which secret it was."""
+    secret, wrong = (KINDS["GITHUB_TOKEN"](random.Random(seed)) for seed in (1, 2))
+    with Running(store_url, str(tmp_path)) as running:
+        draft = {"kind": "message_added", "role": "user", "text": f"it is {secret}"}
+        with running.client(running.key()) as owner:
+            theirs = owner.post("/v1/sessions", json={"project": PROJECT}).json()["id"]
+            owner.post(f"/v1/sessions/{theirs}/events", json={"drafts": [draft]})
+            setting = {"project": "kept-masked", "name": "secrets", "value": "mask"}
+            assert owner.put("/v1/settings", json=setting).status_code == 200
+            kept = owner.post("/v1/sessions", json={"project": "kept-masked"}).json()["id"]
+            owner.post(f"/v1/sessions/{kept}/events", json={"drafts": [draft]})
+        may_write = Grant(principal="person:bob", rights=frozenset({Right.SEE, Right.READ, Right.APPEND}))
+        key = running.key("person:bob", may_write)
+        with running.client(key) as client:
+            for session in (theirs, kept):
+                shown = set()
+                for guess in (secret, wrong):
+                    guessed = {"kind": "message_added", "role": "user", "text": f"it is {guess}"}
+                    assert client.post(f"/v1/sessions/{session}/events", json={"drafts": [guessed]}).is_success
+                for path in (f"/v1/sessions/{session}/events", f"/v1/scan?session={session}"):
+                    shown |= set(re.findall(r"\[REDACTED:[^\]]+\]", client.get(path).text))
+                export = over_http(client, Question("export", {"session": session, "form": "jsonl"})).text
+                shown |= set(re.findall(r"\[REDACTED:[^\]]+\]", export + base64.b64decode(data_of(export)).decode()))
+                assert len(shown) == 1, shown
+
+
+def data_of(export: str) -> str:
+    return str(msgspec.json.decode(export)[0]["data"])
+
+
+def test_marks_of_two_projects_differ_and_those_of_one_tell_which_secrets_are_the_same(
+    store_url: str, tmp_path: Path
+) -> None:
+    secret = KINDS["GITHUB_TOKEN"](random.Random(1))
+    marks = []
+    with open_store(store_url) as store:
+        me = Context(
+            store=store, unrestricted=store, principal=OWNER, grants=(owner_of_everything(OWNER),), home=str(tmp_path)
+        )
+        for project in ("shop", "shop", "bank"):
+            id = call(me, "open", {"project": project}).id
+            call(me, "append", {"session": id, "drafts": [{"kind": "message_added", "role": "user", "text": secret}]})
+            [file] = call(me, "export", {"session": id, "form": "jsonl"})
+            marks += re.findall(rb"\[REDACTED:[^\]]+\]", file.data)
+    assert marks[0] == marks[1] != marks[2]

@@ -192,17 +192,24 @@ def test_a_number_that_a_rule_takes_is_kept_as_a_mark(context: Context) -> None:
 
 
 @on_one_database
-def test_answers_are_masked_with_the_key_of_the_home(context: Context) -> None:
-    answer = json.dumps([{"text": SET["GITHUB_TOKEN"]}]).encode()
-    masked = masking.masker(context)(answer)
+def test_marks_are_made_with_the_key_of_the_home(context: Context) -> None:
+    def masked() -> str:
+        masking._masker.cache_clear()
+        return masking.telling_masker_of(context, "shop").mask(SET["GITHUB_TOKEN"])[0]
+
+    first = masked()
     key = Path(context.home) / "mask.key"
     assert stat.S_IMODE(key.stat().st_mode) == 0o600
-    masking._masker.cache_clear()
-    assert masking.masker(context)(answer) == masked
-    masking._masker.cache_clear()
+    assert masked() == first
     key.unlink()
-    assert masking.masker(context)(answer) != masked
-    masking._masker.cache_clear()
+    assert masked() != first
     key.write_bytes(b"short")
     with pytest.raises(InvalidInput, match=r"5 bytes, and a key has 32"):
-        masking.masker(context)
+        masked()
+
+
+@on_one_database
+def test_marks_of_answers_need_no_key_and_tell_nothing(context: Context) -> None:
+    answer = json.dumps([{"text": SET["GITHUB_TOKEN"]}]).encode()
+    assert b"[REDACTED:github-pat:00000000]" in masking.masker(context)(answer)
+    assert not (Path(context.home) / "mask.key").exists()

@@ -11,7 +11,7 @@ There are no other operators: every other character separates words.
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from heapq import nlargest
 from itertools import islice
@@ -19,7 +19,7 @@ from itertools import islice
 import msgspec
 
 from clew.model.errors import InvalidInput
-from clew.model.words import LONGEST, in_order, spans
+from clew.model.words import LONGEST, in_order, spans, words
 
 LONGEST_QUERY = 1000
 SNIPPET = 160
@@ -91,6 +91,30 @@ def _stream(text_words: list[str]) -> str:
 
 def _phrase(term: Term) -> str:
     return f" {' '.join(term.words)}{'' if term.prefix else ' '}"
+
+
+def matches(query: Query, texts: Iterable[str]) -> bool:
+    """Whether a passage matches a query, by the same rules as the text index."""
+    texts = [*texts]
+    text_words = set(words("\n".join(texts)))
+    has_all = all(_holds(text_words, word) for term in query.wanted for word in _words_of(term))
+    # Only single words: `keeps_order` checks excluded phrases.
+    excluded = (term for term in query.unwanted if len(term.words) == 1)
+    has_excluded = any(_holds(text_words, word) for term in excluded for word in _words_of(term))
+    return has_all and not has_excluded and keeps_order(query, texts)
+
+
+def _words_of(term: Term) -> Iterator[str]:
+    """The words of a term; a prefix ends with a star."""
+    *first, last = term.words
+    yield from first
+    yield f"{last}*" if term.prefix else last
+
+
+def _holds(text_words: set[str], word: str) -> bool:
+    if word.endswith("*"):
+        return any(text_word.startswith(word[:-1]) for text_word in text_words)
+    return word in text_words
 
 
 # Snippets -------------------------------------------------------------------------------------------------------------

@@ -21,6 +21,8 @@ from clew.secrets.scanner import Finding, Scanner
 
 MARK = re.compile(rb"\[REDACTED:([a-z0-9][a-z0-9-]{0,63}):([0-9a-f]{8})\]")
 
+# The tag of a mark that does not tell which secret it replaces.
+UNTOLD = "00000000"
 # Two secrets can share the context that a rule needs; more passes than this find nothing new.
 MOST_PASSES = 5
 
@@ -68,7 +70,8 @@ def _spans_after(changes: Iterable[Change]) -> Iterator[tuple[int, int]]:
 class Masker:
     """Masks what a scanner finds, with the key of a store."""
 
-    def __init__(self, scanner: Scanner, key: bytes) -> None:
+    def __init__(self, scanner: Scanner, key: bytes = b"") -> None:
+        """Without a key no mark tells whether two secrets are the same one."""
         self.scanner = scanner
         self._key = key
         self._cache = MaskCache()
@@ -138,6 +141,8 @@ class Masker:
                         done = high
 
     def _mark(self, text: bytes, finding: Finding) -> Mark:
+        if not self._key:
+            return Mark(finding.rule, UNTOLD)
         secret = unescaped(text[finding.start : finding.end])
         return Mark(finding.rule, hmac.digest(self._key, secret, "sha256").hex()[:8])
 

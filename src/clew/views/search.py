@@ -12,7 +12,7 @@ import msgspec
 
 from clew.model.events import CallMade, CallReturned, Event
 from clew.model.passage import Passage, Role, passage_of
-from clew.model.query import Query, Snippet, keeps_order, snippet
+from clew.model.query import Query, Snippet, keeps_order, matches, snippet
 from clew.model.session import Session
 from clew.model.words import words
 from clew.store.derived import Parameters, Transaction
@@ -126,12 +126,20 @@ class Search:
         *,
         store: Store | None = None,
         seen: Callable[[Event], Event] = lambda event: event,
+        only_seen: bool = False,
     ) -> None:
-        """`store` is the log restricted to what the caller may read; `seen` gives an event as the caller may see it."""
+        """`store` is the log restricted to what the caller may read; `seen` gives an event as the caller may see it.
+
+        With `only_seen` the query is matched against what the caller may see; the index, which has all words, only
+        proposes passages. Otherwise a prefix search would recover a masked secret letter by letter.
+        """
         self._views = views
         self._store = store or views.store
         self._seen = seen
         self._query = query
+        self._only_seen = only_seen
+        # What excludes a passage is looked for in what the caller may see, too.
+        self._proposing = Query(query.wanted) if only_seen else query
         self._scope = scope
         self._dialect = views.database.dialect
         self._sessions: dict[int, Session] = {}
@@ -198,7 +206,7 @@ class Search:
 
     def _counts(self, tx: Transaction) -> dict[int, int]:
         """The number of hits of each session; empty when computing it would read or count too much."""
-        if not self._query.is_exact:
+        if not self._is_exact:
             return {}
         rows = self._page(tx, EVERYTHING, MOST_COUNTED + 1)
         return Counter(row.session for row in rows) if len(rows) <= MOST_COUNTED else {}
@@ -212,7 +220,7 @@ class Search:
 
     def count(self) -> int | None:
         """The number of hits, up to `MOST_COUNTED` + 1; None when counting requires reading every text."""
-        if not self._query.is_exact or self._scope.sessions is not None:
+        if not self._is_exact or self._scope.sessions is not None:
             return None
         with self._views.read() as tx:
             return self._count(tx, MOST_COUNTED + 1)
@@ -250,7 +258,8 @@ class Search:
             for row in rows[: MOST_LOOKED_AT - self._looked_at]:
                 self._looked_at += 1
                 self._last_looked_at = row.id
-                if self._scope.sessions is None or row.session in self._scope.sessions:
+                is_inside = self._scope.sessions is None or row.session in self._scope.sessions
+                if is_inside and (not self._only_seen or self._passage(row) is not None):
                     yield row
             if len(rows) < size:
                 return
@@ -270,7 +279,7 @@ class Search:
         if self._query.wanted or tags or named or scope.roles:
             sessions = [tag(SESSION, session_key) for session_key in named]
             roles = [tag(ROLE, role) for role in scope.roles]
-            parameters["match"] = index_query(self._dialect, self._query, tags=tags, any_of=(sessions, roles))
+            parameters["match"] = index_query(self._dialect, self._proposing, tags=tags, any_of=(sessions, roles))
         if scope.since is not None:
             parameters["since"], parameters["first"] = scope.since, max(first, first_id(scope.since))
         if scope.until is not None:
@@ -286,11 +295,23 @@ class Search:
         if session is None:
             session = self._sessions[key] = session_by_key(self._store, key)
         event = next(own_events(self._store, session, after=seq - 1, upto=seq), None)
-        event = self._seen(event) if event is not None else None
-        passage = passage_of(event.body) if event is not None else None
-        if event is None or passage is None or not (self._query.is_exact or keeps_order(self._query, passage.texts)):
+        if event is None or (not self._only_seen and not self._matches(event)):
+            return None
+        event = self._seen(event)
+        passage = passage_of(event.body)
+        if passage is None or (self._only_seen and not matches(self._query, passage.texts)):
             return None
         return session, event, passage
+
+    def _matches(self, event: Event) -> bool:
+        """Whether an event that the index found has the words in the order of the query."""
+        passage = passage_of(event.body)
+        return passage is not None and (self._query.is_exact or keeps_order(self._query, passage.texts))
+
+    @property
+    def _is_exact(self) -> bool:
+        """Whether the index alone decides."""
+        return self._query.is_exact and (not self._only_seen or not self._query.wanted)
 
     def _hit(self, row: PassageRow) -> Hit | None:
         match = self._passage(row)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import msgspec
 
-from clew.model.access import Right
+from clew.model.access import Right, Target
 from clew.model.errors import InvalidInput
 from clew.model.passage import Role
 from clew.model.query import Snippet, parse
@@ -25,9 +25,10 @@ from clew.service.find.filters import (
     times,
     touching,
 )
+from clew.service.kernel.call import target_of
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
-from clew.service.privacy.masking import masked_for_caller
+from clew.service.privacy.masking import masked_for_caller, may_see_secrets
 from clew.store.projects import list_projects
 from clew.views.contract import storable
 from clew.views.search import MOST_COUNTED, Hit, Rank, Scope, Search
@@ -159,7 +160,9 @@ def search(
             "week'"
         )
     scope = msgspec.structs.replace(scope, reach=context.reach(Right.READ))
-    query_run = Search(context.views, parsed, scope, store=context.store, seen=masked_for_caller(context))
+    query_run = Search(context.views, parsed, scope, store=context.store, seen=masked_for_caller(context),
+        only_seen=not may_see_secrets(context, target_of(session) if session else Target(project=project)),
+    )  # fmt: skip
     return _page(context, query_run, order, flat=flat, limit=limit, after=after)
 
 

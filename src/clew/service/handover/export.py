@@ -18,7 +18,7 @@ from clew.service.kernel.call import permit
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
 from clew.service.kernel.results import to_json
-from clew.service.privacy.masking import masker_of
+from clew.service.privacy.masking import masker_of, telling_masker_of
 from clew.store.durable_folders import create_private
 
 AsForm = Annotated[Form, msgspec.Meta(description="The form.")]
@@ -127,7 +127,7 @@ def _outgoing(
 ) -> list[Outgoing]:
     if secrets:
         _permit_secrets(context, session)
-    mask = None if secrets else masker_of(context)
+    mask = None if secrets else telling_masker_of(context, session.project)
     if form == Form.NATIVE:
         return native_export(context, session, mask)
     return [formed(context, session, form, upto=upto, mask=mask, strict=strict)]

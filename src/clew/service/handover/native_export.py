@@ -13,8 +13,10 @@ from clew.model.session import Session
 from clew.runtimes import runtime
 from clew.runtimes.contract import Format
 from clew.runtimes.fit import Fidelity
+from clew.secrets import blobs
+from clew.secrets.blobs import is_binary
 from clew.service.capture.packed_files import files_to_export
-from clew.service.handover.outgoing import Outgoing, is_binary
+from clew.service.handover.outgoing import Outgoing
 from clew.service.kernel.context import Context
 from clew.store import Store
 from clew.store.native_files.lookup import files_of, is_complete, iterate_bytes
@@ -70,10 +72,8 @@ def exact_pieces(store: Store, native_file: NativeFile) -> Iterator[bytes]:
 
 def masked_pieces(mask: "Masker", pieces: Iterator[bytes], name: str, counts: Counter[str]) -> Iterator[bytes]:
     """A file without its secrets if it is text; one that is not cannot be masked and must hold none."""
-    from clew.secrets.stream import mask_text
-
     beginning = next(pieces, b"")
-    yield from mask_text(mask, chain([beginning], pieces), counts)
+    yield from blobs.masked_pieces(mask, chain([beginning], pieces), counts)
     if counts and is_binary(beginning):
         raise Conflict(
             f"{name} is binary and holds {counts.total()} secrets ({', '.join(sorted(counts))}), which "

@@ -16,8 +16,3 @@ class Outgoing(msgspec.Struct, kw_only=True):
     path: str = ""
     masked: Counter[str]
     fidelity: Fidelity
-
-
-def is_binary(beginning: bytes) -> bool:
-    """Whether bytes that begin so are not text: a database, an image."""
-    return b"\0" in beginning[:1024]

@@ -21,9 +21,10 @@ from clew.model.session import Session
 from clew.model.title import uncut
 from clew.runtimes.fit import Fidelity
 from clew.runtimes.rounds import Answer, Round, rounds
+from clew.secrets.blobs import without_secrets
 from clew.secrets.stream import mask_elements, mask_text
 from clew.service.handover.masked_history import MaskedHistory
-from clew.service.handover.outgoing import Outgoing, is_binary
+from clew.service.handover.outgoing import Outgoing
 from clew.service.kernel.context import Context
 from clew.service.sessions.history import History
 from clew.store.objects import objects
@@ -101,8 +102,7 @@ def _about(context: Context, session: Session, outline: Outline) -> "About":
 
 def _masked_about(about: "About", mask: "Masker") -> "About":
     def blob(digest: str) -> bytes:
-        data = about.blob(digest)
-        return data if is_binary(data) else mask.mask(data)[0]
+        return without_secrets(mask, about.blob(digest))[0]
 
     texts = {name: mask.mask(getattr(about, name))[0] for name in ("title", "project", "agent", "cwd")}
     return msgspec.structs.replace(about, blob=blob, **texts)

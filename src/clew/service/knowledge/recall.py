@@ -6,18 +6,18 @@ from typing import Annotated, Any
 
 import msgspec
 
-from clew.model.access import Right
+from clew.model.access import Right, Target
 from clew.model.errors import InvalidInput
 from clew.model.events import DecisionMade, FactLearned, ProgressNoted
 from clew.model.knowledge import Known
-from clew.model.query import Query, Term, keeps_order, parse
+from clew.model.query import Query, matches, parse
 from clew.model.session import Session
-from clew.model.words import words
 from clew.service.find import filters as scopes
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
 from clew.service.knowledge.known import NEWEST, Place, known_anywhere, known_of
 from clew.service.knowledge.terms import Holds
+from clew.service.privacy.masking import may_see_secrets
 from clew.views.search import MOST_LOOKED_AT
 from clew.views.text import KNOWN, PROJECT, index_query, tag
 
@@ -99,7 +99,9 @@ def _of_all(context: Context, query: Query, project: str, holds: Holds | None, l
     if holds is not None:
         filters["scope"] = str(holds)
     context.views.catch_up()
-    match = index_query(context.views.database.dialect, query, tags=tags) if query.wanted or query.unwanted else ""
+    # The index has the words of secrets, too; what excludes an item is looked for in what the caller may see.
+    proposing = query if may_see_secrets(context, Target(project=project)) else Query(query.wanted)
+    match = index_query(context.views.database.dialect, proposing, tags=tags) if query.wanted else ""
     # One more than asked for shows whether there is another page.
     found, end = _found(context, query, match, filters, before=before, limit=limit + 1)
     following = found[limit - 1][0] if len(found) > limit else end
@@ -151,27 +153,7 @@ def _texts(item: Recalled) -> list[str]:
 
 
 def _matches(item: Recalled, query: Query) -> bool:
-    """Whether an item matches a query, by the same rules as the text index."""
-    texts = _texts(item)
-    item_words = set(words("\n".join(texts)))
-    has = all(_contains(item_words, word) for term in query.wanted for word in _words_of(term))
-    # Only single words: `keeps_order` checks excluded phrases.
-    excluded = (term for term in query.unwanted if len(term.words) == 1)
-    has_excluded = any(_contains(item_words, word) for term in excluded for word in _words_of(term))
-    return has and not has_excluded and keeps_order(query, texts)
-
-
-def _words_of(term: Term) -> Iterator[str]:
-    """The words of a term; a prefix ends with a star."""
-    *first, last = term.words
-    yield from first
-    yield f"{last}*" if term.prefix else last
-
-
-def _contains(item_words: set[str], word: str) -> bool:
-    if word.endswith("*"):
-        return any(item_word.startswith(word[:-1]) for item_word in item_words)
-    return word in item_words
+    return matches(query, _texts(item))
 
 
 def _seq_cursor(after: str) -> int:

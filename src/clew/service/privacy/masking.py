@@ -4,6 +4,7 @@ The rules and the key are loaded once per process, on first use. The key belongs
 the same mark everywhere in the store. The key never leaves the home; without it a mark reveals nothing.
 """
 
+import hmac
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from clew.model import codec
+from clew.model.access import Right, Target
 from clew.model.events import TITLED, AnyBody, Body, Draft, Event, Opaque, Removed
 from clew.model.session import Session
 from clew.model.title import uncut
@@ -22,6 +24,7 @@ from clew.service.privacy.mask_key import KEY_BYTES, mask_key
 
 if TYPE_CHECKING:
     from clew.secrets.masking import Masker
+    from clew.secrets.scanner import Scanner
 
 
 def masker(context: Context) -> Callable[[bytes], bytes]:
@@ -31,8 +34,14 @@ def masker(context: Context) -> Callable[[bytes], bytes]:
 
 
 def masker_of(context: Context) -> "Masker":
-    """The masker of the store's home."""
-    return _masker(context.home)
+    """The masker whose marks tell nothing: for what is read by callers who could confirm a guess with a tag."""
+    return _masker(context.home, "")
+
+
+def telling_masker_of(context: Context, project: str) -> "Masker":
+    """The masker whose marks tell which secrets of a project are the same one, if the caller may export them."""
+    may_export = bool(project) and context.caller.rule(Right.EXPORT, Target(project=project)).allowed
+    return _masker(context.home, project) if may_export else masker_of(context)
 
 
 def mask_drafts(context: Context, drafts: Iterable[Draft]) -> list[Draft]:
@@ -62,6 +71,11 @@ def masked_for_caller(context: Context) -> Callable[[Event], Event]:
     return lambda event: mask_events(mask, [event])[0][0]
 
 
+def may_see_secrets(context: Context, target: Target) -> bool:
+    """Whether masking hides nothing that the caller could not export: here, or with the right to export."""
+    return not context.masks_answers or context.caller.rule(Right.EXPORT, target).allowed
+
+
 def title_for_caller(context: Context, session: Session) -> str:
     title = uncut(session.title)
     return masker_of(context).mask(title)[0] if context.masks_answers else title
@@ -86,11 +100,18 @@ def searched_text(body: AnyBody) -> bytes:
     return b"" if isinstance(body, Removed) else codec.encode(body)
 
 
-@lru_cache(maxsize=4)
-def _masker(home: str) -> "Masker":
+@lru_cache(maxsize=64)
+def _masker(home: str, project: str) -> "Masker":
     from clew.secrets.masking import Masker
+
+    # A store without a home is in memory, so its key need not outlive the process.
+    key = (mask_key(Path(home)) if home else os.urandom(KEY_BYTES)) if project else b""
+    return Masker(_scanner(home), hmac.digest(key, project.encode(), "sha256") if project else b"")
+
+
+@lru_cache(maxsize=4)
+def _scanner(home: str) -> "Scanner":
     from clew.secrets.rules import with_own
     from clew.secrets.scanner import Scanner
 
-    # A store without a home is in memory, so its key need not outlive the process.
-    return Masker(Scanner(with_own(home)), mask_key(Path(home)) if home else os.urandom(KEY_BYTES))
+    return Scanner(with_own(home))

@@ -11,7 +11,7 @@ from clew.model.events import Event
 from clew.model.session import Session
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
-from clew.service.privacy.masking import masker_of, searched_text
+from clew.service.privacy.masking import searched_text, telling_masker_of
 
 if TYPE_CHECKING:
     from clew.secrets.masking import Mark, Masker
@@ -52,7 +52,7 @@ def scan(
     after: Annotated[int, msgspec.Meta(ge=0, le=2**62, description="Go on from here: `next` of a scan.")] = 0,
 ) -> Scanned:
     """Look for secrets in a session, in a project or in everything you may read. Shows where, never the secret."""
-    mask = masker_of(context)
+    mask = telling_masker_of(context, session.project if session else project)
     found: list[Secret] = []
     events = size = 0
     portion = _portion(context, session, project, after)

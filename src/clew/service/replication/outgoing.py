@@ -15,6 +15,7 @@ from clew.model.object_names import objects_of, with_objects
 from clew.model.session import Session
 from clew.model.title import uncut
 from clew.runtimes import runtime
+from clew.secrets.blobs import without_secrets
 from clew.service.kernel.context import Context
 from clew.service.privacy.masking import mask_events, masker_of
 from clew.service.replication.sending import parcel, sent
@@ -28,7 +29,6 @@ from clew.store.objects.blobs import address
 
 # The smallest stretch of a line-based file after which the server may record the copy as settled.
 STRETCH_BYTES = 256 * 1024
-BINARY_SIGN_WITHIN = 1024
 
 
 class Outgoing:
@@ -76,12 +76,8 @@ class Outgoing:
             return b"[a file that is lost in the store it was captured into]\n"
 
     def _bytes(self, data: bytes) -> bytes:
-        masked, counts = self._masker.mask(data)
-        if not counts:
-            return data
+        masked, counts = without_secrets(self._masker, data)
         self.masked += counts
-        if b"\0" in data[:BINARY_SIGN_WITHIN]:
-            return f"[a file that stays where it is: it holds {', '.join(sorted(counts))}]\n".encode()
         return masked
 
     # Native files -----------------------------------------------------------------------------------------------------
