@@ -152,9 +152,9 @@ class Plane:
         """Capture the sessions of agent programs on this machine; tells what became of each file, as it is done."""
         from clew.service.capture.changed_files import split_into_portions
 
-        found: FoundFiles = self.client.call("capture_find", runtime=runtime, home=home, paths=paths)
-        yield from found.unchanged
-        for portion in split_into_portions(found.changed):
+        files: FoundFiles = self.client.call("capture_find", runtime=runtime, home=home, paths=paths)
+        yield from files.unchanged
+        for portion in split_into_portions(files.changed):
             yield from self.client.call("capture", files=portion)
 
     def resume_in(

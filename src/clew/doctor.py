@@ -204,7 +204,7 @@ def _views(store: "Store") -> Finding:
         return Finding(what="views", ok=False, found=str(error), advice=f"error code {error.code}")
     finally:
         views.close()
-    lag = "up to date" if not behind else f"{behind:,} events behind; whoever reads them next takes those in"
+    lag = "up to date" if not behind else f"{behind:,} events behind; the next read takes them in"
     return Finding(
         what="views",
         ok=not problems,

@@ -44,7 +44,7 @@ PROBLEM_FIELDS = {"type", "title", "status", "detail", "code", "request"}
 
 
 class Remote:
-    """A server, asked on behalf of whoever holds the key."""
+    """A server; the key says on whose behalf it is asked."""
 
     def __init__(self, url: str, key: str = "", *, patience: float = PATIENCE_SECONDS) -> None:
         self.url = checked_url(url)
@@ -104,7 +104,7 @@ class Remote:
                         return False
         except httpx2.TransportError:
             pass
-        # A stream that broke off says nothing; whoever waits looks again.
+        # A broken stream is not an answer; the caller polls again.
         time.sleep(max(0.0, min(FIRST_PAUSE, end - time.monotonic())))
         return False
 
@@ -243,7 +243,7 @@ class Remote:
             code, detail = str(fields["code"]), str(fields["detail"])
         except (msgspec.DecodeError, UnicodeDecodeError, KeyError):
             return Unavailable(
-                f"what answers at {self.url} is no clew server (status {status}); check the address", status=status
+                f"what answers at {self.url} is not a clew server (status {status}); check the address", status=status
             )
         if code == "not_found" and detail.startswith(NO_ROUTE):
             return Unavailable(
@@ -259,12 +259,12 @@ class Remote:
 
 
 def checked_url(url: str) -> str:
-    """The address of a server, without anything that is no address."""
+    """The address of a server: scheme, host and port."""
     try:
         parts = urlsplit(url)
         port = f":{parts.port}" if parts.port else ""
     except ValueError:
-        raise InvalidInput("that is no address of a server; expected https://host or https://host:port") from None
+        raise InvalidInput("that is not a valid server address; expected https://host or https://host:port") from None
     if parts.username is not None or parts.password is not None or "@" in parts.netloc:
         # Not repeated: a part of it is a secret.
         raise InvalidInput("an address with a name or a password in it is refused; the key is kept apart (CLEW_KEY)")
@@ -276,7 +276,7 @@ def checked_url(url: str) -> str:
         or parts.query
         or parts.fragment
     ):
-        raise InvalidInput(f"{url[:200]!r} is no address of a server; expected https://host or https://host:port")
+        raise InvalidInput(f"{url[:200]!r} is not a valid server address; expected https://host or https://host:port")
     if parts.scheme == "http" and host not in LOOPBACK:
         raise InvalidInput(f"http://{host} would send your key and what is said in the clear; use https")
     return f"{parts.scheme}://{f'[{host}]' if ':' in host else host}{port}"

@@ -18,8 +18,8 @@ from clew.model.merkle import is_consistent, leaf_hash, root_of
 from clew.service import Context, call
 from clew.service.audit import bundle, verify_bundle
 from clew.service.audit.checkpoints import CheckpointInfo
-from clew.service.audit.examination import Audited
 from clew.service.audit.signing import key_file, read_key, write_key
+from clew.service.audit.verification import Audited
 from clew.service.audit.verify_log import examine
 from clew.store import Store, audit_tree, open_store
 from clew.store.audit_tree import Signed

@@ -12,7 +12,7 @@ import pytest
 
 from audit.history import PUBLIC, write_history
 from audit.vandal import DEEDS, Vandal, go_back_in_time
-from clew.service.audit.examination import Audited
+from clew.service.audit.verification import Audited
 from clew.service.audit.verify_log import examine
 from clew.store import open_store
 

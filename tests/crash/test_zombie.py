@@ -123,7 +123,7 @@ def test_an_append_that_waits_while_its_lease_is_taken_over_is_refused(store_url
             lease = take_over(store, session, "holder", ttl_us=WAIT_TTL_US)
             with ThreadPoolExecutor(2) as pool:
                 with blocked(store_url, session):
-                    # In this order, because PostgreSQL serves whoever waits in the order of arrival.
+                    # In this order, because PostgreSQL serves whoever waits in the order of received_event.
                     heir = pool.submit(take_over, other, session, "heir", ttl_us=60_000_000)
                     time.sleep(0.02)
                     late = pool.submit(append, store, session, lease, 0)

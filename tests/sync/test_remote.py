@@ -222,8 +222,8 @@ NO_ROUTE = b'{"code":"not_found","detail":"there is nothing at this address; /do
         (404, NO_ROUTE, "has no whoami: it is of another version"),
         (200, b'{"principal": 7}', "in words this clew does not know"),
         (200, b"<html>", "in words this clew does not know"),
-        (302, b"", "is no clew server"),
-        (404, b"<html>no such page</html>", "is no clew server"),
+        (302, b"", "is not a clew server"),
+        (404, b"<html>no such page</html>", "is not a clew server"),
     ],
 )
 def test_a_server_that_is_none_or_of_another_version_is_told_apart(status: int, body: bytes, told: str) -> None:

@@ -42,7 +42,7 @@ def _start(plane: Any) -> int:
         [sys.executable, "-m", "clew", "follow"], env={**os.environ, **variables}, stdin=reading,
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
     )  # fmt: skip
-    follower.returncode = 0  # Nobody waits for the process; without this, Popen warns that it still runs.
+    follower.returncode = 0  # No code waits for the process; without this, Popen warns that it still runs.
     os.close(reading)
     return writing
 

@@ -34,9 +34,9 @@ def complete_id(context: click.Context, parameter: click.Parameter, incomplete: 
         # Read from the log, because completion does not wait for views.
         known = plane.client.context.store.sessions(limit=200)
         return [
-            CompletionItem(one.session.id, help=one.session.title)
-            for one in known
-            if one.session.id.startswith(incomplete)
+            CompletionItem(listed.session.id, help=listed.session.title)
+            for listed in known
+            if listed.session.id.startswith(incomplete)
         ]
 
 

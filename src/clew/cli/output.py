@@ -58,7 +58,7 @@ def in_options(error: ClewError) -> str:
     from clew.service.kernel.registry import find
 
     declared = find(operation)
-    parameter = next((one for one in declared.parameters if one.name == argument), None) if declared else None
+    parameter = next((known for known in declared.parameters if known.name == argument), None) if declared else None
     if parameter is None:
         return str(error)
     option = parameter.name.upper() if parameter.required and not parameter.is_session else flag_of(parameter)

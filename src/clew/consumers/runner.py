@@ -56,7 +56,7 @@ class Runner:
             for lane in self._lanes:
                 lane.poke()
             for thread in threads:
-                # A hung handler keeps nobody from stopping; its lease ends by itself.
+                # A handler that hangs does not delay the stop; its lease ends by itself.
                 thread.join(LONGEST_STOP_SECONDS)
 
     def once(self) -> None:
@@ -127,7 +127,7 @@ class _Lane:
     def _run(self, stopping: threading.Event) -> float | None:
         try:
             seconds = self.consumer.run(stopping)
-        except Exception as error:  # noqa: BLE001  # Nobody is there to catch it; the consumer is tried again.
+        except Exception as error:  # noqa: BLE001  # No caller catches it; the consumer is tried again.
             return self._failed(error, stopping)
         if self._failing:
             self._report(f"{self.name} works again")

@@ -1,9 +1,9 @@
 """Checkpoints: what the tree commits to, and the text that is signed, in the forms of C2SP.
 
-A leaf of the tree is a statement that never changes: where a session stood, or that a checkpoint was made. The last
-leaf of a checkpoint is the latter, so which checkpoints there are, and how far into the log each reaches, is itself in
-the tree. The text of a checkpoint is a signed note (c2sp.org/signed-note) whose body is the head of the tree
-(c2sp.org/tlog-checkpoint), so programs that know nothing of clew read it:
+A leaf of the tree is a statement that never changes: a session's head, or that a checkpoint was made. The last leaf of
+a checkpoint states the checkpoint itself, so the tree also commits to the list of checkpoints and to the position that
+each covers. The text of a checkpoint is a signed note (c2sp.org/signed-note) whose body is the head of the tree
+(c2sp.org/tlog-checkpoint), so other programs can read it:
 
     clew/7b6ehrc1vd0z9k2m4x8q      the origin: which log
     412                            how many leaves

@@ -72,16 +72,16 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 def limits_of(chain: Sequence[Credential], now: int) -> Limits | None:
     """What a credential is good for, given itself and all its ancestors; None if it is not valid."""
-    if not chain or chain[-1].parent or any(one.disabled or 0 < one.until <= now for one in chain):
+    if not chain or chain[-1].parent or any(link.disabled or 0 < link.until <= now for link in chain):
         return None
-    projects = {one.project for one in chain if one.project}
+    projects = {link.project for link in chain if link.project}
     if len(projects) > 1:
         return None
-    scopes = [scopes_of(one) for one in chain if one.scopes]
+    scopes = [scopes_of(link) for link in chain if link.scopes]
     return Limits(
         scopes=frozenset.intersection(*scopes) if scopes else None,
         project=projects.pop() if projects else "",
-        until=earliest(*(one.until for one in chain)),
+        until=earliest(*(link.until for link in chain)),
     )
 
 

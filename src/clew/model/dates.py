@@ -132,9 +132,9 @@ def _day_of_month(now: datetime, word: str, day: str, year: str | None) -> _Name
         return _unit(now, "day", date(int(year), _MONTH[word], int(day)))
     for tried in range(now.year, now.year - 9, -1):  # The last 29 February can be eight years ago.
         if int(day) <= monthrange(tried, _MONTH[word])[1]:
-            found = date(tried, _MONTH[word], int(day))
-            if found <= now.date():
-                return _unit(now, "day", found)
+            day_of_year = date(tried, _MONTH[word], int(day))
+            if day_of_year <= now.date():
+                return _unit(now, "day", day_of_year)
     raise ValueError(day)
 
 

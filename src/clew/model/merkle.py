@@ -3,8 +3,8 @@
     leaf = SHA-256(0x00 ‖ statement)        node = SHA-256(0x01 ‖ left ‖ right)
 
 Leaf n completes every subtree that ends with it: one of 1 leaf, and one of 2, 4, 8 ... as often as n + 1 can be halved,
-two on average. Whoever keeps those hashes with the leaf has every node of the tree, and reads a few of them for a root
-or a proof, however large the tree is.
+two on average. A store that keeps those hashes with the leaf has every node of the tree. A root or a proof reads a few
+of them, however large the tree is.
 """
 
 from collections.abc import Callable, Sequence
@@ -91,7 +91,7 @@ def consistency(old: int, new: int, node: Node) -> list[bytes]:
 
 
 def root_of(leaf: bytes, index: int, size: int, proof: Sequence[bytes]) -> bytes | None:
-    """The root that an inclusion proof leads to; None when it is too short or too long for the place of the leaf."""
+    """The root that an inclusion proof leads to; None when its length does not fit the index and the size."""
     if not 0 <= index < size:
         return None
     root = leaf

@@ -73,4 +73,4 @@ def _declared(struct: Any) -> tuple[_Field, ...]:
 def _types_in(hint: Any) -> list[Any]:
     """The classes in a type such as `tuple[A | B, ...]`."""
     parts = get_args(hint)
-    return [found for part in parts for found in _types_in(part)] if parts else [hint]
+    return [kind for part in parts for kind in _types_in(part)] if parts else [hint]

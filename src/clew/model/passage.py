@@ -71,19 +71,19 @@ def passage_of(body: e.AnyBody) -> Passage | None:
 
 
 def _passage(role: Role, texts: list[str]) -> Passage | None:
-    found, cut, left = [], False, HEAD_CHARACTERS + TAIL_CHARACTERS
+    searched, cut, left = [], False, HEAD_CHARACTERS + TAIL_CHARACTERS
     for text in texts:
         if len(text) > left:
             cut = True
             if left <= TAIL_CHARACTERS:
-                found.append(text[:left])
+                searched.append(text[:left])
                 break
-            found += [text[: left - TAIL_CHARACTERS], text[-TAIL_CHARACTERS:]]
+            searched += [text[: left - TAIL_CHARACTERS], text[-TAIL_CHARACTERS:]]
             break
         if text:
-            found.append(text)
+            searched.append(text)
             left -= len(text)
-    return Passage(role, tuple(found), cut) if found else None
+    return Passage(role, tuple(searched), cut) if searched else None
 
 
 def _of_parts(parts: tuple[e.Part, ...]) -> Iterator[str]:

@@ -363,10 +363,10 @@ class _Fit:
         for round in kept:
             if isinstance(round, Answer):
                 parts = tuple(_call_as_text(part) if isinstance(part, CallMade) else part for part in round.parts)
-                self._tally.adapt("calls", len(round.calls), "told as text, as asked")
+                self._tally.adapt("calls", len(round.calls), "written as text, as asked")
                 as_text.append(msgspec.structs.replace(round, parts=parts))
             elif isinstance(round, Results):
-                self._tally.adapt("results", len(round.returns), "told as text, as asked")
+                self._tally.adapt("results", len(round.returns), "written as text, as asked")
                 as_text.append(
                     Prompt(
                         key=round.key,

@@ -1,4 +1,4 @@
-"""The operations: everything a caller can ask for, one module per noun, behind one door."""
+"""The operations: everything a caller can ask for. Every call goes through `kernel/call.py`."""
 
 from clew.service.kernel.call import call
 from clew.service.kernel.context import Context

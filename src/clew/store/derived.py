@@ -1,6 +1,6 @@
-"""Tables derived from the log, in a database of their own: whoever owns them brings their statements and their schema.
+"""Tables derived from the log, in a database of their own. The package that owns them brings statements and a schema.
 
-The store knows the package that they are in, and nothing of what they mean.
+The store knows the name of that package, and nothing of what the tables mean.
 """
 
 from collections.abc import Mapping

@@ -120,5 +120,5 @@ def _check_processes(settings: app.Settings, processes: int) -> None:
 def _show_owner_link(authenticator: "Authenticator", url: str) -> None:
     link = authenticator.owner_link(url)
     if link:
-        click.echo("nobody has come in yet; whoever opens this link first is the owner (good once, for a day):")
+        click.echo("nobody has logged in yet; the first person to open this link is the owner (good once, for a day):")
         click.echo(f"  {link}")

@@ -1,6 +1,7 @@
 """Results of operations for people: a file for each concept. Its RENDER says which operations it prints.
 
-Types of the services are imported for the type checker alone: a command starts without loading them.
+Types of the services are imported for the type checker alone: a command starts without loading them. A result's type
+could not decide either: `open`, `fork` and `budget` return the same type and print different lines.
 """
 
 from collections.abc import Callable

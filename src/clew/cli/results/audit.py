@@ -13,8 +13,8 @@ from clew.model.plain import plain
 if TYPE_CHECKING:
     from clew.service.audit.checkpoints import CheckpointInfo
     from clew.service.audit.entries import Entry
-    from clew.service.audit.examination import Audited
     from clew.service.audit.proof import SessionProof
+    from clew.service.audit.verification import Audited
 
 # The most problems in the table; many more usually have one cause. --json prints all.
 MOST_SHOWN = 50

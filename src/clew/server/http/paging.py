@@ -1,6 +1,6 @@
 """The next page of a list: a `Link` with the parameter that continues after the last item.
 
-A cursor only names a position. Each page shows what its caller may read, whoever made the cursor.
+A cursor only names a position. Each page shows only what its own caller may read.
 """
 
 from collections.abc import Mapping

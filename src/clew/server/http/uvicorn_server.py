@@ -125,7 +125,7 @@ class Server(uvicorn.Server):
     async def on_tick(self, counter: int) -> bool:
         if counter % 10 == 0:
             now = asyncio.get_running_loop().time()
-            # Whoever reads the body refuses it after `body_seconds`; this closes connections whose body nobody reads.
+            # `request_body` refuses a slow body after `body_seconds`; this closes connections whose body no code reads.
             body_seconds = self._application.options.body_seconds + 1
             for connection in list(self.server_state.connections):
                 if not isinstance(connection, Protocol):

@@ -1,4 +1,4 @@
-"""The secret of a person's own server: whoever can read the person's files knows it, and nobody else.
+"""The secret of a person's own server. Only an account that can read the person's files can know it.
 
 `clew up` makes it once. Browsers get it from a page in the home, or from the link that `clew up` prints, and then send
 it as a cookie. Deleting the file ends the access of all of them.

@@ -24,7 +24,7 @@ def agent_register(
     project: Annotated[str, msgspec.Meta(description="The project it belongs to. [default: all]")] = "",
     runtime: Annotated[str, msgspec.Meta(max_length=100, description="The program that drives it.")] = "",
     model: Annotated[str, msgspec.Meta(max_length=200, description="The model it uses.")] = "",
-    instructions: Annotated[str, msgspec.Meta(max_length=100_000, description="What it is told.")] = "",
+    instructions: Annotated[str, msgspec.Meta(max_length=100_000, description="Its instructions.")] = "",
     tools: Annotated[list[str], msgspec.Meta(max_length=500, description="The tools it has.")] | None = None,
     owner: Annotated[str, msgspec.Meta(description="Who answers for it. [default: you]")] = "",
     place: Annotated[str, msgspec.Meta(max_length=500, description="Where it runs.")] = "",

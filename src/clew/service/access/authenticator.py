@@ -213,7 +213,8 @@ class Authenticator:
         ancestors = credential_chain(self.store, parent) if parent else []
         made = Credential(
             id=token.id, kind=kind, parent=parent, principal=principal, hash=token.hash, scopes="", project="",
-            label=label, at=0, until=earliest(until, *(one.until for one in ancestors)), used_at=0, given_by=given_by,
+            label=label, at=0, until=earliest(until, *(ancestor.until for ancestor in ancestors)), used_at=0,
+            given_by=given_by,
         )  # fmt: skip
         add_credential(self.store, made)
         return token, made

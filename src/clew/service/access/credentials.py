@@ -74,7 +74,7 @@ def make(
         set_principal(context.store, Principal(name=principal))
     credential = Credential(
         id=token.id, kind=kind, parent=parent, principal=principal, hash=token.hash, scopes=scopes, project=project,
-        label=label, at=0, until=earliest(until, *(one.until for one in ancestors)), used_at=0,
+        label=label, at=0, until=earliest(until, *(ancestor.until for ancestor in ancestors)), used_at=0,
         given_by=context.principal,
     )  # fmt: skip
     at = add_credential(context.store, credential)

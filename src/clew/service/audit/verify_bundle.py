@@ -11,7 +11,7 @@ from clew.model.checkpoint import PublicKey
 from clew.model.errors import Damaged, InvalidInput
 from clew.model.events import BodiesPruned, OperationCalled
 from clew.service.audit.bundle_lines import FORMAT, BundleLine, EventLine, LeafLine, SessionLine
-from clew.service.audit.examination import Audited, Examination
+from clew.service.audit.verification import Audited, Verification
 
 # Kinds whose bodies are about the log itself and have no content of a conversation.
 OWN_RECORDS = {BodiesPruned.kind, OperationCalled.kind}
@@ -49,7 +49,7 @@ class _Reader:
     """One pass over the lines. It keeps the digests of the events that a leaf or a fork refers to."""
 
     def __init__(self, keys: list[PublicKey], kept: list[str]) -> None:
-        self._examination = Examination(keys)
+        self._verification = Verification(keys)
         self._kept = kept
         self._stated: list[tuple[int, Any]] = []
         self._digests: dict[tuple[str, int], bytes | None] = {}
@@ -58,17 +58,17 @@ class _Reader:
         self._done: dict[str, _Chain] = {}
 
     def run(self, lines: Iterator[BundleLine]) -> Audited:
-        examination = self._examination
+        verification = self._verification
         has_leaves = False
         for line in lines:
             if line.checkpoint is not None:
                 stored = line.checkpoint
-                examination.checkpoint(stored.number, stored.size, stored.note, stored.signer)
+                verification.checkpoint(stored.number, stored.size, stored.note, stored.signer)
                 continue
             if not has_leaves and line.bundle is None:
                 has_leaves = True
                 for note in self._kept:
-                    examination.kept_elsewhere(note)
+                    verification.kept_elsewhere(note)
             if line.leaf is not None:
                 self._leaf(line.leaf)
             elif line.session is not None:
@@ -77,27 +77,27 @@ class _Reader:
                 self._event(line.event)
         self._close()
         for number, leaf in self._stated:
-            examination.compare_digest(number, leaf, self._digests[leaf.session, leaf.seq])
+            verification.compare_digest(number, leaf, self._digests[leaf.session, leaf.seq])
         for session in self._sessions.values():
             self._compare(session)
-        notes = examination.finish()
+        notes = verification.finish()
         chains = self._done.values()
         return Audited(
             sessions=len(self._sessions), events=sum(checked.check.events for checked in chains),
-            removed=sum(checked.check.removed for checked in chains), leaves=examination.leaves,
-            checkpoints=examination.checkpoints, kept=examination.kept, beyond=examination.beyond,
-            problems=examination.flaws, notes=notes,
+            removed=sum(checked.check.removed for checked in chains), leaves=verification.leaves,
+            checkpoints=verification.checkpoints, kept=verification.kept, beyond=verification.beyond,
+            problems=verification.flaws, notes=notes,
         )  # fmt: skip
 
     def _leaf(self, line: LeafLine) -> None:
-        leaf = self._examination.leaf(line.number, line.session, line.statement)
+        leaf = self._verification.leaf(line.number, line.session, line.statement)
         if leaf is not None:
             self._stated.append((line.number, leaf))
             self._digests[leaf.session, leaf.seq] = None
 
     def _session(self, session: SessionLine) -> None:
         if session.id in self._sessions:
-            self._examination.report(f"session {session.id}", "it is in the bundle twice")
+            self._verification.report(f"session {session.id}", "it is in the bundle twice")
         self._sessions[session.id] = session
         if session.parent is not None:
             self._digests.setdefault((session.parent, session.upto), None)
@@ -107,11 +107,13 @@ class _Reader:
             self._close()
             session = self._sessions.get(event.session)
             if session is None or session.id in self._done:
-                self._examination.report(f"session {event.session} seq {event.seq}", "its place in the bundle is wrong")
+                self._verification.report(
+                    f"session {event.session} seq {event.seq}", "its place in the bundle is wrong"
+                )
                 session = session or SessionLine(event.session, None, 0, False, None, 0, None)
             previous = chain.GENESIS if session.parent is None else self._digests[session.parent, session.upto]
-            covered = max(self._examination.covered(session.id), session.upto)
-            self._chain = _Chain(self._examination, session, previous, covered)
+            covered = max(self._verification.covered(session.id), session.upto)
+            self._chain = _Chain(self._verification, session, previous, covered)
         self._chain.add(event)
         if (event.session, event.seq) in self._digests:
             self._digests[event.session, event.seq] = _bytes(event.digest)
@@ -126,10 +128,10 @@ class _Reader:
         checked = self._done.get(session.id)
         head = checked.check.seq if checked else session.upto
         if session.head is None or head < session.head:
-            self._examination.report(
+            self._verification.report(
                 f"session {session.id}", f"its head is {session.head}, and its last event is {head}"
             )
-        self._examination.session(
+        self._verification.session(
             session.id, project=session.project, opened_at=session.opened_at, control=int(session.control), head=head,
             own=session.upto, position=checked.beyond if checked else None,
         )  # fmt: skip
@@ -138,11 +140,11 @@ class _Reader:
 class _Chain:
     """Checks the events of one session in order."""
 
-    def __init__(self, examination: Examination, session: SessionLine, previous: bytes | None, covered: int) -> None:
+    def __init__(self, verification: Verification, session: SessionLine, previous: bytes | None, covered: int) -> None:
         self.session = session
         self.beyond: int | None = None
         self._covered = covered
-        self._examination = examination
+        self._verification = verification
         self.check = ChainCheck(session.id, upto=session.upto, previous=previous, report=self._report)
         if previous is None:
             self._report(session.upto, f"the event it was forked at is missing from its parent {session.parent}")
@@ -161,7 +163,7 @@ class _Chain:
         )  # fmt: skip
 
     def _report(self, seq: int, what: str) -> None:
-        self._examination.report(f"session {self.session.id} seq {seq}", what)
+        self._verification.report(f"session {self.session.id} seq {seq}", what)
 
 
 def _bytes(text: str) -> bytes:

@@ -9,7 +9,7 @@ from clew.model.checkpoint import PublicKey, public_key
 from clew.model.errors import ClewError
 from clew.service.audit import reconcile, signing
 from clew.service.audit.checkpoints import AUDIT
-from clew.service.audit.examination import Audited, Examination
+from clew.service.audit.verification import Audited, Verification
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
 from clew.store import Store, audit_records
@@ -37,65 +37,65 @@ def audit_verify(
 
 def examine(store: Store, keys: list[PublicKey], kept: list[str]) -> Audited:
     """Verify the audit tree of a store, and every chain."""
-    examination = Examination(keys)
+    verification = Verification(keys)
     extent = checkpoints.extent(store)
     leaves, size = ((value or 0) if isinstance(value, int | None) else EVERYTHING for value in extent)
     try:
         for signed in checkpoints.all_checkpoints(store):
-            examination.checkpoint(signed.number, signed.size, signed.note, signed.signer)
+            verification.checkpoint(signed.number, signed.size, signed.note, signed.signer)
         for note in kept:
-            examination.kept_elsewhere(note)
+            verification.kept_elsewhere(note)
         for page in checkpoints.leaf_pages(store, size=size):
-            _leaves(store, examination, page)
+            _leaves(store, verification, page)
     except ODD as error:
-        examination.report("the audit tree", f"its rows cannot be read: {error!r}")
+        verification.report("the audit tree", f"its rows cannot be read: {error!r}")
     if leaves > size:
-        examination.report(
+        verification.report(
             f"leaf {size}", "it is beyond the newest checkpoint: it was inserted, or its checkpoint was removed"
         )
-    counts = [_session(store, examination, record) for record in audit_records.all_session_records(store)]
+    counts = [_session(store, verification, record) for record in audit_records.all_session_records(store)]
     for stray in audit_records.strays(store, limit=20):
-        examination.report(
+        verification.report(
             f"event {stray.seq} of session key {stray.session_key}",
             f"there is no such session in project key {stray.project_key}",
         )
-    notes = _reconcile(store, examination) + examination.finish()
+    notes = _reconcile(store, verification) + verification.finish()
     return Audited(
         sessions=len(counts), events=sum(events for events, _ in counts), removed=sum(removed for _, removed in counts),
-        leaves=examination.leaves, checkpoints=examination.checkpoints, kept=examination.kept,
-        beyond=examination.beyond, problems=examination.flaws, notes=notes,
+        leaves=verification.leaves, checkpoints=verification.checkpoints, kept=verification.kept,
+        beyond=verification.beyond, problems=verification.flaws, notes=notes,
     )  # fmt: skip
 
 
-def _reconcile(store: Store, examination: Examination) -> list[str]:
+def _reconcile(store: Store, verification: Verification) -> list[str]:
     """Compare grants and credentials with the audit log; returns notes on what could not be compared."""
     try:
         rows, was_compared = reconcile.unexplained(store)
     except ODD as error:
-        examination.report("grants and credentials", f"they cannot be compared with the audit log: {error!r}")
+        verification.report("grants and credentials", f"they cannot be compared with the audit log: {error!r}")
         return []
     for row in rows:
-        examination.report(row.row, row.what)
+        verification.report(row.row, row.what)
     return [] if was_compared else [reconcile.NO_BASELINE]
 
 
-def _leaves(store: Store, examination: Examination, page: list[LeafRow]) -> None:
-    stated = [(row.number, leaf) for row in page if (leaf := examination.leaf(*row)) is not None]
+def _leaves(store: Store, verification: Verification, page: list[LeafRow]) -> None:
+    stated = [(row.number, leaf) for row in page if (leaf := verification.leaf(*row)) is not None]
     digests = checkpoints.digests_of(store, [leaf for _, leaf in stated])
     for (number, leaf), digest in zip(stated, digests, strict=True):
-        examination.compare_digest(number, leaf, digest)
+        verification.compare_digest(number, leaf, digest)
 
 
-def _session(store: Store, examination: Examination, record: SessionRecord) -> tuple[int, int]:
+def _session(store: Store, verification: Verification, record: SessionRecord) -> tuple[int, int]:
     """Check one session; returns the numbers of its events and of those whose body was pruned or erased."""
     if record.project is None or record.head is None:
-        examination.report(f"session {record.id}", f"its {'project' if record.project is None else 'head'} is gone")
+        verification.report(f"session {record.id}", f"its {'project' if record.project is None else 'head'} is gone")
     try:
-        covered = max(examination.covered(record.id), record.upto)
+        covered = max(verification.covered(record.id), record.upto)
         is_longer = record.head is not None and record.head > covered
         position = audit_records.first_position(store, record, after=covered) if is_longer else None
         session = audit_records.find_session(store, record.key)
-        examination.session(
+        verification.session(
             record.id, project=record.project, opened_at=record.opened_at, control=record.control,
             head=record.head or 0, own=record.upto, position=position,
         )  # fmt: skip
@@ -103,8 +103,8 @@ def _session(store: Store, examination: Examination, record: SessionRecord) -> t
             return 0, 0
         verified = store.verify(session)
     except ODD as error:
-        examination.report(f"session {record.id}", f"it cannot be checked: {error!r}")
+        verification.report(f"session {record.id}", f"it cannot be checked: {error!r}")
         return 0, 0
     for problem in verified.problems:
-        examination.report(f"session {problem.session} seq {problem.seq}", problem.what)
+        verification.report(f"session {problem.session} seq {problem.seq}", problem.what)
     return verified.events, verified.removed

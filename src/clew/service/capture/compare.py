@@ -51,7 +51,7 @@ def find_moved(
     run.batch.commit_if_waiting([native])
     for candidate in files_with_native_id(run.store, source.runtime, native):
         is_ours = candidate.machine == run.context.machine and candidate.format == source.format.name
-        # A path with bytes that are not UTF-8 is stored spelled out, so nobody can look whether it is still there.
+        # A path with bytes that are not UTF-8 is stored spelled out, so clew cannot check whether it still exists.
         is_gone = is_ours and "\\x" not in candidate.path and not os.path.lexists(candidate.path)
         if is_gone and is_same_file(candidate):
             move_file(run.store, candidate, machine=candidate.machine, path=source.path, fingerprint="")

@@ -45,10 +45,10 @@ class MaskedHistory(History):
         self._masked_upto = event.seq
         if isinstance(event.body, Removed):
             return event
-        body, found = masked_body(self._mask, event.body)
+        body, counts = masked_body(self._mask, event.body)
         if body is event.body:
             return event
-        self.counts += found
+        self.counts += counts
         self._spool.seek(0, SEEK_END)
         text = codec.encode(body)
         self._changed[event.seq] = _Change(body.kind, body.version, self._spool.tell(), len(text))

@@ -1,4 +1,4 @@
-"""A file on its way out, a piece at a time: it is never held as a whole, and what is known at its end is told there."""
+"""A file that is being exported, a piece at a time: it is never in memory as a whole."""
 
 from collections import Counter
 from collections.abc import Iterator

@@ -4,10 +4,10 @@ Where the session already is a native session of that program, nothing is conver
 back byte for byte if the program has deleted it. Otherwise the conversation is fitted to the target, written as a new
 native session, and a fork is opened for it: what is captured from that file later is the fork's own.
 
-The fork and what will be in the file are recorded first, in one commit, and then the file is put in place; what a
-program has beside it, nobody would take for a session, and is there before. Whoever is
-killed in between leaves a fork without a file, which harms nobody and gets its file when it is resumed; the other way
-round there would be a file that the next capture takes for a stranger's.
+clew records the fork and the content of the file first, in one commit, and then puts the file in place. Files beside it
+are written earlier, because no capture takes one for a session. A process that is killed in between leaves a fork
+without a file, which is written when the fork is resumed. In the other order the next capture would read the file as an
+unknown session.
 """
 
 import os
@@ -183,7 +183,7 @@ def _target(name: str) -> Runtime:
     if target.writer is None:
         from clew.runtimes.connect.connections import CONNECTIONS
 
-        can = ", ".join(one for one in names() if runtime(one).writer is not None)
+        can = ", ".join(name for name in names() if runtime(name).writer is not None)
         brief = f"; `clew connect {target.name}` hands its next session a brief" if target.name in CONNECTIONS else ""
         raise InvalidInput(f"{target.title} cannot be written, only read{brief}; these can: {can}", runtime=target.name)
     return target
@@ -334,7 +334,7 @@ def _which(program: str) -> str | None:
 
 
 def _import(native: Native, target: Runtime, file: Path, directory: str) -> list[str]:
-    """Go through the program's own import door, where it has to be."""
+    """Run the program's own import command, if a session has to be added with it."""
     if native.door is None:
         return []
     import subprocess
@@ -351,8 +351,8 @@ def _import(native: Native, target: Runtime, file: Path, directory: str) -> list
     except (OSError, subprocess.TimeoutExpired) as error:
         raise Unavailable(f"{target.title} could not import {file}: {error}; {by_hand}") from error
     if done.returncode:
-        said = (done.stderr or done.stdout).strip()[-400:]
-        raise Unavailable(f"{target.title} did not import {file} (exit {done.returncode}): {said}; {by_hand}")
+        output = (done.stderr or done.stdout).strip()[-400:]
+        raise Unavailable(f"{target.title} did not import {file} (exit {done.returncode}): {output}; {by_hand}")
     return []
 
 
@@ -367,13 +367,13 @@ def _register(
     data = native.files[0].data
     if native.door is not None and rows is not None:
         path, format, kept = f"{home_of(target) / rows.patterns[0]}#{native.id}", rows, b""
-        state, written, told, opaque = "{}", _identities_of_document(target, native, data), 0, 0
+        state, written, translated, opaque = "{}", _identities_of_document(target, native, data), 0, 0
     elif lines is not None:
         path, format, kept = str(paths[0]), lines, data
         reading = Reading(target.name, native.id, format.state())
         done = read_lines(format, reading, data)
         state = msgspec.json.encode(reading.state).decode()
-        written, told, opaque = [identity(draft.source) for draft in done.drafts], done.translated, done.opaque
+        written, translated, opaque = [identity(draft.source) for draft in done.drafts], done.translated, done.opaque
     else:
         raise NotFound(f"{target.title} has no format to capture from; this adapter is incomplete")
     root = next((name for name in written if name and "@" not in name), "")
@@ -384,8 +384,8 @@ def _register(
                 file_id=file_id_of(context.machine, target.name, path), machine=context.machine, runtime=target.name,
                 format=format.name, path=path, native_id=native.id, fingerprint="", before=None,
                 into=fork, drafts=drafts, data=kept, start=0, generation=0, read_bytes=len(kept),
-                ends_digest=ends_digest_of(kept, kept), state=state, translated=told, opaque=opaque, quarantined=0,
-                root=root, written=msgspec.json.encode(sorted(written)).decode(),
+                ends_digest=ends_digest_of(kept, kept), state=state, translated=translated, opaque=opaque,
+                quarantined=0, root=root, written=msgspec.json.encode(sorted(written)).decode(),
             )
         ],
         actor=context.principal,

@@ -37,7 +37,7 @@ def record(
     context: Context, operation: Operation, target: Target, ruling: Ruling, parsed: msgspec.Struct | None = None
 ) -> None:
     """Record a call, or its refusal. Refusals of one operation to one principal that come in a flood share entries."""
-    # Whoever asks need not be able to see the log that their asking is recorded in.
+    # The caller need not be able to see the log that records the call.
     store = context.unrestricted
     count = 1
     if not ruling.allowed:

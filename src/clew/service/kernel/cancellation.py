@@ -1,4 +1,4 @@
-"""Work that nobody waits for any more ends early: long loops ask `check_cancelled` at each step."""
+"""Work without a waiting caller ends early: long loops call `check_cancelled` at each step."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -6,7 +6,7 @@ from contextvars import ContextVar
 
 
 class Cancelled(Exception):
-    """Whoever asked for this work has gone."""
+    """The caller of this work has gone."""
 
 
 _is_cancelled: ContextVar[Callable[[], bool] | None] = ContextVar("is_cancelled", default=None)
@@ -23,7 +23,7 @@ def cancellable(is_cancelled: Callable[[], bool]) -> Iterator[None]:
 
 
 def check_cancelled() -> None:
-    """Stop, if nobody waits for the result."""
+    """Stop, if no caller waits for the result."""
     is_cancelled = _is_cancelled.get()
     if is_cancelled is not None and is_cancelled():
         raise Cancelled

@@ -45,7 +45,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     home: str = ""
     """Where a person keeps settings of their own."""
     answers_leave_machine: bool = False
-    """Whether the caller is a server's: secrets are masked in what it reads, and it may not keep everybody waiting."""
+    """Whether the caller is a server's: secrets are masked in what it reads, and it may not block other writers."""
     is_for_llm: bool = False
     """Whether an llm reads the answers: secrets are masked, as in what leaves the machine."""
     open_server: "OpenServer | None" = None

@@ -96,10 +96,12 @@ def permit_objects(context: Context, session: Session, bodies: Iterable[Body | O
 def _may_budget(context: Context, session: Session) -> Ruling:
     """A budget is a right of its own; who administers a session sets its first, as when they opened it."""
     lineage = [session, *_ancestors(context, session)]
-    if all(context.unrestricted.head(one).budget == Budget() for one in lineage):
+    if all(context.unrestricted.head(part).budget == Budget() for part in lineage):
         ruling = _rule(context, Right.ADMINISTER, session)
         return ruling if ruling.allowed else _rule(context, Right.BUDGET, session)
-    return _worst(_rule(context, Right.BUDGET, session), (_rule(context, Right.BUDGET, one) for one in lineage[1:]))
+    return _worst(
+        _rule(context, Right.BUDGET, session), (_rule(context, Right.BUDGET, ancestor) for ancestor in lineage[1:])
+    )
 
 
 def _ancestors(context: Context, session: Session) -> list[Session]:

@@ -1,4 +1,4 @@
-"""Results as every surface writes them: one JSON text for one result, whoever asks."""
+"""Results as every surface writes them: one JSON text for one result, on every surface."""
 
 from typing import Any
 

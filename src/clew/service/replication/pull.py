@@ -29,7 +29,7 @@ from clew.service.replication.values import PAGE_BYTES, NativeFile, Parcel, Piec
 from clew.store.cursors import move_cursor, read_cursor
 from clew.store.log import receiving
 from clew.store.log.opening import Forking, Opening
-from clew.store.log.receiving import Arrival
+from clew.store.log.receiving import ReceivedEvent
 from clew.store.native_files import remote_copies
 from clew.store.native_files.lookup import files_of, find_file
 from clew.store.native_files.remote_copies import Copy, Stretch
@@ -177,8 +177,8 @@ class _Pull:
         is_level = is_new or read_cursor(self._store, pushed) == head
         while True:
             page: Parcel = self._server.call("sync_send", session=session.id, after=after, flat=flat)
-            arrivals = [self._arrival(session, event) for event in page.events]
-            arrived = receiving.receive(self._store, session, arrivals, own=self._own)
+            received = [self._received_event(session, event) for event in page.events]
+            arrived = receiving.receive(self._store, session, received, own=self._own)
             is_level = is_level and arrived.head == head + arrived.stored
             head, stored = arrived.head, stored + arrived.stored
             if is_level:
@@ -189,11 +189,11 @@ class _Pull:
             after = self._beyond(after, page.next)
         return stored
 
-    def _arrival(self, session: Session, event: Sent) -> Arrival:
+    def _received_event(self, session: Session, event: Sent) -> ReceivedEvent:
         body = received(event, event.body)
         names = {name: self._fetch(session, name, at=event.seq) for name in objects_of(body)}
         changed: Any = with_objects(body, {name: objects.save(self._store, data) for name, data in names.items()})
-        return Arrival(body=_body(changed), source=event.source, actor=event.actor, said_at=event.said_at)
+        return ReceivedEvent(body=_body(changed), source=event.source, actor=event.actor, said_at=event.said_at)
 
     def _fetch(self, session: Session, digest: str, *, at: int = 0) -> bytes:
         """The bytes of a blob. They must match its digest unless the server masked something in them."""

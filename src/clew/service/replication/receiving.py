@@ -36,7 +36,7 @@ from clew.service.replication.values import (
 )
 from clew.store.log import receiving
 from clew.store.log.opening import Forking, Opening
-from clew.store.log.receiving import Arrival, Arrived
+from clew.store.log.receiving import Arrived, ReceivedEvent
 from clew.store.native_files import remote_copies
 from clew.store.native_files.lookup import find_file
 from clew.store.native_files.remote_copies import Copy, Stretch
@@ -160,7 +160,7 @@ def sync_append(
         store,
         session,
         [
-            Arrival(body=draft.body, source=event.source, actor=context.principal, said_at=event.said_at)
+            ReceivedEvent(body=draft.body, source=event.source, actor=context.principal, said_at=event.said_at)
             for event, draft in accepted
         ],
         own=receiving.store_id(context.unrestricted),

@@ -67,7 +67,7 @@ def tail(context: Context, *, after: Seq = 0, project: str = "", limit: Limit = 
 
 
 def within_an_answer(context: Context, events: Iterable[Event]) -> list[Event]:
-    """The events of one answer. A server refuses more than fit its memory; whoever has gone needs none."""
+    """The events of one answer. A server refuses more than fit its memory; a caller that has gone gets none."""
     answer: list[Event] = []
     size = 0
     for event in events:

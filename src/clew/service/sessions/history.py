@@ -92,7 +92,7 @@ class History:
                 yield self.seen(event)
 
     def seen(self, event: Event) -> Event:
-        """The event as whoever reads this history may see it."""
+        """The event as the reader of this history may see it."""
         return event
 
 

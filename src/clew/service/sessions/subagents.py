@@ -16,11 +16,11 @@ def caller(context: Context, session: Session) -> str:
     origin = origin_of(session.metadata)
     if not origin.parent:
         return ""
-    for one in files_with_native_id(context.store, origin.runtime, origin.parent):
-        if one.session == session.id or one.erased:
+    for file in files_with_native_id(context.store, origin.runtime, origin.parent):
+        if file.session == session.id or file.erased:
             continue
         try:
-            return context.store.session(one.session, context.reach(None)).id
+            return context.store.session(file.session, context.reach(None)).id
         except NotFound:
             continue
     return origin.parent

@@ -117,7 +117,7 @@ class Postgres:
             try:
                 connection.execute("SELECT set_config('clew.reach', %s, FALSE)", [projects])
             except BaseException:
-                connection.close()  # Whichever projects it shows now, nobody may read over it.
+                connection.close()  # It may show the wrong projects, so it is not used again.
                 raise
         self._visible[connection] = projects
 

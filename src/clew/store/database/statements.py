@@ -151,8 +151,8 @@ def derived_schema(package: str, dialect: str) -> str:
 
 def tables(package: str, dialect: str) -> list[str]:
     """The tables that a package makes."""
-    found: list[str] = _TABLE.findall(derived_schema(package, dialect) or sql("schema.sql", dialect, package))
-    return found
+    names: list[str] = _TABLE.findall(derived_schema(package, dialect) or sql("schema.sql", dialect, package))
+    return names
 
 
 def _in_style(text: str, dialect: str) -> str:

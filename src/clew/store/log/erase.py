@@ -91,7 +91,7 @@ def _descendants(tx: Transaction, session: Session) -> list[Session]:
 def _erase(store: Store, session: Session, *, actor: str, reason: str) -> tuple[int, int]:
     with store.database.write() as tx:
         plan = plan_in(tx, session)
-        # Once more, now that nobody can fork it or put it on hold before this is done. Its forks went first.
+        # Check again: from here on no caller can fork it or put it on hold. Its forks were erased first.
         _refuse_if_held(tx, session)
         if len(_descendants(tx, session)) > 1:
             raise HasForks(
@@ -105,7 +105,7 @@ def _erase(store: Store, session: Session, *, actor: str, reason: str) -> tuple[
         tx.run("session_erase", project=session.project_key, session=session.key)
         tx.run("grants_erase", session=session.id)
         tx.run("answers_about", session=session.id)
-        # A new epoch, so that nobody who held a lease can write into what is gone.
+        # A new epoch, so that no earlier lease holder can write into the erased session.
         tx.run("head_erase", project=session.project_key, session=session.key)
     return len(rows), blobs
 

@@ -17,7 +17,7 @@ LONGEST_PAUSE = 32
 
 
 class GroupCommit(Generic[T]):
-    """Runs `commit` on the requests of concurrent callers, in the order of their arrival."""
+    """Runs `commit` on the requests of concurrent callers, in the order of their received_event."""
 
     def __init__(self, commit: Callable[[Sequence[T]], None]) -> None:
         self._commit = commit
@@ -63,10 +63,10 @@ class GroupCommit(Generic[T]):
         return place.leads
 
     def _take(self) -> "list[_Place[T]]":
-        """Everybody who waits, after a moment for those of the last round to come back.
+        """Every waiting caller, after a moment in which those of the last round may come back.
 
         Without that moment rounds of one and of many alternate, and half of the commits are not shared. Where callers
-        meet only by chance nobody comes back, and they are waited for less and less often.
+        meet only by chance none comes back, and the leader waits for them less and less often.
         """
         with self._mutex:
             waiting = len(self._waiting)
@@ -93,7 +93,7 @@ class GroupCommit(Generic[T]):
             self._pass_on()
 
     def _pass_on(self) -> None:
-        """The next in the queue leads; without one, whoever comes."""
+        """The next caller in the queue leads; without one, the next that arrives."""
         with self._mutex:
             following = self._waiting.popleft() if self._waiting else None
             self._led = following is not None

@@ -1,6 +1,6 @@
 """Leases: the exclusive right to append, until a time of the database's clock, with an epoch that only ever grows.
 
-Whoever holds the current epoch writes; a holder that slept past its time finds the epoch moved on and is refused by the
+The holder of the current epoch writes; a holder that slept past its time finds the epoch moved on and is refused by the
 write itself (writing.py). No client's clock has a say.
 """
 

@@ -244,7 +244,7 @@ def plan_from(session: Session, rows: list[Row], known: dict[tuple[int, str], Ro
 
 
 def check_lease(head: Head, now: int, lease: int | None, session: str) -> None:
-    """Refuse whoever may not write now, by the database's clock."""
+    """Refuse a caller who may not write now, by the database's clock."""
     held = head.holder is not None and head.lease_until > now
     if lease is None:
         if held:

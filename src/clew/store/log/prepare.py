@@ -18,7 +18,7 @@ LARGEST_BYTES = 64 * 1024 * 1024
 
 LARGEST_INTEGER = 2**63 - 1
 
-# Sources that the store itself gives begin so; they are nobody's record identity and are not shown.
+# Sources that the store itself gives begin so; they are not the identity of a record and are not shown.
 OWN_MARK = "~"
 
 

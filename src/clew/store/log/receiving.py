@@ -29,7 +29,7 @@ TAG = 8
 RESUMED = SessionResumed(reason="it went on elsewhere")
 
 
-class Arrival(msgspec.Struct, frozen=True, kw_only=True):
+class ReceivedEvent(msgspec.Struct, frozen=True, kw_only=True):
     """An event on its way in."""
 
     body: Body | Opaque
@@ -52,7 +52,7 @@ def store_id(store: Store) -> str:
 
 
 def _name(store: Store) -> str:
-    """Name the store, once: whoever comes at the same time waits, on PostgreSQL for the lock of a control log."""
+    """Name the store, once. Concurrent callers wait, on PostgreSQL for the lock of a control log."""
     log = control_log(store, MARK, MARK) if store.database.remote else None
     with store.database.write() as tx:
         if log is not None:
@@ -77,38 +77,38 @@ def find(store: Store, session: Session, source: str, own: str) -> int | None:
         return _known(tx, session, line, [source], own).get(source)
 
 
-def receive(store: Store, session: Session, arrivals: Sequence[Arrival], *, own: str) -> Arrived:
+def receive(store: Store, session: Session, received: Sequence[ReceivedEvent], *, own: str) -> Arrived:
     """Store what is new of the events, in their order and all or none.
 
     The session may stand elsewhere than where the events were written. What is said after a pause resumes it, and a
     step that it cannot take, because somebody else took it before, becomes nothing.
     """
-    for arrival in arrivals:
-        check_name(arrival.actor, "the actor")
+    for event in received:
+        check_name(event.actor, "the actor")
     drafts = [
-        prepare(Draft(body=arrival.body, source=arrival.source, said_at=arrival.said_at), store.blobs)
-        for arrival in arrivals
+        prepare(Draft(body=event.body, source=event.source, said_at=event.said_at), store.blobs)
+        for event in received
     ]  # fmt: skip
     line = store.lineage(session)
     with store.database.write() as tx:
         plan = plan_in(tx, session)
-        known = _known(tx, session, line, [arrival.source for arrival in arrivals], own)
+        known = _known(tx, session, line, [event.source for event in received], own)
         start = plan.seq
-        by_source = {arrival.source: (arrival, draft) for arrival, draft in zip(arrivals, drafts, strict=True)}
+        by_source = {event.source: (event, draft) for event, draft in zip(received, drafts, strict=True)}
         for actor, run in _runs([pair for source, pair in by_source.items() if source not in known]):
             _take(plan, actor, run)
         write(tx, [plan], store.blobs)
     return Arrived(head=plan.seq, stored=plan.seq - start, known=len(known))
 
 
-def _runs(fresh: Iterable[tuple[Arrival, Prepared]]) -> Iterable[tuple[str, list[Prepared]]]:
+def _runs(fresh: Iterable[tuple[ReceivedEvent, Prepared]]) -> Iterable[tuple[str, list[Prepared]]]:
     """The events of one actor in a row; every step of the lifecycle by itself."""
     actor, run = "", list[Prepared]()
-    for arrival, draft in fresh:
-        if run and (arrival.actor != actor or _is_step(arrival.body) or _is_step(run[-1].body)):
+    for event, draft in fresh:
+        if run and (event.actor != actor or _is_step(event.body) or _is_step(run[-1].body)):
             yield actor, run
             run = []
-        actor = arrival.actor
+        actor = event.actor
         run.append(draft)
     if run:
         yield actor, run

@@ -81,7 +81,7 @@ class _Listing:
                 after, skipped, limit = (after, skipped, 1) if limit > 1 else (after + 1, skipped + 1, 1)
                 continue
             yield from keys
-            # Damaged keys need not ascend: whoever followed them would go round for ever.
+            # Damaged keys need not ascend: following them might never end.
             if len(keys) < limit or not after < max(keys) < EVERYTHING:
                 return
             after, skipped, limit = max(keys), 0, PAGE
@@ -344,7 +344,7 @@ class _Replay:
         known = KINDS.get(kind)
         if text is None and kind != "erased" and known is not None and known.step != "work":
             return False
-        # Leases and usage of an erased session are gone with the bodies that told of them.
+        # Leases and usage of an erased session are gone with the bodies that recorded them.
         self._epoch_known = self._epoch_known and kind != "erased"
         self._spent_known = self._spent_known and not (text is None and kind in _SPENDING)
         try:

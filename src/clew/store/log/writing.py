@@ -102,9 +102,9 @@ def append_all(tx: Transaction, requests: Sequence[Request], blobs: Blobs) -> li
     ]
     answers = tx.batch(reads)
     known = {
-        (session.key, source): tuple(there)
+        (session.key, source): tuple(stored)
         for session, rows in zip(asked, answers[len(ordered) :], strict=True)
-        for source, *there in rows
+        for source, *stored in rows
     }
     plans: dict[int, Plan] = {}
     for session, rows in zip(ordered, answers[: len(ordered)], strict=True):

@@ -22,7 +22,7 @@ CREATE TABLE listing (
     private BIGINT NOT NULL,
     called_by TEXT NOT NULL
 );
--- What a caller may reach is told from this index alone.
+-- This index alone decides what a caller may reach.
 CREATE INDEX listing_last ON listing (last_at, session, began_at, project, private, person, agent);
 CREATE INDEX listing_project ON listing (project, last_at, session);
 CREATE INDEX listing_agent ON listing (agent, last_at, session);

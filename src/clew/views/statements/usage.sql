@@ -1,5 +1,5 @@
 -- Usage: a row for each record that says what an answer cost. `record` is a hash of its source, `message` one of the
--- provider's id of the answer. An answer that several sessions tell of is counted for the one that told it first.
+-- provider's id of the answer. An answer that several sessions record counts for the one that recorded it first.
 CREATE TABLE spending (
     session BIGINT NOT NULL,
     record BIGINT NOT NULL,

@@ -53,7 +53,7 @@ class Audited(msgspec.Struct, frozen=True, kw_only=True):
     notes: list[str]
 
 
-class Examination:
+class Verification:
     """One pass. Call `checkpoint` and `kept_elsewhere`, then `leaf` in order, then `session`, then `finish`."""
 
     def __init__(self, keys: Iterable[PublicKey]) -> None:
