@@ -288,3 +288,29 @@ def test_the_name_of_an_agent_does_not_tell_whether_another_project_has_it(
     call(helper, "agent_remove", {"name": "reviewer", "project": "shop"})
     [kept] = call(owner, "agents", {})[1:]
     assert (kept.project, kept.instructions) == ("bank", "hidden")
+
+
+# What is pushed -------------------------------------------------------------------------------------------------------
+
+
+def test_replacing_a_pushed_native_file_leaves_an_entry(owner: Context, acting: Callable[..., Context]) -> None:
+    id = said(acting(ADA, Right.APPEND, project="shop"), "hers", project="shop")
+    file = {"runtime": "codex", "format": "jsonl", "path": "/a", "native": "n", "machine": "m", "generation": 0}
+    for who, data in ((ADA, b"first"), (BOB, b"other")):
+        writer = acting(who, *ROLES["writer"], session=id)
+        stretch = {"upto": 5, "data": data, "settled": True}
+        call(writer, "sync_original", {"session": id, "file": file, "stretches": [stretch]})
+    log = control_log(owner.store, "shop", OWNER)
+    [entry] = [event for event in owner.store.read(log) if isinstance(event.body, OperationCalled)]
+    assert (entry.actor, entry.body.operation, entry.body.target) == (BOB, "sync_original", id)
+    assert "replaced 5 bytes" in entry.body.because
+
+
+def test_nobody_claims_the_answers_of_another_tenant(owner: Context, acting: Callable[..., Context]) -> None:
+    answer = {"kind": "usage_counted", "model": "m", "message": "msg_0123456789abcdef0123"}
+    for who, project, tokens in ((BOB, "evil", 1), (BOB, "shop", 1), (ADA, "shop", 777)):
+        id = call(acting(who, Right.APPEND, Right.SEE, project=project), "open", {"project": project}).id
+        draft = {**answer, "usage": {"input": tokens}}
+        call(acting(who, Right.APPEND, session=id), "append", {"session": id, "drafts": [draft]})
+    used = {row.by["person"]: row.input for row in call(owner, "usage", {"by": ["person"]}).rows}
+    assert used[ADA] == 777

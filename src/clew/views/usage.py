@@ -16,14 +16,15 @@ UNIQUE_LENGTH = 16
 COUNTS = ("input", "output", "cache_read", "cache_write", "cache_write_hour", "reasoning", "cost_micros")
 
 
-def answer_of(event: Event) -> int:
+def answer_of(event: Event, session: Session) -> int:
     """The answer that an event belongs to, as a hash of the provider's id; without an id, of session and seq.
 
-    Providers' ids are long. A short id is a runtime's own number, which is unique only within its session.
+    Providers' ids are long. A short id is a runtime's own number, which is unique only within its session. An id counts
+    inside a project and for one owner, so that nobody takes the answers of others by telling their ids first.
     """
     message = "" if isinstance(event.body, TurnEnded) else getattr(event.body, "message", "")
     own = f"{event.session}:{message}" if message else f"{event.session}:{event.seq}"
-    name = message if len(message) >= UNIQUE_LENGTH else own
+    name = f"{session.project_key} {session.owner} {message}" if len(message) >= UNIQUE_LENGTH else own
     return _number(name)
 
 
@@ -68,10 +69,12 @@ class UsageView:
     """The fold of usage."""
 
     name: ClassVar[str] = "usage"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
     def __init__(self, tx: Transaction, session: Callable[[int], Session], dialect: str) -> None:
         self._tx = tx
+        self._session = session
+        self._sessions: dict[int, Session] = {}
         self._rows: dict[int, list[dict[str, Any]]] = {}
 
     def add(self, key: int, event: Event) -> None:
@@ -81,11 +84,17 @@ class UsageView:
         used = body.usage
         self._rows.setdefault(key, []).append(
             {
-                "session": key, "record": record_of(event), "message": answer_of(event), "position": event.position,
+                "session": key, "record": record_of(event), "message": answer_of(event, self._session_with(key)),
+                "position": event.position,
                 "at": min(when(event), LATEST), "model": storable(f"{body.model}-fast" if used.fast else body.model),
                 **{name: _bounded(getattr(used, name)) for name in COUNTS},
             }
         )  # fmt: skip
+
+    def _session_with(self, key: int) -> Session:
+        if key not in self._sessions:
+            self._sessions[key] = self._session(key)
+        return self._sessions[key]
 
     def forget(self, key: int) -> None:
         self._rows.pop(key, None)

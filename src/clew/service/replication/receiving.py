@@ -270,4 +270,9 @@ def sync_original(
         )
         for stretch in stretches
     ]
-    return remote_copies.store_copy(context.store, session, file, ready, after=after)
+    before = remote_copies.progress_of(find_file(context.store, remote_copies.copy_id_of(session, file)))
+    now = remote_copies.store_copy(context.store, session, file, ready, after=after)
+    if not after and before.upto:
+        because = f"it replaced {before.upto:,} bytes of the native file {file.path} by {now.upto:,} others"
+        record(context, operation_named("sync_original"), target_of(session), Ruling(True, because))
+    return now
