@@ -21,20 +21,17 @@ UV_EXPORT := $(BIN)/uv export --quiet --frozen --no-emit-project --no-annotate -
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help up test test-clients check format bench bench-compare bench-capture bench-search bench-team bench-memory bench-hostile fuzz nightly kill-campaign worker-campaign bench-idle powerloss-campaign api-campaign tamper-campaign lock clean
+.PHONY: help up down test test-clients check format bench bench-compare bench-capture bench-search bench-team bench-memory bench-hostile fuzz nightly kill-campaign worker-campaign bench-idle powerloss-campaign api-campaign tamper-campaign lock clean
 
 help:  ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-up: $(VENV)/.run  ## Install clew into .venv, check that it works, and run it; without a terminal, say how.
-	@$(BIN)/clew doctor
-	@echo
-	@echo "clew is ready. Try:"
-	@echo "  $(BIN)/clew up         # your sessions in a browser, and new ones captured as they come"
-	@echo "  $(BIN)/clew capture    # what agent programs left on this machine"
-	@echo "  $(BIN)/clew open --title 'My first session'"
-	@echo "  $(BIN)/clew --help"
-	@if [ -t 1 ]; then echo; exec $(BIN)/clew up; fi
+up: $(VENV)/.run  ## Install clew into .venv, capture what is on this machine, and leave clew running.
+	@$(BIN)/clew up --background
+	@echo "the commands: $(BIN)/clew --help; make down stops it, too"
+
+down:  ## Stop the clew that make up left running.
+	@if [ -x $(BIN)/clew ]; then $(BIN)/clew down; else echo "clew is not installed"; fi
 
 test: $(VENV)/.dev  ## Run the tests, e.g. make test ARGS='-n auto -k lease'.
 	@sh tools/system_packages.sh

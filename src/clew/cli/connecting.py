@@ -18,12 +18,12 @@ def settings_command(name: str, help: str) -> click.Command:
     @json_option
     @click.pass_obj
     def run(plane: Any, runtime: str, dry_run: bool, yes: bool, as_json: bool) -> None:
-        _edit(plane, name, runtime, dry_run=dry_run, yes=yes, as_json=as_json)
+        edit(plane, name, runtime, dry_run=dry_run, yes=yes, as_json=as_json)
 
     return run
 
 
-def _edit(plane: Any, name: str, runtime: str, *, dry_run: bool, yes: bool, as_json: bool) -> None:
+def edit(plane: Any, name: str, runtime: str, *, dry_run: bool, yes: bool, as_json: bool) -> None:
     planned = plane.call(name, runtime=runtime, dry_run=True)
     if not as_json:
         for change in planned.changes:

@@ -7,6 +7,8 @@ from typing import Any
 import click
 
 from clew import app
+from clew.cli import running
+from clew.cli.first_run import first_capture
 from clew.cli.http_server import PORT, loopback_names, make_application, serve_supervised, server_options, supervise
 from clew.cli.worker_process import worker_beside
 
@@ -18,9 +20,12 @@ NEXT_PORTS = 20
 @click.option("--port", type=click.IntRange(1, 65535), help=f"[default: {PORT}, or the next free one]")
 @click.option("--no-browser", is_flag=True, help="Do not open the browser.")
 @click.option("--no-capture", is_flag=True, help="Do not capture new events of agent programs meanwhile.")
+@click.option("--background", is_flag=True, help="Leave it running and return; `clew down` stops it.")
 @click.option("--fd", type=int, hidden=True, help="Serve on this socket, for the process that started this one.")
 @click.pass_obj
-def command(plane: Any, port: int | None, no_browser: bool, no_capture: bool, fd: int | None) -> None:
+def command(
+    plane: Any, port: int | None, no_browser: bool, no_capture: bool, background: bool, fd: int | None
+) -> None:  # fmt: skip
     """Show your sessions in a browser and capture new ones, for you alone on this machine.
 
     Listens on 127.0.0.1 only, and serves the browser that opens its link. It rejects programs of other accounts on the
@@ -36,6 +41,19 @@ def command(plane: Any, port: int | None, no_browser: bool, no_capture: bool, fd
         serve_supervised(make_application(plane.settings, options._replace(own_secret=secret)), fd)
         return
 
+    if (found := running.running(home)) is not None:
+        click.echo(f"clew runs already at {found.url}")
+        click.echo(f"open {found.link} in your browser; stop it with: clew down")
+        return
+    if not no_capture and (background or sys.stderr.isatty()):
+        first_capture(plane)
+    if background:
+        words = [*(("--port", str(port)) if port else ()), *(("--no-capture",) if no_capture else ())]
+        found = running.start(plane.settings, *words)
+        click.echo(f"clew is up at {found.url}, in the background")
+        click.echo(f"open {found.link} in your browser; the link is for you alone")
+        click.echo("stop it with: clew down")
+        return
     listener = listen("127.0.0.1", port or PORT, tries=1 if port else NEXT_PORTS)
     app.authenticator(plane.settings).close()  # A store that cannot be opened is an error here, and not in the server.
     url = url_of(listener)
@@ -48,7 +66,10 @@ def command(plane: Any, port: int | None, no_browser: bool, no_capture: bool, fd
         import webbrowser
 
         threading.Timer(0.5, webbrowser.open, [write_login_page(home, link).as_uri()]).start()
-    with worker_beside(plane.settings, "--no-checkpoints", *(() if no_capture else ("--capture",))):
+    with (
+        running.announced(home, url, link),
+        worker_beside(plane.settings, "--no-checkpoints", *(() if no_capture else ("--capture",))),
+    ):
         supervise(plane.settings, ["up"], listener)
 
 
