@@ -40,7 +40,8 @@ def busy(store: Store, workers: list[Child], chance: random.Random, jobs: list[s
             return chance.choice(found)
         if not list_jobs(store, state="waiting", limit=1):
             jobs.append(add_job(store, "tally", project="tally", key=f"more {len(jobs)}"))
-    raise AssertionError("no worker takes a job")
+    open_jobs = [job for job in list_jobs(store, limit=1000) if job.state != "done"]
+    raise AssertionError(f"no worker takes a job: {open_jobs}, {[worker.errors() for worker in workers]}")
 
 
 def texts(store: Store, session: Session) -> list[str]:

@@ -1,8 +1,11 @@
 """Reading: by range through forks of forks, by position across sessions, and waiting for more."""
 
 import itertools
+import os
 import threading
+import time
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -13,7 +16,7 @@ from clew.store import Store, open_store
 from clew.store.cursors import move_cursor, read_cursor
 from clew.store.log.opening import Forking
 from clew.store.projects import control_log
-from store.crowd import at_once
+from store.crowd import Crowd, at_once, await_
 from store.rows import unchanged
 from store.words import ADA, kinds, learn, messages, opened, say, seqs
 
@@ -157,6 +160,20 @@ def test_waiting_ends_with_an_append_of(store: Store, session: Session, store_ur
 
         assert at_once([lambda: take_turns(0), lambda: take_turns(1)]) == [None, None]
         assert messages(list(store.read(session))) == [f"turn {turn}" for turn in range(2 * ROUNDS)]
+
+
+@pytest.mark.parametrize("database", ["sqlite"])
+def test_a_wait_ends_when_a_commit_could_have_left_no_trace(store: Store, session: Session, tmp_path: Path) -> None:
+    """Two commits within a tick of the kernel's clock can leave a file of the same size and time."""
+    file = tmp_path / "clew.db-wal"
+    mark = store.mark()
+    while not mark[-1]:
+        os.utime(file)
+        mark = store.mark()
+    changed_at = file.stat().st_mtime_ns
+    await_(lambda: time.time_ns() - changed_at > 200_000_000)
+    waiting = Crowd([lambda: store.wait_for_commit(since=mark, timeout=10 * PATIENCE_SECONDS)])
+    assert waiting.outcomes() == [None]
 
 
 def test_waiting_does_not_end_for_what_a_tail_never_shows(store: Store, session: Session) -> None:

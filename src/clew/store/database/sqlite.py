@@ -24,8 +24,8 @@ SAFE_VERSION = 3_051_003
 BUSY_SECONDS = 60.0
 # How often a wait looks for commits of other processes: soon after the last one, and rarely when nothing happens.
 POLL_SECONDS, IDLE_POLL_SECONDS = 0.02, 0.5
-# Two commits within one tick of the clock leave the same time on the file.
-TICK_NS = 100_000_000
+# Two commits within one tick of the kernel's clock leave the same time on the file; a tick takes up to 10 ms.
+TICK_NS = 50_000_000
 # The shared-memory file could not grow; SQLite calls that an I/O error.
 NO_ROOM = (apsw.SQLITE_IOERR_SHMSIZE, apsw.SQLITE_IOERR_SHMMAP)
 # Every statement is our own, so this is said of tables that are not as we made them.
@@ -196,19 +196,20 @@ class SQLite:
         try:
             status = os.stat(f"{self.path}-wal")
         except OSError:
-            return self._wakes, 0, 0
-        return self._wakes, status.st_size, status.st_mtime_ns
+            return self._wakes, 0, 0, 0
+        # A young file may change again without a trace. Its age is part of the mark, so a wait ends once the file is no
+        # longer young, and its caller looks once more.
+        is_young = 0 <= time.time_ns() - status.st_mtime_ns < TICK_NS
+        return self._wakes, status.st_size, status.st_mtime_ns, int(is_young)
 
     def wait(self, timeout: float, since: Mark) -> None:
         end = time.monotonic() + timeout
         pause = POLL_SECONDS
-        # Too young a mark does not show the next commit.
-        is_young = 0 <= time.time_ns() - since[-1] < TICK_NS
         with self._commits:
             self._waiting += 1
             try:
                 while self.mark() == since and (left := end - time.monotonic()) > 0:
-                    if self._commits.wait(min(left, pause)) or is_young:
+                    if self._commits.wait(min(left, pause)):
                         return
                     pause = min(2 * pause, IDLE_POLL_SECONDS)
             finally:
