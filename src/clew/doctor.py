@@ -8,6 +8,7 @@ import msgspec
 
 from clew import app
 from clew.model.errors import ClewError, Damaged
+from clew.model.plain import plain
 
 if TYPE_CHECKING:
     from clew.store import Store
@@ -32,12 +33,44 @@ def diagnose(chosen: app.Settings) -> list[Finding]:
     import clew
 
     findings = [Finding(what="clew", ok=True, found=f"{clew.__version__} on Python {platform.python_version()}")]
+    findings += _connections(chosen.home)
     if app.is_remote(chosen.store):
         return [*findings, _server(chosen)]
     if chosen.store.startswith("sqlite:///"):
         home = Path(chosen.store.removeprefix("sqlite:///")).expanduser().absolute().parent
         findings += [_home(home), _free_disk(home)]
     return findings + _store(chosen)
+
+
+def _connections(home: Path) -> list[Finding]:
+    """Whether agent programs still run what `clew connect` wrote into their settings."""
+    from clew.service.capture.connect import changed_settings
+    from clew.service.capture.connected import check_private, connected_commands
+
+    findings = [
+        Finding(
+            what="connection",
+            ok=False,
+            found=f"{change.path} is not as `clew connect` left it: {_first_change(change.diff)}",
+            advice="look at what changed it; `clew connect` writes clew's entries again",
+        )
+        for change in changed_settings(home)
+    ]
+    known = connected_commands(home)
+    for name, commands in known.items():
+        try:
+            check_private([word for word in commands.hook if word.startswith("/")][:2])
+        except ClewError as error:
+            findings.append(Finding(what="connection", ok=False, found=f"{name}: {error}"))
+    if known and not findings:
+        findings.append(Finding(what="connection", ok=True, found=f"{', '.join(sorted(known))}: as clew wrote it"))
+    return findings
+
+
+def _first_change(diff: str) -> str:
+    """The first line that is not what clew wrote."""
+    lines = [line for line in diff.splitlines() if line[:1] in "+-" and line[:3] not in ("+++", "---")]
+    return plain(lines[0].strip())[:200] if lines else plain(diff)[:200]
 
 
 def _server(chosen: app.Settings) -> Finding:

@@ -28,6 +28,8 @@ def edit(plane: Any, name: str, runtime: str, *, dry_run: bool, yes: bool, as_js
     if not as_json:
         for change in planned.changes:
             click.echo(plain(change.diff))
+        for line in planned.runs if planned.changes else ():
+            click.echo(plain(line), err=True)
         if not planned.changes:
             click.echo(f"nothing to do: {runtime} is {name}ed already")
     if planned.changes and not dry_run:
@@ -36,4 +38,4 @@ def edit(plane: Any, name: str, runtime: str, *, dry_run: bool, yes: bool, as_js
     if as_json:
         print_json(planned)
     elif planned.by_hand and not dry_run:
-        click.echo(planned.by_hand)
+        click.echo(plain(planned.by_hand))

@@ -7,12 +7,15 @@ from typing import Annotated
 
 import msgspec
 
+import clew
+import clew.hook
 from clew.hook import command
 from clew.model.access import Right
 from clew.model.errors import InvalidInput
 from clew.model.plain import plain
 from clew.runtimes import broken, resolve, runtime, runtimes
 from clew.runtimes.contract import Connecting, Edit, Runtime
+from clew.service.capture.connected import Commands, check_private, connected_commands, keep_commands
 from clew.service.capture.discovery import discover, home_of
 from clew.service.handover import program_files
 from clew.service.kernel.context import Context
@@ -53,6 +56,8 @@ class Connected(msgspec.Struct, frozen=True, kw_only=True):
     applied: bool
     changes: list[SettingsChange]
     by_hand: str
+    runs: list[str] = []
+    """What the program runs from then on, and with which rights."""
 
 
 @operation(right=Right.SEE, name="runtimes")
@@ -109,6 +114,8 @@ def _edit(context: Context, name: str, *, add: bool, dry_run: bool) -> Connected
         )
     home_option = _home_option(context.home)
     server, hook = [sys.executable, "-P", "-m", "clew", *home_option, "mcp"], [*command(), *home_option]
+    if add:
+        check_private([hook[0], clew.hook.__file__, clew.__file__])
     planned = [_plan(program, edit, (hook, server) if add else None) for edit in connection.edits]
     changes = [(path, before, after) for path, before, after in planned if before != after]
     # All edits are planned before the first is made: an error in one settings file leaves every file unchanged.
@@ -119,13 +126,43 @@ def _edit(context: Context, name: str, *, add: bool, dry_run: bool) -> Connected
             target = Path(path).resolve()
             mode = target.stat().st_mode & 0o777 if target.exists() else 0o600
             program_files.replace(target, after, mode=mode)
+    if not dry_run and context.home:
+        keep_commands(Path(context.home), name, Commands(hook, server) if add else None)
     return Connected(
         runtime=name,
         connected=add,
         applied=not dry_run,
         changes=[SettingsChange(path=str(path), diff=_diff(path, before, after)) for path, before, after in changes],
         by_hand=connection.by_hand.replace(SERVER_COMMAND, shlex.join(server)) if add else "",
+        runs=_runs(program.title, hook, server) if add else [],
     )
+
+
+def _runs(title: str, hook: list[str], server: list[str]) -> list[str]:
+    """What the program will run, and what that may do."""
+    return [
+        f"{title} runs at each of these events, with all your rights, outside of any sandbox: {shlex.join(hook)}",
+        "  It reads the event, writes a note below clew's home, prints a brief, and starts `clew capture`, which reads "
+        "the sessions of this program.",
+        f"{title} runs as its MCP server, with all your rights: {shlex.join(server)}",
+        "  It lets the program find, read and write the sessions of clew as you; text that it returns is masked.",
+    ]
+
+
+def changed_settings(home: Path) -> list[SettingsChange]:
+    """The settings in which what clew wrote was changed or taken out since, each with what clew would write again."""
+    changes = []
+    for name, commands in connected_commands(home).items():
+        program, connection = runtime(name), _connection_of(name)
+        for edit in connection.edits if connection else ():
+            try:
+                path, before, after = _plan(program, edit, (commands.hook, commands.server))
+            except (InvalidInput, OSError) as error:
+                changes.append(SettingsChange(path=f"settings of {name}", diff=str(error)))
+                continue
+            if before != after:
+                changes.append(SettingsChange(path=str(path), diff=_diff(path, before, after)))
+    return changes
 
 
 def _connection_of(name: str) -> Connecting | None:

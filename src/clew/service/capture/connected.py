@@ -1,0 +1,77 @@
+"""What `clew connect` wrote, so that a change behind clew's back is found; and whether others could change what runs.
+
+A hook is a command that an agent program runs with all rights of its person. So its path is absolute, nobody else may
+write to what is on it, and clew keeps the commands that it wrote.
+"""
+
+import os
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from clew.model.errors import InvalidInput
+from clew.service.handover import program_files
+
+NAME = "connected.json"
+
+
+class Commands(msgspec.Struct, frozen=True):
+    """The commands that a program's settings got: of the hooks, and of the MCP server."""
+
+    hook: list[str]
+    server: list[str]
+
+
+_decode = msgspec.json.Decoder(dict[str, Commands]).decode
+
+
+def connected_commands(home: Path) -> dict[str, Commands]:
+    """What was written for each program."""
+    try:
+        return _decode((home / NAME).read_bytes())
+    except (OSError, msgspec.DecodeError):
+        return {}
+
+
+def keep_commands(home: Path, runtime: str, commands: Commands | None) -> None:
+    """Keep what was written for a program; None after it was disconnected."""
+    known = connected_commands(home)
+    kept = {name: value for name, value in known.items() if name != runtime}
+    if commands is not None:
+        kept[runtime] = commands
+    if kept != known:
+        program_files.replace(home / NAME, msgspec.json.encode(kept))
+
+
+def check_private(paths: Iterable[str]) -> None:
+    """Refuse to let a program run a file that another account could replace."""
+    for path in paths:
+        real = Path(os.path.realpath(path))
+        if not os.path.isabs(path):
+            raise InvalidInput(f"a hook needs an absolute path, and {path!r} is none; install clew again")
+        for part in (real, *real.parents):
+            if problem := _problem(part):
+                raise InvalidInput(
+                    f"{part} {problem}, so another account could change what the agent program runs; take that right "
+                    "away, or install clew in a folder that only you can write"
+                )
+
+
+def _problem(path: Path) -> str:
+    """Why another account could change what is at a path; empty if none could."""
+    try:
+        status = path.stat()
+    except OSError as error:
+        return f"cannot be looked at ({error.strerror})"
+    if status.st_uid not in (os.geteuid(), 0):
+        return "belongs to another account"
+    # In a sticky folder, such as /tmp, only the owner of an entry replaces it.
+    is_sticky = stat.S_ISDIR(status.st_mode) and bool(status.st_mode & stat.S_ISVTX)
+    if status.st_mode & stat.S_IWOTH and not is_sticky:
+        return "can be written by everybody"
+    # Many systems give each person a group of their own, and files that it may write.
+    if status.st_mode & stat.S_IWGRP and not is_sticky and status.st_gid not in (os.getegid(), 0):
+        return "can be written by a group"
+    return ""
