@@ -21,7 +21,7 @@ UV_EXPORT := $(BIN)/uv export --quiet --frozen --no-emit-project --no-annotate -
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help up down test test-clients check format bench bench-compare bench-capture bench-search bench-team bench-memory bench-hostile fuzz nightly kill-campaign worker-campaign bench-idle powerloss-campaign api-campaign tamper-campaign lock clean
+.PHONY: help up down test test-clients check format bench bench-compare bench-capture bench-search bench-team bench-memory bench-hostile sbom fuzz nightly kill-campaign worker-campaign bench-idle powerloss-campaign api-campaign tamper-campaign lock clean
 
 help:  ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -120,12 +120,13 @@ powerloss-campaign: $(VENV)/.dev  ## Open IMAGES disk images that a power loss c
 	CLEW_POWERLOSS_IMAGES=$(IMAGES) $(BIN)/python -m pytest tests/crash -m "campaign or not campaign" $(ARGS)
 
 lock: $(VENV)/.made  ## Pin the newest versions that fit pyproject.toml, with hashes, in requirements/.
-	@$(PIP) install uv
+	@$(PIP) install --require-hashes -r requirements/lock.txt
 	@$(BIN)/uv lock --quiet --upgrade
 	@mkdir -p requirements
 	@$(call pin,build,--only-group build)
 	@$(call pin,run,--no-default-groups --extra postgres --extra server)
-	@$(call pin,dev,--all-groups --no-group fuzz --all-extras)
+	@$(call pin,dev,--all-groups --no-group fuzz --no-group lock --all-extras)
+	@$(call pin,lock,--only-group lock)
 	@{ echo "# Made by: make lock"; $(UV_EXPORT) --only-group fuzz; } > $(VENV)/fuzz.txt && mv $(VENV)/fuzz.txt fuzz/requirements.txt
 	@rm -f uv.lock
 
@@ -133,6 +134,9 @@ lock: $(VENV)/.made  ## Pin the newest versions that fit pyproject.toml, with ha
 define pin
 { echo "# Made by: make lock"; $(UV_EXPORT) $(2); } > $(VENV)/$(1).txt && mv $(VENV)/$(1).txt requirements/$(1).txt
 endef
+
+sbom: $(VENV)/.dev  ## Print a bill of materials (CycloneDX) of everything that requirements/ pins, e.g. make -s sbom > clew.cdx.json.
+	@$(BIN)/python tools/sbom.py $(ARGS)
 
 clean:  ## Remove .venv and everything that tools left behind.
 	rm -rf $(VENV) fuzz/.venv fuzz/.corpus fuzz/.crashes build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
