@@ -118,16 +118,12 @@ def _edit(context: Context, name: str, *, add: bool, dry_run: bool) -> Connected
         check_private([hook[0], clew.hook.__file__, clew.__file__])
     planned = [_plan(program, edit, (hook, server) if add else None) for edit in connection.edits]
     changes = [(path, before, after) for path, before, after in planned if before != after]
-    # All edits are planned before the first is made: an error in one settings file leaves every file unchanged.
-    for path, _, after in changes if not dry_run else []:
-        if after is None:
-            path.unlink(missing_ok=True)
-        else:
-            target = Path(path).resolve()
-            mode = target.stat().st_mode & 0o777 if target.exists() else 0o600
-            program_files.replace(target, after, mode=mode)
-    if not dry_run and context.home:
-        keep_commands(Path(context.home), name, Commands(hook, server) if add else None)
+    if not dry_run:
+        # All edits are planned before the first is made: an error in one settings file leaves every file unchanged.
+        for path, _, after in changes:
+            _write(path, after)
+        if context.home:
+            keep_commands(Path(context.home), name, Commands(hook, server) if add else None)
     return Connected(
         runtime=name,
         connected=add,
@@ -136,6 +132,15 @@ def _edit(context: Context, name: str, *, add: bool, dry_run: bool) -> Connected
         by_hand=connection.by_hand.replace(SERVER_COMMAND, shlex.join(server)) if add else "",
         runs=_runs(program.title, hook, server) if add else [],
     )
+
+
+def _write(path: Path, text: bytes | None) -> None:
+    """Give a settings file this text, and keep its mode; None removes it."""
+    if text is None:
+        path.unlink(missing_ok=True)
+        return
+    target = path.resolve()
+    program_files.replace(target, text, mode=target.stat().st_mode & 0o777 if target.exists() else 0o600)
 
 
 def _runs(title: str, hook: list[str], server: list[str]) -> list[str]:
