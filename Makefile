@@ -21,7 +21,7 @@ UV_EXPORT := $(BIN)/uv export --quiet --frozen --no-emit-project --no-annotate -
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help up down test test-clients check format bench bench-compare bench-capture bench-search bench-team bench-memory bench-hostile sbom fuzz nightly kill-campaign worker-campaign bench-idle powerloss-campaign api-campaign tamper-campaign lock clean
+.PHONY: help up down test test-clients check format bench bench-compare bench-capture bench-search bench-transcript bench-team bench-memory bench-hostile sbom fuzz nightly kill-campaign worker-campaign bench-idle powerloss-campaign api-campaign tamper-campaign lock clean
 
 help:  ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -63,6 +63,7 @@ bench: $(VENV)/.dev  ## Measure everything; ARGS go to bench/run.py.
 	$(BIN)/python bench/run.py $(ARGS)
 	@$(MAKE) --no-print-directory bench-capture ARGS=
 	@$(MAKE) --no-print-directory bench-search ARGS=
+	@$(MAKE) --no-print-directory bench-transcript ARGS=
 	@$(MAKE) --no-print-directory bench-team ARGS=
 	@$(MAKE) --no-print-directory bench-memory ARGS=
 
@@ -78,6 +79,10 @@ bench-capture: $(VENV)/.dev  ## Measure capture beside agentsview and SessionFS;
 bench-search: $(VENV)/.dev  ## Measure search, lists and usage, beside agentsview and at a million events; ARGS go to bench/search.py.
 	@sh tools/system_packages.sh
 	$(BIN)/python bench/search.py $(ARGS)
+
+bench-transcript: $(VENV)/.dev  ## Measure the pages of a transcript of 50,000 events; ARGS go to bench/transcript.py.
+	@sh tools/system_packages.sh
+	$(BIN)/python bench/transcript.py $(ARGS)
 
 bench-team: $(VENV)/.dev  ## Measure the server, lists with many grants, checkpoints and masking; ARGS go to bench/server.py.
 	@sh tools/system_packages.sh

@@ -69,7 +69,7 @@ def test_the_interchange_says_what_it_leaves_out() -> None:
 def test_a_page_carries_what_it_does_not_show(images: bool, named: int) -> None:
     found = fidelity.page(EVENTS, images=images)
     assert [(one.what, one.count, one.why) for one in found.dropped] == [GONE]
-    assert told(found.adapted) == {"messages of subagents": 2, "compactions": 1, "images and files": named}
+    assert told(found.adapted) == {"compactions": 1, "images and files": named}
 
 
 def test_lines_lose_only_what_clew_has_lost() -> None:

@@ -12,7 +12,7 @@ from markdown_it import MarkdownIt
 from msgspec import Raw
 
 from clew.model.events import CallMade, CallReturned, FilePart, ImagePart, TextPart, ThinkingPart
-from clew.runtimes.adapters.interchange import About, plain
+from clew.runtimes.adapters.interchange import About, plain, whole_exchanges
 from clew.runtimes.export_forms.markdown import fenced, pieces
 from clew.runtimes.rounds import Answer, Prompt, Results, Round
 
@@ -54,7 +54,7 @@ OURS = {"details", "summary", "code"}
 
 
 def export(talk: list[Round], about: About) -> bytes:
-    return b"".join(pieces(talk, about))
+    return b"".join(pieces(whole_exchanges(talk, about.read), about))
 
 
 class Page(HTMLParser):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from clew.model.events import CallMade, CallReturned, FilePart, ImagePart, Part, TextPart, ThinkingPart
-from clew.runtimes.adapters.interchange import About, plain
+from clew.runtimes.adapters.interchange import About, plain, whole_exchanges
 from clew.runtimes.export_forms.page import pieces
 from clew.runtimes.rounds import Answer, Prompt, Results, Round
 
@@ -42,7 +42,7 @@ ATTACKS = [
 
 
 def export(talk: list[Round], about: About) -> bytes:
-    return b"".join(pieces(talk, about))
+    return b"".join(pieces(whole_exchanges(talk, about.read), about))
 
 
 class Page(HTMLParser):

@@ -263,6 +263,14 @@ def test_a_return_belongs_to_the_newest_open_call(context: Context) -> None:
     assert texts(forward(context, child, limit=1)) == ["a=9", "b=8", "mark"]
 
 
+def test_a_call_that_became_something_else_leaves_its_return(context: Context) -> None:
+    session = opened(
+        context, drafted(e.CallMade(call="1", tool="sh"), "a"), e.CallReturned(call="1"),
+        drafted(said("no call"), "a~1"),
+    )  # fmt: skip
+    assert texts(forward(context, session)) == texts(forward(context, session, limit=1)) == ["no call", "return"]
+
+
 def test_a_turn_has_its_times_its_usage_and_its_end(context: Context) -> None:
     at = 1_790_000_000_000_000
     drafts = [

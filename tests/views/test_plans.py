@@ -82,6 +82,7 @@ STATEMENTS: dict[str, list[dict[str, Any]]] = {
     ],
     "sessions_row": [{"session": 7}],
     "sessions_called_by": [{"native": "native9", "runtime": "runtime3", "limit": 100, **more} for more in ({}, REACH)],
+    "files_of": [{"session": 7}],
     "files_by_name": [
         {"name": "file7.py", "limit": 50, **more}
         for more in ({}, {"type": "file"}, {"project": 3}, {"limit": 100_000}, REACH)

@@ -188,6 +188,16 @@ def turns(events: Iterable[Event], stretch: Stretch) -> Iterator[Turn]:
         yield open_turn.turn()
 
 
+def items(events: Iterable[Event], stretch: Stretch) -> Iterator[Item]:
+    """Only the items of a stretch, for a reader that holds no whole turn."""
+    folding = _Folding(stretch)
+    for event in events:
+        for item, _ in folding.add(event):
+            if item is not None:
+                yield item
+    yield from folding.finish()
+
+
 class _OpenTurn:
     """A turn while its items come."""
 
@@ -253,7 +263,13 @@ class _Folding:
         if event.kind == e.CallReturned.kind and self._is_shown(self._course.calls.get(place, 0)):
             return
         item = self._item(event, place)
-        yield item, event if isinstance(event.body, e.MessageAdded | e.CallMade) else None
+        about = event if isinstance(event.body, e.MessageAdded | e.CallMade) else None
+        if item.returned is None or isinstance(event.body, e.CallMade | e.Removed):
+            yield item, about
+            return
+        # A revision made something else of the call.
+        yield msgspec.structs.replace(item, returned=None, duration_us=None, exit_code=None), about
+        yield self._item(item.returned, self._course.returns[place]), None
 
     def finish(self) -> Iterator[Item]:
         """The item of a withdrawn stretch that has ended."""

@@ -108,18 +108,20 @@ def file_text(part: ImagePart | FilePart, data: bytes | None) -> str | None:
 
 
 class Called(msgspec.Struct, kw_only=True):
-    """A call and its result, wherever in the conversation the result is."""
+    """A call and its result, wherever in the conversation the result is; `gone` says why a result cannot be read."""
 
     made: CallMade
     back: CallReturned | None = None
+    gone: str = ""
 
 
 class Exchange(msgspec.Struct, kw_only=True):
-    """A round with its calls and their returns. `lost` are returns without a call."""
+    """A round with its calls and their returns. `lost` are returns without a call, `side` is the subagent."""
 
     round: Round
     calls: list[Called] = []
     lost: list[CallReturned] = []
+    side: str = ""
 
 
 def exchanges(rounds: list[Round]) -> list[Exchange]:

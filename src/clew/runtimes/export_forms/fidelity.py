@@ -39,8 +39,7 @@ def lines(events: list[Event]) -> Fidelity:
 
 def page(events: list[Event], *, images: bool) -> Fidelity:
     """A page for people, which also holds the events for programs. With `images` it shows images."""
-    tally, spoken = Tally(), conversation(events)
-    tally.adapt("messages of subagents", sides_of(events, spoken), "not shown, but among the events in the page")
+    tally, spoken = Tally(), conversation(events, sides=True)
     exported = _rounds_of(tally, events, spoken, roles=("user", "system"))
     for part in _binary_parts(exported):
         if not _is_text(part) and not (images and _is_image(part)):

@@ -22,8 +22,8 @@ from clew.runtimes.adapters.interchange import (
     one_line,
     plain,
     returned_text,
-    whole_exchanges,
 )
+from clew.runtimes.export_forms.entries import Entry, Mark
 from clew.runtimes.rounds import Answer, Prompt, Results, Round
 
 # Longer texts are folded.
@@ -39,16 +39,21 @@ LANGUAGES = frozenset(
 )
 
 
-def pieces(rounds: list[Round], about: About) -> Iterator[bytes]:
-    """The conversation, readable as text and when rendered, a round at a time."""
+def pieces(entries: Iterable[Entry], about: About) -> Iterator[bytes]:
+    """The transcript, readable as text and when rendered, an entry at a time."""
     yield f"# {inline(about.title) or 'Untitled session'}\n\n{_facts(about)}".encode()
-    for number, exchange in enumerate(whole_exchanges(rounds, about.read), 1):
-        yield "".join(f"\n\n{block}" for block in _blocks(number, exchange, about)).encode()
+    for entry in entries:
+        blocks = [_mark(entry)] if isinstance(entry, Mark) else _blocks(entry, about)
+        yield "".join(f"\n\n{block}" for block in blocks).encode()
     yield b"\n"
 
 
-def _blocks(number: int, exchange: Exchange, about: About) -> Iterator[str]:
-    yield f"## {number}. {_heading(exchange.round)}"
+def _mark(mark: Mark) -> str:
+    return f"*{mark.key}. {inline(mark.text)}*"
+
+
+def _blocks(exchange: Exchange, about: About) -> Iterator[str]:
+    yield f"## {exchange.round.key}. {_heading(exchange)}"
     calls = iter(exchange.calls)
     for part in getattr(exchange.round, "parts", ()):
         yield from _call(next(calls), about) if isinstance(part, CallMade) else _part(part, about)
@@ -130,9 +135,11 @@ def _facts(about: About) -> str:
     return "\n".join(["| | |", "|---|---|", *rows])
 
 
-def _heading(round: Round) -> str:
+def _heading(exchange: Exchange) -> str:
+    round = exchange.round
     model = f" ({inline(round.model)})" if isinstance(round, Answer) and round.model else ""
-    return f"{speaker(round)}{model}, {clock(round.at)}"
+    side = f", subagent {inline(exchange.side)}" if exchange.side else ""
+    return f"{speaker(round)}{model}{side}, {clock(round.at)}"
 
 
 def _part(part: Part, about: About) -> list[str]:
@@ -154,7 +161,7 @@ def _call(call: Called, about: About) -> list[str]:
     blocks = [f"**Call** {_code(call.made.tool)}"]
     blocks += _folded(f"Input, {extent(text)}", _fence(text, "json")) if is_long(text) else [_fence(text, "json")]
     if call.back is None:
-        return [*blocks, "**No result**"]
+        return [*blocks, f"**Its result was {call.gone}**" if call.gone else "**No result**"]
     return [*blocks, "**Failed**" if call.back.failed else "**Result**", *_returned(call.back, about)]
 
 

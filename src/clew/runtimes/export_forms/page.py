@@ -8,7 +8,7 @@ import base64
 import hashlib
 import html
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import assert_never
 
 from clew.model.events import CallMade, CallReturned, FilePart, ImagePart, Part, TextPart, ThinkingPart
@@ -23,10 +23,10 @@ from clew.runtimes.adapters.interchange import (
     one_line,
     plain,
     returned_text,
-    whole_exchanges,
 )
+from clew.runtimes.export_forms.entries import Entry, Mark
 from clew.runtimes.export_forms.markdown import clock, extent, facts, fenced, is_long, speaker
-from clew.runtimes.rounds import Answer, Round
+from clew.runtimes.rounds import Answer
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1d2127; --soft: #5b6470; --paper: #fff; --tint: #f4f5f7; --line: #d9dde3;
@@ -66,8 +66,8 @@ POLICY = f"default-src 'none'; style-src 'sha256-{_HASH}'; img-src data:; base-u
 _IMAGE = re.compile(r"image/[a-z0-9][a-z0-9.+-]*")
 
 
-def pieces(rounds: list[Round], about: About) -> Iterator[bytes]:
-    """The conversation as one page, a round at a time."""
+def pieces(entries: Iterable[Entry], about: About) -> Iterator[bytes]:
+    """The transcript as one page, an entry at a time."""
     title = _text(one_line(about.title)) or "Untitled session"
     fact_rows = "".join(f"<dt>{name}</dt><dd>{_text(one_line(value))}</dd>\n" for name, value in facts(about))
     yield f"""<!doctype html>
@@ -89,18 +89,27 @@ def pieces(rounds: list[Round], about: About) -> Iterator[bytes]:
 </header>
 <main>
 """.encode()
-    for number, exchange in enumerate(whole_exchanges(rounds, about.read), 1):
-        yield _article(number, exchange, about).encode()
+    for entry in entries:
+        yield (_mark(entry) if isinstance(entry, Mark) else _article(entry, about)).encode()
     yield b"</main>\n</body>\n</html>\n"
 
 
-def _article(number: int, exchange: Exchange, about: About) -> str:
-    round = exchange.round
+def _mark(mark: Mark) -> str:
+    return f'<p class="note" id="r{mark.key}">{mark.key}. {_text(mark.text)}</p>\n'
+
+
+def _article(exchange: Exchange, about: About) -> str:
+    round, number = exchange.round, _text(exchange.round.key)
     who = speaker(round)
     model = f"<small>{_text(one_line(round.model))}</small>" if isinstance(round, Answer) and round.model else ""
     time = f'<small><time datetime="{moment(round.at)}">{clock(round.at)}</time></small>'
-    heading = f'<h2>{who} {model} {time} <a href="#r{number}" aria-label="Link to {number}">{number}</a></h2>'
+    link = f'<a href="#r{number}" aria-label="Link to {number}">{number}</a>'
+    heading = f"<h2>{who} {model}{_side(exchange)} {time} {link}</h2>"
     return f'<article id="r{number}" class="{who.lower()}">\n{heading}\n{"".join(_body(exchange, about))}</article>\n'
+
+
+def _side(exchange: Exchange) -> str:
+    return f" <small>subagent {_text(one_line(exchange.side))}</small>" if exchange.side else ""
 
 
 def _body(exchange: Exchange, about: About) -> Iterator[str]:
@@ -150,7 +159,8 @@ def _call(call: Called, about: About) -> str:
     given = plain(bytes(call.made.input).decode(errors="replace"))
     hint = given if len(given) <= 80 else given[:79] + "…"
     tool = f"<code>{_text(one_line(call.made.tool)) or '(unnamed)'}</code>"
-    outcome = "no result" if call.back is None else "failed" if call.back.failed else ""
+    missing = f"its result was {call.gone}" if call.gone else "no result"
+    outcome = missing if call.back is None else "failed" if call.back.failed else ""
     summary = f"{tool} <small>{_text(one_line(hint))}</small>{f' <b>{outcome}</b>' if outcome else ''}"
     inside = f"<pre>{_text(given)}</pre>\n" + (_returned(call.back, about) if call.back else "")
     return _folded(summary, inside, name="failed" if outcome == "failed" else "call")

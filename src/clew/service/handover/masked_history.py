@@ -25,8 +25,10 @@ IN_MEMORY_BYTES = 4 * 1024 * 1024
 class MaskedHistory(History):
     """A history whose events are masked when they are read for the first time."""
 
-    def __init__(self, store: Store, session: Session, mask: "Masker", *, upto: int | None = None) -> None:
-        super().__init__(store, session, upto=upto)
+    def __init__(
+        self, store: Store, session: Session, mask: "Masker", *, upto: int | None = None, reads_damaged: bool = False
+    ) -> None:
+        super().__init__(store, session, upto=upto, reads_damaged=reads_damaged)
         self.counts = Counter[str]()
         """How many secrets of which rule were found so far."""
         self._mask = mask

@@ -6,7 +6,7 @@ is harmless in one event may be a secret beside the next one.
 
 import enum
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from clew.model.conversation import conversation
+from clew.model.course import course_of
 from clew.model.errors import Lossy
 from clew.model.events import Event, RuntimeAttached
 from clew.model.outline import Outline
 from clew.model.session import Session
 from clew.model.title import uncut
+from clew.model.transcript import items, whole
 from clew.runtimes.fit import Fidelity
 from clew.runtimes.rounds import Answer, Round, rounds
 from clew.secrets.blobs import without_secrets
@@ -31,6 +33,7 @@ from clew.store.objects import objects
 
 if TYPE_CHECKING:
     from clew.runtimes.adapters.interchange import About
+    from clew.runtimes.export_forms.entries import Entry
     from clew.secrets.masking import Masker
 
 
@@ -50,9 +53,11 @@ def formed(
     context: Context, session: Session, form: Form, *, upto: int | None, mask: "Masker | None", strict: bool
 ) -> Outgoing:
     """The session in a form of ours, refused if something would be dropped and that is not wanted."""
-    history = History(context.store, session, upto=upto)
+    # A person reads a document; one damaged event must not keep the others from it.
+    reads_damaged = form in (Form.MARKDOWN, Form.HTML)
+    history = History(context.store, session, upto=upto, reads_damaged=reads_damaged)
     if mask is not None:
-        history = MaskedHistory(context.store, session, mask, upto=upto)
+        history = MaskedHistory(context.store, session, mask, upto=upto, reads_damaged=reads_damaged)
     outline = history.outline()
     fidelity = _fidelity(form, outline.events)
     if strict and fidelity.dropped:
@@ -118,28 +123,40 @@ def _pieces(
         from clew.runtimes.adapters import clew_lines
 
         return iter(masked(clew_lines.lines(history)))
+    if form in (Form.MARKDOWN, Form.HTML):
+        return _document(form, history, outline, about, masked)
     spoken = rounds(conversation(outline.events))
     outline.events.clear()  # The rounds are all that is still needed of a long list.
     if form == Form.ATIF:
         return _trajectory(spoken, about, mask, counts)
-    if form == Form.COPILOT:
-        from clew.runtimes.adapters import interchange
+    from clew.runtimes.adapters import interchange
 
-        return iter(masked(interchange.pieces(spoken, about)))
+    return iter(masked(interchange.pieces(spoken, about)))
+
+
+def _document(
+    form: Form, history: History, outline: Outline, about: "About", masked: Callable[[Iterable[bytes]], Iterable[bytes]]
+) -> Iterator[bytes]:
+    """A document of the transcript, with the events in it for programs."""
     from clew.runtimes.adapters import clew_lines
+    from clew.runtimes.export_forms.entries import entries
 
-    return clew_lines.embed(masked(_page(form, spoken, about)), history)
+    course = course_of(outline.events)
+    said_at = next((event.said_at for event in outline.events if event.said_at is not None), None)
+    outline.events.clear()
+    shown = entries(items(history, whole(course, history.read, said_at=said_at)))
+    return clew_lines.embed(masked(_page(form, shown, about)), history)
 
 
-def _page(form: Form, spoken: list[Round], about: "About") -> Iterator[bytes]:
+def _page(form: Form, shown: "Iterable[Entry]", about: "About") -> Iterator[bytes]:
     """A page that says at its beginning that a session is in it."""
     if form == Form.MARKDOWN:
         from clew.runtimes.export_forms import markdown
 
-        return chain([b"<!-- clew:session -->\n\n"], markdown.pieces(spoken, about))
+        return chain([b"<!-- clew:session -->\n\n"], markdown.pieces(shown, about))
     from clew.runtimes.export_forms import page
 
-    pieces = page.pieces(spoken, about)
+    pieces = page.pieces(shown, about)
     return chain([next(pieces).replace(b"<head>", b"<head><!-- clew:session -->", 1)], pieces)
 
 

@@ -5,12 +5,14 @@ A small session is read once and stays in memory. Of a large one only a part is 
 
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from itertools import chain
+from itertools import chain, islice
 
 from clew.model.events import AnyBody, CallMade, CallReturned, Event, MessageAdded, Opaque, TextPart
 from clew.model.outline import Outline, outlined
 from clew.model.session import Session
 from clew.store import Store
+from clew.store.log.feed import readable_events
+from clew.store.log.rows import EVERYTHING
 
 PAGE = 64
 # An event that lies this close behind the last one read is read with those between them.
@@ -24,9 +26,13 @@ EVENT_BYTES = 1000
 
 
 class History:
-    """The events of a session, oldest first, and any of them by its seq."""
+    """The events of a session, oldest first, and any of them by its seq.
 
-    def __init__(self, store: Store, session: Session, *, upto: int | None = None) -> None:
+    With `reads_damaged` a stand-in is read for each damaged event; without it the reader is refused.
+    """
+
+    def __init__(self, store: Store, session: Session, *, upto: int | None = None, reads_damaged: bool = False) -> None:
+        self._reads_damaged = reads_damaged
         self.session = session
         self._store = store
         head = store.head(session).head
@@ -40,7 +46,7 @@ class History:
     def __iter__(self) -> Iterator[Event]:
         if self._all is not None:
             return iter(self._all.values())
-        return map(self.seen, self._store.read(self.session, upto=self.last))
+        return map(self.seen, self._stored(after=0, limit=EVERYTHING))
 
     def of_kinds(self, kinds: Sequence[str]) -> Iterator[Event]:
         """Only the events of these kinds."""
@@ -87,9 +93,14 @@ class History:
         page = PAGE
         while page == PAGE and after < self.last:
             page = 0
-            for event in self._store.read(self.session, after=after, upto=self.last, limit=PAGE):
+            for event in self._stored(after=after, limit=PAGE):
                 page, after = page + 1, event.seq
                 yield self.seen(event)
+
+    def _stored(self, *, after: int, limit: int) -> Iterator[Event]:
+        if self._reads_damaged:
+            return islice(readable_events(self._store, self.session, after=after, upto=self.last), limit)
+        return self._store.read(self.session, after=after, upto=self.last, limit=limit)
 
     def seen(self, event: Event) -> Event:
         """The event as the reader of this history may see it."""

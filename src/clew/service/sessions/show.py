@@ -17,6 +17,7 @@ from clew.service.kernel.registry import operation
 from clew.service.knowledge.known import known_of
 from clew.service.sessions.info import SessionInfo, info
 from clew.service.sessions.subagents import caller, subagents
+from clew.store.log.feed import readable_of_kind
 
 
 class Stretch(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,5 +65,25 @@ def show(context: Context, session: Session) -> SessionDetail:
         decisions=list(known.decisions.values()),
         progress=known.progress,
         scratch=known.scratch,
-        working_set=working_set(store.read(session, kinds=(CallMade.kind,))),
+        working_set=_working_set(context, session),
     )
+
+
+def _working_set(context: Context, session: Session) -> list[Touched]:
+    """What a session touched itself, from the view, and what its ancestors had touched when it was forked."""
+    with context.views.read() as tx:
+        rows = tx.run("files_of", session=session.key)
+    touched = {
+        (type, what): Touched(what=what, type=type, read=read, written=written, last_seq=max(seqs))
+        for type, what, read, written, *seqs in rows
+    }
+    if session.parent is not None:
+        inherited = readable_of_kind(context.store, session, CallMade.kind, upto=session.upto)
+        for before in working_set(inherited):
+            own = touched.get((before.type, before.what), before)
+            touched[before.type, before.what] = (
+                before
+                if own is before
+                else msgspec.structs.replace(own, read=own.read + before.read, written=own.written + before.written)
+            )
+    return sorted(touched.values(), key=lambda one: -one.last_seq)

@@ -88,6 +88,20 @@ def readable_events(store: Store, session: Session, *, after: int = 0, upto: int
                 yield decoder.event_or_stand_in(row)
 
 
+def readable_of_kind(store: Store, session: Session, kind: str, *, upto: int) -> Iterator[Event]:
+    """The events of one kind through all ancestors, with a stand-in for each damaged one."""
+    for part in clip(store.lineage(session), 1, upto):
+        decoder = Decoder(store.database, store.blobs, project=session.project_key, key=part.key, session=part.id)
+        bounds = {"project": session.project_key, "session": part.key, "last": part.last, "kind": kind}
+        first, is_more = part.first, True
+        while is_more:
+            with store.database.read() as tx:
+                rows = tx.run("events_of_kind", first=first, limit=EVENTS_PAGE, **bounds)
+            yield from map(decoder.event_or_stand_in, rows)
+            is_more = len(rows) == EVENTS_PAGE
+            first = rows[-1][0] + 1 if rows else first
+
+
 def events_at(store: Store, session: Session, seqs: Iterable[int]) -> dict[int, Event]:
     """The events with these seqs, read in one round trip, with a stand-in for each damaged one."""
     wanted = sorted(set(seqs))

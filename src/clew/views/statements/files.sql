@@ -31,6 +31,9 @@ ON CONFLICT (session, type, what) DO UPDATE SET read = touched.read + excluded.r
     written_seq = CASE WHEN excluded.written_seq > 0 THEN excluded.written_seq ELSE touched.written_seq END,
     last_at = CASE WHEN excluded.last_at > touched.last_at THEN excluded.last_at ELSE touched.last_at END
 
+-- name: files_of
+SELECT type, what, read, written, read_seq, written_seq FROM touched WHERE session = :session
+
 -- name: files_by_name
 SELECT t.session, t.type, t.what, t.read, t.written, t.read_seq, t.written_seq, t.last_at, l.id, l.title, l.runtime,
     l.project
