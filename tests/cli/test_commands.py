@@ -322,19 +322,30 @@ def test_a_command_of_every_operation_is_there_or_written_by_hand() -> None:
     assert {*written_by_hand()} <= {*names} | {"follow"}
 
 
-def test_the_result_of_an_operation_is_printed_by_one_file() -> None:
+def test_the_result_of_an_operation_is_printed_by_one_function() -> None:
+    import inspect
     import pkgutil
-    from collections import Counter
     from importlib import import_module
 
     from clew.cli import results
+    from clew.cli.results import printer
     from clew.service.kernel.registry import load
 
     files = [import_module(f"clew.cli.results.{module.name}") for module in pkgutil.iter_modules(results.__path__)]
-    printed = Counter(name for file in files for name in getattr(file, "RENDER", ()))
-    assert {name for name, files_with_it in printed.items() if files_with_it > 1} == set()
-    assert printed.keys() <= load().keys()
-    assert {"search", "recall", "verify", "key_list", "pull"} <= printed.keys()
+    for operation in load():
+        functions = {vars(file)[name] for file in files if (name := f"print_{operation}") in vars(file)}
+        assert functions <= {printer(operation)}, operation
+        assert all(len(inspect.signature(function).parameters) == 1 for function in functions), operation
+
+
+def test_printing_a_result_imports_the_file_of_its_function_alone() -> None:
+    code = """
+import sys
+from clew.cli.results import printer
+print(printer("share").__name__, *(name for name in sys.modules if name.startswith("clew.cli.results.")))
+"""
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert printed.split() == ["print_access_grant", "clew.cli.results.people"]
 
 
 def test_a_command_written_by_hand_is_found_by_the_name_of_its_file() -> None:

@@ -19,7 +19,7 @@ from msgspec import Raw
 from msgspec import json as msgspec_json
 
 from clew.app import connect
-from clew.cli.results.search import print_hits
+from clew.cli.results.search import print_search
 from clew.model.events import CallMade, CallReturned, Draft, MessageAdded, RuntimeAttached, SessionTitled, Usage
 from clew.service.find.search import SearchPage
 
@@ -128,7 +128,7 @@ def test_search_says_when_it_did_not_look_at_everything(clew: Clew, home: Path, 
 
 
 def test_a_look_that_ended_early_says_how_to_go_on(capsys: pytest.CaptureFixture[str]) -> None:
-    print_hits(SearchPage(sessions=[], hits=[], total=None, total_is_exact=False, next="123", cut=2))
+    print_search(SearchPage(sessions=[], hits=[], total=None, total_is_exact=False, next="123", cut=2))
     assert capsys.readouterr().err == (
         "nothing found in the newest; to search older ones: --after 123; 2 long texts were searched only at the "
         "beginning and the end\n"
@@ -221,7 +221,7 @@ def test_views_are_built_again(clew: Clew, home: Path, shop: str) -> None:
     refused = clew("rebuild", "words")
     assert (refused.code, refused.err) == (
         2,
-        "error: no view 'words'; there are artifacts, files, sessions, text, usage\n",
+        "error: no view 'words'; there are artifacts, course, files, knowledge, sessions, text, usage\n",
     )
 
 

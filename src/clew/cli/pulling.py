@@ -23,9 +23,9 @@ def pull_missing(plane: Any, session: str, error: NotFound) -> None:
         pulled = plane.call("pull", session=session, remote=remote.name)
     except ClewError as refusal:
         raise NotFound(f"{error} (and {remote.name} says: {refusal})", **error.details) from None
-    from clew.cli.results.pull import print_pulled
+    from clew.cli.results.pull import print_pull
 
-    print_pulled(pulled)
+    print_pull(pulled)
 
 
 def with_pull_hint(plane: Any, session: str, error: NotFound) -> NotFound:

@@ -29,6 +29,6 @@ def command(plane: LazyPlane, session: str, with_forks: bool, reason: str, yes: 
     if as_json:
         print_json(result)
     else:
-        from clew.cli.results.maintenance import print_erased
+        from clew.cli.results.maintenance import print_erase
 
-        print_erased(result)
+        print_erase(result)

@@ -1,8 +1,5 @@
 """Events for people, one line each."""
 
-from collections.abc import Callable
-from typing import Any
-
 import click
 import msgspec
 
@@ -46,6 +43,3 @@ def _summary(body: e.AnyBody) -> str:
             return raw
         case _:
             return msgspec.json.encode(body).decode()
-
-
-RENDER: dict[str, Callable[[Any], None]] = {"events": print_events}

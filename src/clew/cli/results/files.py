@@ -1,7 +1,6 @@
 """`clew files` for people: the sessions that read or wrote a file."""
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -27,6 +26,3 @@ def print_files(rows: "list[FileTouch]") -> None:
             for row in rows
         ),
     )  # fmt: skip
-
-
-RENDER: dict[str, Callable[[Any], None]] = {"files": print_files}

@@ -1,7 +1,6 @@
 """Jobs, for people."""
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -24,6 +23,10 @@ def print_jobs(jobs: "list[JobInfo]") -> None:
     table(("job", "kind", "project", "state", "attempts", "changed", "outcome"), rows, wrapped="outcome")
 
 
+def print_jobs_retry(job: "JobInfo") -> None:
+    print_jobs_run([job])
+
+
 def _state(job: "JobInfo") -> str:
     if not job.known:
         return f"{job.state} (for another version)"
@@ -36,16 +39,9 @@ def _outcome(job: "JobInfo") -> str:
     return ", ".join(f"{plain(name)} {plain(str(value))}" for name, value in job.result.items())
 
 
-def _print_made_due(jobs: "list[JobInfo]") -> None:
+def print_jobs_run(jobs: "list[JobInfo]") -> None:
     if not jobs:
         click.echo("nothing to do", err=True)
     for job in jobs:
         about = f" of {plain(job.project)}" if job.project else ""
         click.echo(f"{job.id}: {job.kind}{about} is due now; a running worker takes it, or: clew worker --once")
-
-
-RENDER: dict[str, Callable[[Any], None]] = {
-    "jobs": print_jobs,
-    "jobs_retry": lambda job: _print_made_due([job]),
-    "jobs_run": _print_made_due,
-}

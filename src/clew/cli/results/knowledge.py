@@ -1,7 +1,6 @@
 """Facts, decisions and progress for people."""
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,21 +12,24 @@ if TYPE_CHECKING:
     from clew.service.knowledge.remember import Decided, Noted, Remembered
 
 
-def print_remembered(fact: "Remembered") -> None:
+def print_remember(fact: "Remembered") -> None:
     click.echo(fact.fact)
     click.echo(f"kept in {fact.session} as event {fact.seq}; find it with: clew recall", err=True)
 
 
-def print_decided(decision: "Decided") -> None:
+def print_decide(decision: "Decided") -> None:
     click.echo(decision.decision)
     click.echo(f"kept in {decision.session} as event {decision.seq}; find it with: clew recall", err=True)
 
 
-def print_noted(noted: "Noted") -> None:
+def print_progress(noted: "Noted") -> None:
     click.echo(f"{noted.session} event {noted.seq}")
 
 
-def print_recalled(result: "Recall") -> None:
+print_retire = print_reverse = print_progress
+
+
+def print_recall(result: "Recall") -> None:
     if not result.found:
         more = f"; to search older entries: --after {result.next}" if result.next else ""
         click.echo(f"nothing recorded matches{more}", err=True)
@@ -49,13 +51,3 @@ def _in_one_line(entry: "Recalled") -> str:
     parts += [f"next: {entry.next}"] if entry.next else []
     parts += [f"open: {'; '.join(entry.open)}"] if entry.open else []
     return one_line("; ".join(parts), 400)
-
-
-RENDER: dict[str, Callable[[Any], None]] = {
-    "remember": print_remembered,
-    "decide": print_decided,
-    "progress": print_noted,
-    "retire": print_noted,
-    "reverse": print_noted,
-    "recall": print_recalled,
-}

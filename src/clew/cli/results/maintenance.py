@@ -1,7 +1,6 @@
 """Results of the operations that look after the store, for people: verification, leases, retention and erasure."""
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from clew.store.log.retention import Pruned
 
 
-def print_verified(logs: "list[Verified]") -> None:
+def print_verify(logs: "list[Verified]") -> None:
     problems = [problem for log in logs for problem in log.problems]
     if problems:
         rows = ((problem.session, str(problem.seq), problem.what) for problem in problems)
@@ -34,11 +33,18 @@ def print_verified(logs: "list[Verified]") -> None:
     )
 
 
-def print_lease(lease: "Lease") -> None:
+def print_lease_acquire(lease: "Lease") -> None:
     click.echo(f"epoch {lease.epoch} for {lease.holder} until {moment(lease.until)}")
 
 
-def print_policies(policies: "list[Policy]") -> None:
+print_lease_renew = print_lease_acquire
+
+
+def print_lease_release(_: None) -> None:
+    click.echo("released")
+
+
+def print_retention_list(policies: "list[Policy]") -> None:
     if not policies:
         click.echo("no policies: everything is kept; set one with: clew retention set PROJECT --keep-days 90", err=True)
         return
@@ -53,7 +59,15 @@ def _kept_for(policy: "Policy") -> str:
     return "for ever" if policy.keep_days is None else f"{policy.keep_days} days"
 
 
-def print_pruned(sessions: "list[Pruned]") -> None:
+def print_retention_set(policy: "Policy") -> None:
+    click.echo(str(policy))
+
+
+def print_retention_remove(_: None) -> None:
+    click.echo("removed")
+
+
+def print_retention_apply(sessions: "list[Pruned]") -> None:
     if not sessions:
         click.echo("nothing to prune")
         return
@@ -63,14 +77,14 @@ def print_pruned(sessions: "list[Pruned]") -> None:
     )
 
 
-def print_erased(sessions: "list[Erased]") -> None:
+def print_erase(sessions: "list[Erased]") -> None:
     for erased in sessions:
         click.echo(f"{erased.session} erased: {erased.events} events, {erased.blobs} blobs")
     for copy in sessions[0].beyond_reach if sessions else ():
         click.secho(f"beyond the reach of clew: {copy}", fg="yellow", err=True)
 
 
-def print_collected(collected: "Collected") -> None:
+def print_collect(collected: "Collected") -> None:
     click.echo(f"{collected.blobs} blobs deleted, {collected.bytes:,} bytes")
 
 
@@ -84,7 +98,7 @@ def print_findings(findings: "list[Finding]") -> None:
             click.echo(f"    {'':<10} -> {plain(finding.advice)}")
 
 
-def print_programs(programs: "list[KnownProgram]") -> None:
+def print_runtimes(programs: "list[KnownProgram]") -> None:
     words = {None: "-", True: "yes", False: "no"}
     table(
         ("runtime", "program", "installed", "sessions", "connected", "read", "resume in", "tested with"),
@@ -96,18 +110,3 @@ def print_programs(programs: "list[KnownProgram]") -> None:
             for program in programs
         ),
     )  # fmt: skip
-
-
-RENDER: dict[str, Callable[[Any], None]] = {
-    "runtimes": print_programs,
-    "verify": print_verified,
-    "lease_acquire": print_lease,
-    "lease_renew": print_lease,
-    "lease_release": lambda _: click.echo("released"),
-    "retention_set": lambda policy: click.echo(str(policy)),
-    "retention_remove": lambda _: click.echo("removed"),
-    "retention_list": print_policies,
-    "retention_apply": print_pruned,
-    "erase": print_erased,
-    "collect": print_collected,
-}

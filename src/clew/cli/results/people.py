@@ -1,7 +1,7 @@
 """Principals, keys, grants, agents and settings for people."""
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
@@ -26,7 +26,7 @@ def _table(columns: list[str], rows: Sequence[Sequence[str]], *, empty: str) -> 
         click.echo(empty, err=True)
 
 
-def print_principals(principals: "list[Principal]") -> None:
+def print_principal_list(principals: "list[Principal]") -> None:
     rows = [
         (principal.name, principal.title, "yes" if principal.login else "", "disabled" if principal.disabled else "")
         for principal in principals
@@ -34,26 +34,52 @@ def print_principals(principals: "list[Principal]") -> None:
     _table(["principal", "name", "login", ""], rows, empty="no principals yet; `clew principal add NAME` adds one")
 
 
-def print_teams(teams: "list[Team]") -> None:
+def print_principal_add(principal: "Principal") -> None:
+    click.echo(f"added {principal.name}")
+
+
+def print_principal_disable(_: None) -> None:
+    click.echo("disabled")
+
+
+def print_principal_enable(_: None) -> None:
+    click.echo("enabled")
+
+
+def print_team_list(teams: "list[Team]") -> None:
     rows = [(team.name, ", ".join(team.members)) for team in teams]
     _table(["team", "members"], rows, empty="no teams yet; `clew team add TEAM NAME` makes one")
 
 
-def print_new_key(key: "KeyInfo") -> None:
+def print_team_add(team: "Team") -> None:
+    print_team_list([team])
+
+
+print_team_remove = print_team_add
+
+
+def print_key_create(key: "KeyInfo") -> None:
     """Print a new key. Only the key itself goes to standard output, so a pipe can write it into a file."""
     click.echo(key.key)
     click.echo(f"key {key.id} of {key.principal}, until {moment(key.until)}; it is not shown again", err=True)
 
 
+print_key_rotate = print_key_create
+
+
+def print_key_revoke(key: "KeyInfo") -> None:
+    click.echo(f"key {key.id} of {key.principal} is revoked")
+
+
 def print_link(key: "KeyInfo") -> None:
     """Print a key for one login, and its link when a server keeps the store."""
-    print_new_key(key)
+    print_key_create(key)
     store: str = click.get_current_context().obj.settings.store
     if is_remote(store):
         click.echo(f"in a browser: {store.rstrip('/')}/login#{key.key}", err=True)
 
 
-def print_keys(keys: "list[KeyInfo]") -> None:
+def print_key_list(keys: "list[KeyInfo]") -> None:
     rows = [
         (key.id, key.kind.replace("_", " "), key.principal, key.label, " ".join(key.scopes) or "all",
          key.project or "all", _until(key.until), ago(key.used_at) if key.used_at else "never")
@@ -62,7 +88,7 @@ def print_keys(keys: "list[KeyInfo]") -> None:
     _table(["key", "kind", "principal", "label", "scopes", "project", "until", "last used"], rows, empty="no keys")
 
 
-def print_grants(grants: "list[GrantInfo]") -> None:
+def print_access_list(grants: "list[GrantInfo]") -> None:
     rows = [
         (str(grant.id), grant.who, " ".join(grant.rights), _scope(grant), _until(grant.until), grant.given_by)
         for grant in grants
@@ -70,21 +96,24 @@ def print_grants(grants: "list[GrantInfo]") -> None:
     _table(["grant", "who", "rights", "on", "until", "given by"], rows, empty="no grants")
 
 
-def print_granted(grant: "GrantInfo") -> None:
+def print_access_grant(grant: "GrantInfo") -> None:
     until = f" until {moment(grant.until)}" if grant.until else ""
     click.echo(f"grant {grant.id}: {grant.who} may {', '.join(grant.rights)} on {_scope(grant)}{until}")
 
 
-def print_revoked(grant: "GrantInfo") -> None:
+print_share = print_access_grant
+
+
+def print_access_revoke(grant: "GrantInfo") -> None:
     click.echo(f"{grant.who} may no longer {', '.join(grant.rights)} on {_scope(grant)} by grant {grant.id}")
 
 
-def print_explained(rulings: "list[Explained]") -> None:
+def print_access_explain(rulings: "list[Explained]") -> None:
     rows = [(ruling.right, "yes" if ruling.allowed else "no", ruling.because) for ruling in rulings]
     table(["right", "", "because"], rows, wrapped="because")
 
 
-def print_me(me: "Me") -> None:
+def print_whoami(me: "Me") -> None:
     click.echo(me.principal)
     for label, value in (
         ("teams", ", ".join(me.teams)),
@@ -93,7 +122,7 @@ def print_me(me: "Me") -> None:
     ):
         if value:
             click.echo(f"{label}: {value}")
-    print_grants(me.grants)
+    print_access_list(me.grants)
 
 
 def print_agents(agents: "list[Agent]") -> None:
@@ -107,10 +136,22 @@ def print_agents(agents: "list[Agent]") -> None:
     )  # fmt: skip
 
 
-def print_settings(settings: "list[Setting]") -> None:
+def print_agent_register(agent: "Agent") -> None:
+    print_agents([agent])
+
+
+def print_agent_remove(_: None) -> None:
+    click.echo("removed")
+
+
+def print_setting_list(settings: "list[Setting]") -> None:
     rows = [(setting.project or "all", setting.name, setting.value) for setting in settings]
     empty = "nothing is set; `clew setting set --help` lists the settings"
     _table(["project", "setting", "value"], rows, empty=empty)
+
+
+def print_setting_set(setting: "Setting") -> None:
+    print_setting_list([setting])
 
 
 def _rules(agent: "Agent") -> str:
@@ -126,41 +167,12 @@ def _until(at: int) -> str:
     return moment(at) if at else "for ever"
 
 
-def print_held(held: "Holdings") -> None:
-    print_keys(held.credentials)
-    print_grants(held.grants)
+def print_access_held(held: "Holdings") -> None:
+    print_key_list(held.credentials)
+    print_access_list(held.grants)
     click.echo(f"teams: {', '.join(held.teams) or 'none'}")
 
 
-def print_ended(held: "Holdings") -> None:
+def print_access_end(held: "Holdings") -> None:
     counts = f"{len(held.credentials)} credentials, {len(held.grants)} grants, {len(held.teams)} team memberships"
     click.echo(f"ended what {held.principal} held: {counts}")
-
-
-RENDER: dict[str, Callable[[Any], None]] = {
-    "principal_add": lambda principal: click.echo(f"added {principal.name}"),
-    "principal_disable": lambda _: click.echo("disabled"),
-    "principal_enable": lambda _: click.echo("enabled"),
-    "principal_list": print_principals,
-    "team_add": lambda team: print_teams([team]),
-    "team_remove": lambda team: print_teams([team]),
-    "team_list": print_teams,
-    "key_create": print_new_key,
-    "key_rotate": print_new_key,
-    "key_revoke": lambda key: click.echo(f"key {key.id} of {key.principal} is revoked"),
-    "key_list": print_keys,
-    "whoami": print_me,
-    "access_grant": print_granted,
-    "access_revoke": print_revoked,
-    "access_list": print_grants,
-    "access_explain": print_explained,
-    "access_held": print_held,
-    "access_end": print_ended,
-    "share": print_granted,
-    "link": print_link,
-    "agent_register": lambda agent: print_agents([agent]),
-    "agent_remove": lambda _: click.echo("removed"),
-    "agents": print_agents,
-    "setting_set": lambda setting: print_settings([setting]),
-    "setting_list": print_settings,
-}

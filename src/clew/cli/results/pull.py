@@ -1,7 +1,6 @@
 """`clew pull` for people: what came from the server."""
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,7 +10,7 @@ if TYPE_CHECKING:
     from clew.service.replication.pull import Pulled
 
 
-def print_pulled(pulled: "Pulled") -> None:
+def print_pull(pulled: "Pulled") -> None:
     counts = f"{pulled.events:,} event{'s' if pulled.events != 1 else ''}"
     counts += f", {pulled.blobs:,} blob{'s' if pulled.blobs != 1 else ''}" if pulled.blobs else ""
     counts += f", {pulled.files:,} native file{'s' if pulled.files != 1 else ''}" if pulled.files else ""
@@ -24,6 +23,3 @@ def print_pulled(pulled: "Pulled") -> None:
             "note: the server masked secrets in its native files, so they are not byte for byte what was captured",
             err=True,
         )
-
-
-RENDER: dict[str, Callable[[Any], None]] = {"pull": print_pulled}

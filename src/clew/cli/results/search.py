@@ -1,9 +1,9 @@
 """`clew search` for people: hits with their words marked, under their sessions or one by one."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from shutil import get_terminal_size
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from clew.service.find.search import SearchHit, SearchPage, SessionHits
 
 
-def print_hits(result: "SearchPage") -> None:
+def print_search(result: "SearchPage") -> None:
     if result.notice:
         click.secho(result.notice, fg="yellow", err=True)
     if not result.sessions and not result.hits:
@@ -100,6 +100,3 @@ def _cut_note(result: "SearchPage") -> str:
         return ""
     texts = "1 long text was" if result.cut == 1 else f"{result.cut:,} long texts were"
     return f"; {texts} searched only at the beginning and the end"
-
-
-RENDER: dict[str, Callable[[Any], None]] = {"search": print_hits}

@@ -1,7 +1,7 @@
 """One session for people: its state, its knowledge, its forks and its budget."""
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
@@ -12,19 +12,27 @@ from clew.model import events as e
 from clew.model.plain import plain
 
 if TYPE_CHECKING:
+    from clew.service.handover.brief import Brief
     from clew.service.sessions.forks import Side
     from clew.service.sessions.info import SessionInfo
     from clew.service.sessions.lifecycle import Changed
     from clew.service.sessions.show import SessionDetail
 
 
-def print_opened(session: "SessionInfo") -> None:
+def print_open(session: "SessionInfo") -> None:
     click.echo(session.id)
     click.echo(f"append to it with: clew append {session.id[:8]}", err=True)
 
 
-def print_state(change: "Changed") -> None:
+def print_pause(change: "Changed") -> None:
     click.echo(f"{change.id} is {change.state}")
+
+
+print_resume = print_close = print_archive = print_pause
+
+
+def print_brief(brief: "Brief") -> None:
+    click.echo(plain(brief.text))
 
 
 def state_lines(detail: "SessionDetail") -> list[tuple[str, str]]:
@@ -104,15 +112,3 @@ def _print_section(title: str, lines: Iterable[str]) -> None:
         click.secho(f"\n{title}", bold=True)
         for line in lines:
             click.echo(f"  {one_line(line, 160)}")
-
-
-RENDER: dict[str, Callable[[Any], None]] = {
-    "brief": lambda brief: click.echo(plain(brief.text)),
-    "open": print_opened,
-    "pause": print_state,
-    "resume": print_state,
-    "close": print_state,
-    "archive": print_state,
-    "budget": print_budget,
-    "fork": print_fork,
-}

@@ -1,9 +1,8 @@
 """`clew sessions` for people: the list of sessions, as many columns as the terminal has room for."""
 
 import sys
-from collections.abc import Callable
 from shutil import get_terminal_size
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -73,6 +72,3 @@ def _left_out(lines: "list[SessionLine]") -> set[str]:
     if width < 100:
         columns |= {"state", "project", "agent", "person"}
     return columns
-
-
-RENDER: dict[str, Callable[[Any], None]] = {"sessions": print_sessions}

@@ -1,7 +1,6 @@
 """`clew usage` for people: tokens and cost, a row for each group."""
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -48,6 +47,3 @@ def _counts(row: "UsageRow") -> list[str]:
         *(f"{number:,}" for number in numbers),
         cost(row.cost_micros if row.cost_micros or not row.unpriced else None),
     ]
-
-
-RENDER: dict[str, Callable[[Any], None]] = {"usage": print_usage}
