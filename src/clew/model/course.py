@@ -182,7 +182,8 @@ def live_ranges(branches: list[Branch], end: int) -> list[Range]:
         branch = branches[index] if index >= 0 else Branch(0, 0)
         if branch.seq < last:
             ranges.append(Range(branch.seq + 1, last))
-        last = branch.parent
+        # A parent lies before its rewind; a damaged row that says otherwise must not make this loop for ever.
+        last = min(branch.parent, branch.seq - 1)
     return ranges[::-1]
 
 

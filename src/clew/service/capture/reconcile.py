@@ -1,6 +1,6 @@
 """Reconcile the drafts of a file with the log: drop what it has, revise what changed, rewind where the file did."""
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Sequence
 
 import msgspec
 
@@ -38,9 +38,9 @@ def reconcile(
     first_new = _index_of_first_new_message(drafts, newest_sources)
     upto_first_new = all_drafts[: _index_of_first_new_message(all_drafts, newest_sources)]
     # A draft whose source the log has adds nothing to it.
-    log = [*events, *_as_events(drafts[:first_new], session.id, without=sources)]
+    log = [*events, *_as_events(drafts[:first_new], session.id, without=sources, after=events)]
     rewind = _rewind_to_end_of(upto_first_new, log, session, f"{generation}@/rewound")
-    log += _as_events([*rewind, *drafts[first_new:]], session.id, without=sources)
+    log += _as_events([*rewind, *drafts[first_new:]], session.id, without=sources, after=log)
     rewind_at_end = _rewind_to_end_of(all_drafts, log, session, f"{generation}@/end")
     return [*drafts[:first_new], *rewind, *drafts[first_new:], *rewind_at_end]
 
@@ -55,10 +55,16 @@ def is_spoken(draft: Draft) -> bool:
     return isinstance(draft.body, SPOKEN)
 
 
-def _as_events(drafts: list[Draft], session: str = "", *, without: Container[str | None] = ()) -> list[Event]:
-    """Drafts as the events they would become in a session that has these sources already."""
+def _as_events(
+    drafts: list[Draft], session: str = "", *, without: Container[str | None] = (), after: Sequence[Event] = ()
+) -> list[Event]:
+    """Drafts as the events they would become after these events, in a session that has these sources already."""
     new = [draft for draft in drafts if draft.source not in without]
-    return [Event(session, i, i, 0, draft.said_at, "", draft.source, b"", draft.body) for i, draft in enumerate(new)]
+    first = after[-1].seq + 1 if after else 1
+    return [
+        Event(session, seq, seq, 0, draft.said_at, "", draft.source, b"", draft.body)
+        for seq, draft in enumerate(new, first)
+    ]
 
 
 def _can_be_rewound(messages: list[Event], all_drafts: list[Draft]) -> bool:
