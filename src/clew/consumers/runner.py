@@ -13,7 +13,7 @@ from typing import Protocol
 from clew.model.errors import ClewError
 from clew.store import Store
 
-# A look without any reason, in case the database's notice of a commit got lost.
+# Poll this often, in case the database's notice of a commit got lost.
 LOOK_SECONDS = 60.0
 LONGEST_STOP_SECONDS = 10.0
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.5, 10.0

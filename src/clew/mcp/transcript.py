@@ -52,7 +52,7 @@ def parse_cursor(cursor: str) -> Cursor:
 
 
 def transcript(page: Transcript, mask: Mask, *, upto: int = 0, most: int = MOST_CHARACTERS) -> Slice:
-    """As much of a page as fits into `most` characters; with `upto` nothing that begins after that seq."""
+    """The part of a page that fits into `most` characters; with `upto` nothing that begins after that seq."""
     texts: list[str] = []
     room = most
     for item, pieces in _items(page):

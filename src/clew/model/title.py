@@ -4,7 +4,7 @@ import re
 
 MOST_CHARACTERS = 80
 LONGEST = 200
-# Less of a secret than this tells nothing.
+# A shorter part of a secret reveals nothing.
 SHOWN_OF_A_TOKEN = 7
 
 _TOKEN_AT_END = re.compile(r"[!-~]+\Z")

@@ -22,7 +22,7 @@ from clew.model.errors import TooManyRequests
 from clew.server.http.supervisor import BUDGETS_VARIABLE, MOST_PROCESSES
 from clew.server.options import Options
 
-# Principals whose counts are kept; one that does nothing needs no place.
+# How many principals have counts at a time; an idle principal needs none.
 SETS = 512
 PLACES = 16
 _HEAD = struct.Struct("=Qdddd")
@@ -31,9 +31,9 @@ PLACE_BYTES = _HEAD.size + 2 * _COUNTS.size
 TABLE_BYTES = SETS * PLACES * PLACE_BYTES
 # Operations of one principal that run at the same time; a quarter of them is enough to share the work of a page.
 MOST_RUNNING = 4
-# Processor time counts half as much after this long.
+# The half-life of counted processor time.
 HALF_LIFE_SECONDS = 2.0
-# Whoever has used more of it lately than a quarter of a processor works on one request at a time.
+# A principal that used more than a quarter of a processor lately works on one request at a time.
 BUSY_SECONDS = 0.25 * HALF_LIFE_SECONDS / 0.693
 
 

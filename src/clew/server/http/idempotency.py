@@ -109,12 +109,12 @@ def receipt(store: Store, claim: Claim, encode: Callable[[Appended], bytes]) -> 
 
 
 def keep(store: Store, claim: Claim, status: int, body: bytes) -> None:
-    """Remember what came of it."""
+    """Store the answer of this attempt."""
     add_answer(store, claim.principal, claim.end, KeptAnswer(claim.request, status, body))
 
 
 def release(store: Store, claim: Claim) -> None:
-    """Say that nothing came of it, so that it may be tried again."""
+    """Record that this attempt failed without an effect, so that the next one may claim the key."""
     keep(store, claim, NOTHING_CAME_OF_IT, b"")
 
 

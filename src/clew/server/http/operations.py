@@ -105,7 +105,7 @@ class Operations:
             gone.cancel()
 
     def _shares_commit(self, endpoint: Endpoint, body: bytes) -> bool:
-        """Whether the request keeps others in the queue waiting for nothing but the commit they share."""
+        """Whether the request can share a commit: others in the queue then wait for that commit alone."""
         return (
             endpoint.operation.prepare is not None
             and not endpoint.is_masked

@@ -83,7 +83,7 @@ def problem(error: Exception, request: str, *, challenge: str = "Bearer") -> tup
     if code == "unauthenticated":
         headers.append((b"www-authenticate", challenge.encode("latin-1", "replace")))
     if code == "too_large":
-        headers.append((b"connection", b"close"))  # Else the client would go on sending the rest.
+        headers.append((b"connection", b"close"))  # Otherwise the client would send the rest.
     if code in RETRY_SECONDS:
         headers.append((b"retry-after", RETRY_SECONDS[code]))
     if code in OWN_FAULTS:

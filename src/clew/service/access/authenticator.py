@@ -222,7 +222,7 @@ class Authenticator:
     def _verify(self, token: Token) -> tuple[Credential, Limits]:
         """The credential with this secret, and what it is good for."""
         chain = credential_chain(self.store, token.id)
-        # The same work and the same message whatever is wrong, so that neither says which credentials exist.
+        # Every failure takes the same work and has the same message, so that neither reveals which credentials exist.
         matches = token.matches(chain[0].hash if chain else bytes(32))
         limits = limits_of(chain, self.store.now())
         if limits is None or not matches:

@@ -58,7 +58,7 @@ def parse_token(text: str) -> Token:
 
 
 def token_id(text: str) -> str:
-    """The id of another program's token, which has none of ours; it does not give the token away."""
+    """The id for another program's token, which has none of ours; it reveals nothing of the token."""
     return f"token-{hashlib.sha256(text.encode()).hexdigest()[:24]}"
 
 

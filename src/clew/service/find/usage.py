@@ -112,7 +112,7 @@ def usage(
     since: Since = "",
     until: Until = "",
 ) -> UsageReport:
-    """Sum up tokens and their cost; each answer of a model counts once, whichever sessions tell of it."""
+    """Sum up tokens and their cost; each answer of an llm counts once, even if several sessions hold it."""
     chosen = list(dict.fromkeys(by or [By.DAY]))
     period = times(when, since, until)
     context.views.catch_up()

@@ -40,7 +40,7 @@ class File(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _About(msgspec.Struct, frozen=True, kw_only=True):
-    """What the JSON text of a `File` says behind its data."""
+    """The fields of a `File` that follow its data in the JSON text."""
 
     path: str
     masked: dict[str, int]
@@ -134,14 +134,14 @@ def _outgoing(
 
 
 def _permit_secrets(context: Context, session: Session) -> None:
-    """Who takes a session out with its secrets takes out those that it inherited, too."""
+    """Rule on the session and on each ancestor, because the session shows the secrets that it inherited."""
     for part in context.store.lineage(session):
         permit(context, Right.EXPORT, context.unrestricted.session(part.id))
 
 
 def _write(folder: Path, outgoing: Outgoing) -> ExportedFile:
     """Write a file as its pieces come; one that cannot be completed is removed."""
-    path = folder / Path(outgoing.name).name  # A program may have put anything into its names.
+    path = folder / Path(outgoing.name).name  # A file name from a program is hostile.
     size = 0
     try:
         with open(path, "xb", opener=create_private) as file:

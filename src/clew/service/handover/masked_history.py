@@ -18,7 +18,7 @@ from clew.store import Store
 if TYPE_CHECKING:
     from clew.secrets.masking import Masker
 
-# What was changed is held in memory up to here, and goes to a temporary file beyond.
+# Masked bodies stay in memory up to this size; more go to a temporary file.
 IN_MEMORY_BYTES = 4 * 1024 * 1024
 
 
@@ -42,7 +42,7 @@ class MaskedHistory(History):
         if event.seq <= self._masked_upto:
             return self._changed_before(event)
         if event.seq != self._masked_upto + 1:
-            # An event that was passed over would later count as one that has no secrets.
+            # A skipped event would later pass for one without secrets.
             raise AssertionError(f"event {event.seq} is read before {self._masked_upto + 1} was masked")
         self._masked_upto = event.seq
         if isinstance(event.body, Removed):

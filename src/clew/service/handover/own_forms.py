@@ -52,7 +52,7 @@ SUFFIXES = {Form.JSONL: "jsonl", Form.MARKDOWN: "md", Form.HTML: "html", Form.AT
 def formed(
     context: Context, session: Session, form: Form, *, upto: int | None, mask: "Masker | None", strict: bool
 ) -> Outgoing:
-    """The session in a form of ours, refused if something would be dropped and that is not wanted."""
+    """The session in a form of ours; with `strict` a form that would drop something is refused."""
     # A person reads a document; one damaged event must not keep the others from it.
     reads_damaged = form in (Form.MARKDOWN, Form.HTML)
     history = History(context.store, session, upto=upto, reads_damaged=reads_damaged)
@@ -126,7 +126,7 @@ def _pieces(
     if form in (Form.MARKDOWN, Form.HTML):
         return _document(form, history, outline, about, masked)
     spoken = rounds(conversation(outline.events))
-    outline.events.clear()  # The rounds are all that is still needed of a long list.
+    outline.events.clear()  # Only the rounds are needed from here on.
     if form == Form.ATIF:
         return _trajectory(spoken, about, mask, counts)
     from clew.runtimes.adapters import interchange

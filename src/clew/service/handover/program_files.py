@@ -10,7 +10,7 @@ from clew.store.durable_folders import make_private
 
 
 def inside(root: Path, relative: str) -> Path:
-    """A path below a root, whatever the relative part tries."""
+    """A path below a root; a relative part that leads out of it is refused."""
     base = Path(os.path.realpath(root))
     path = Path(os.path.realpath(base / relative))
     if "\0" in relative or os.path.isabs(relative) or not path.is_relative_to(base) or path == base:
@@ -27,7 +27,7 @@ def read(root: Path, relative: str) -> bytes | None:
 
 
 def write_new(path: Path, pieces: Iterable[bytes]) -> None:
-    """Write a file that is not there yet."""
+    """Write a new file; an existing one is refused."""
     refuse_if_there(path)
     _replace(path, pieces, mode=0o600)
 

@@ -1,4 +1,4 @@
-"""What is wrong with an argument, in words: its name, its value, and what it may be."""
+"""Errors about arguments: each names the argument, its value, and the values that are valid."""
 
 import enum
 import re
@@ -25,7 +25,7 @@ _KINDS = {
 def argument_error(
     name: str, arguments: Mapping[str, Any], known: type[msgspec.Struct], error: msgspec.ValidationError
 ) -> InvalidInput:
-    """The error for the arguments of an operation or a tool, told from what the check of their types said."""
+    """The error for the arguments of an operation or a tool, made from the message of the type check."""
     found = _PLACE.match(str(error))
     said, argument, below = found.groups() if found else (str(error), "", "")
     field = _FIELD.match(said)

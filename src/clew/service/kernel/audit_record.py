@@ -1,6 +1,6 @@
 """The audit record of a call, in the control log of its project.
 
-An event that an operation appends to a session carries its actor already. A call that leaves no such event is recorded
+An event that an operation appends to a session names its actor already. A call that leaves no such event is recorded
 here, and so is every refusal. What is recorded comes from what a call touched: the projects whose content its result
 shows, and the credentials and grants that it made and ended.
 """
@@ -36,8 +36,8 @@ RECORDED = "recorded"
 def record(
     context: Context, operation: Operation, target: Target, ruling: Ruling, parsed: msgspec.Struct | None = None
 ) -> None:
-    """Record a call, or its refusal. Refusals of one operation to one principal that come in a flood share entries."""
-    # The caller need not be able to see the log that records the call.
+    """Record a call, or its refusal. Many refusals of one operation to one principal within a minute share entries."""
+    # The unrestricted log: the caller may not be able to see the log that records the call.
     store = context.unrestricted
     count = 1
     if not ruling.allowed:
@@ -137,7 +137,9 @@ def _append_refusals(store: Store, principal: str, operation: str, count: int) -
 
 
 def _arguments(operation: Operation, parsed: msgspec.Struct | None) -> msgspec.Raw:
-    """The arguments that differ from their defaults. What is long, or may be content, is there as its hash."""
+    """The arguments that differ from their defaults. A value that is long, or may be content, is replaced by its
+    hash.
+    """
     if parsed is None:
         return msgspec.Raw(b"{}")
     defaults = {parameter.name: parameter.default for parameter in operation.parameters if not parameter.required}

@@ -76,12 +76,12 @@ def prepare_call(context: Context, name: str, arguments: Mapping[str, Any]) -> P
 
 
 def run(prepared: PreparedCall) -> Any:
-    """Run the operation; a refusal of what it found while it ran is recorded."""
+    """Run the operation; a refusal that it raises while it runs is recorded."""
     return _run(prepared, prepared.operation.run)
 
 
 def run_in_pieces(prepared: PreparedCall) -> Iterator[bytes]:
-    """Run an operation whose result is sent while it is made; what refuses it at once is recorded."""
+    """Run an operation whose result is sent while it is made; a refusal before the first piece is recorded."""
     if prepared.operation.in_pieces is None:
         raise AssertionError(f"{prepared.operation.name} does not give its result in pieces")
     pieces: Iterator[bytes] = _run(prepared, prepared.operation.in_pieces)
@@ -103,7 +103,7 @@ def _run(prepared: PreparedCall, function: Callable[..., Any]) -> Any:
         record(context, operation, target, Ruling(False, str(error)), prepared.arguments)
         raise
     except NotFound as error:
-        # To somebody who does not see everything, what is not there and what is not theirs are the same.
+        # A caller with limited reach gets the same error for a session that does not exist and for one of others.
         if operation.audited and context.reach(None):
             record(context, operation, prepared.target, Ruling(False, str(error)), prepared.arguments)
         raise
@@ -150,7 +150,7 @@ def _session(context: Context, operation: Operation, prefix: str) -> Session:
 
 
 def _session_asked_for(context: Context, operation: Operation, prefix: str, parsed: msgspec.Struct) -> Session:
-    """The session that an argument names; that there is none in the caller's reach is recorded like a refusal."""
+    """The session that an argument names. A session out of the caller's reach is recorded like a refusal."""
     try:
         return _session(context, operation, prefix)
     except NotFound:
@@ -170,7 +170,7 @@ def _check_scopes(context: Context, operation: Operation, parsed: msgspec.Struct
 
 
 def check_project(name: str) -> str:
-    """A project's name, as short as one is; what concerns no project has a mark in its place."""
+    """The name of a project, limited in length; a mark stands for no project."""
     if name == WHOLE:
         raise InvalidInput(f"no project is called {WHOLE!r}; leave it out for all of them")
     return check_name(name, "the project", longest=200)

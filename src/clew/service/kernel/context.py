@@ -51,9 +51,9 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     open_server: "OpenServer | None" = None
     """Opens the server of another store; None where nothing is pulled or pushed."""
     on_progress: Callable[[int, int], None] | None = None
-    """Told by long operations how much is done, and of how much."""
+    """Long operations report their progress to it: how much is done, and of how much."""
     known_sessions: dict[str, Session] | None = None
-    """Sessions that were looked up before, by id: for appends, which need no more than what never changes of them.
+    """Sessions that were looked up before, by id. Appends use them, because an append needs only what never changes.
     They are ruled on as they were then, so they are only for a caller whose rights cannot change: a server keeps a
     context, and so these, for half a second; the owner of an embedded store keeps them."""
     _views: list["Views"] = msgspec.field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Refusals that are counted before they are recorded: a flood of them fills no log, and none goes uncounted.
+"""Refusals are counted before they are recorded, so that many of them do not fill the log and none is left out.
 
 The first refusals of an operation to a principal in a minute have an entry each. Further ones share entries, each for
 as many as all before it. What is left when the minute is over is recorded with the next refusal of anybody.
@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 from clew.store import Store
 
 MINUTE_US = 60_000_000
-# How many refusals of one operation to one principal have an entry of their own in a minute.
+# How many refusals of one operation to one principal get an entry each within a minute.
 SINGLE = 10
 MOST_KEYS = 10_000
 
@@ -33,7 +33,7 @@ class Refusals:
         """By principal, operation and minute: how many there were, and how many of them are recorded."""
 
     def add(self, principal: str, operation: str, now: int) -> int:
-        """Count a refusal; returns how many of them an entry has to stand for now, 0 for none."""
+        """Count a refusal; returns how many refusals the caller has to record in an entry now, 0 for none."""
         key = (principal, operation, now // MINUTE_US)
         with self._lock:
             total, recorded = self._counts.get(key, (0, 0))
@@ -43,7 +43,7 @@ class Refusals:
         return total - recorded if is_due else 0
 
     def left_over(self, now: int) -> Iterator[LeftOver]:
-        """What minutes that are over have left; it is forgotten here."""
+        """Take the unrecorded refusals of earlier minutes out of the counts."""
         with self._lock:
             over = [key for key in self._counts if key[2] < now // MINUTE_US]
             left = [(key, self._counts.pop(key)) for key in over]

@@ -85,9 +85,9 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     hidden: bool
     """Whether it is for programs, and the command line has no command for it."""
     warning: str
-    """What a person is told and asked before a command runs it; empty for what can be undone."""
+    """The warning that a command shows before it asks a person to confirm; empty for what can be undone."""
     finds_damage: Callable[[Any], bool] | None
-    """Whether a result says that something stored is damaged; a command then ends with the exit code for that."""
+    """Whether a result reports damage; a command then ends with the exit code for that."""
     rows: Callable[[Any], list[list[Any]]] | None
     """The result as a table, its first row the heading; the command line offers it as CSV."""
 
@@ -136,7 +136,7 @@ def operation(
         fields = [(p.name, p.type) if p.required else (p.name, p.type, p.default) for p in parameters]
         known_as = name or function.__name__
         arguments = msgspec.defstruct(known_as, fields, kw_only=True, forbid_unknown_fields=True)
-        msgspec.json.Decoder(arguments)  # Else two threads could analyse the new type at once: see decoders.py.
+        msgspec.json.Decoder(arguments)  # Two threads could otherwise analyse the type at once: decoders.py.
         if not function.__doc__:
             raise AssertionError(f"operation {known_as} has no docstring, so it would have no help")
         if group is not None and not known_as.startswith(f"{group.name}_"):

@@ -1,4 +1,4 @@
-"""Which projects a result shows something of: found in the result itself, whichever operation made it."""
+"""The projects whose content a result shows, read from the result itself, whichever operation made it."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -10,7 +10,7 @@ from clew.store.projects import projects_of
 
 
 def projects_in(store: Store, result: Any) -> set[str]:
-    """The projects of all that a result shows: values name their project, or the session they are from."""
+    """The projects of everything that a result shows: each value names its project or its session."""
     projects, sessions = set[str](), set[str]()
     for value in _structs(result):
         project, session = getattr(value, "project", None), getattr(value, "session", None)

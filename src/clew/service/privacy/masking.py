@@ -34,12 +34,12 @@ def masker(context: Context) -> Callable[[bytes], bytes]:
 
 
 def masker_of(context: Context) -> "Masker":
-    """The masker whose marks tell nothing: for what is read by callers who could confirm a guess with a tag."""
+    """The masker whose marks reveal nothing, for callers who could confirm a guess with a tag."""
     return _masker(context.home, "")
 
 
 def telling_masker_of(context: Context, project: str) -> "Masker":
-    """The masker whose marks tell which secrets of a project are the same one, if the caller may export them."""
+    """The masker that marks equal secrets of a project alike, if the caller may export them."""
     may_export = bool(project) and context.caller.rule(Right.EXPORT, Target(project=project)).allowed
     return _masker(context.home, project) if may_export else masker_of(context)
 

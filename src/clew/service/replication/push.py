@@ -72,7 +72,7 @@ def push(
         str, msgspec.Meta(description="Which remote. [default: all that anything is shared with]", extra={"flag": "to"})
     ] = "",
     again: Annotated[
-        bool, msgspec.Meta(description="Send everything once more; what is there is stored once.")
+        bool, msgspec.Meta(description="Send everything again; the server stores each event once.")
     ] = False,
 ) -> list[Pushed]:
     """Send what is new of the shared projects to the server, its secrets masked.

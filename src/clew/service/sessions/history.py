@@ -1,4 +1,4 @@
-"""A session's events up to one of them, read from the log as often as a caller asks for them.
+"""A session's events up to a seq, read from the log as often as a caller asks for them.
 
 A small session is read once and stays in memory. Of a large one only a part is in memory at any time.
 """
@@ -21,7 +21,7 @@ AHEAD = 32
 HELD_BYTES = 2 * 1024 * 1024
 # A session whose texts are not longer than this is small.
 SMALL_BYTES = 8 * 1024 * 1024
-# About what an event takes in memory beside its text.
+# The approximate memory of an event beside its text.
 EVENT_BYTES = 1000
 
 
