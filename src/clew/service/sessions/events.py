@@ -68,12 +68,14 @@ def tail(context: Context, *, after: Seq = 0, project: str = "", limit: Limit = 
 
 def within_an_answer(context: Context, events: Iterable[Event]) -> list[Event]:
     """The events of one answer. A server refuses more than fit its memory; a caller that has gone gets none."""
+    if not context.answers_leave_machine:
+        return list(events)
     answer: list[Event] = []
     size = 0
     for event in events:
         check_cancelled()
         size += text_bytes(event.body)
-        if context.answers_leave_machine and answer and size > MOST_ANSWER_BYTES:
+        if answer and size > MOST_ANSWER_BYTES:
             raise TooLarge(
                 f"these events are larger than {MOST_ANSWER_BYTES:,} bytes; ask for {len(answer)} or fewer at once, "
                 "and go on after the last one",

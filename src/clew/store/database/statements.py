@@ -6,11 +6,11 @@ given. A package whose tables are derived from the log keeps their schema in the
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 
 def _reached(columns: str, in_list: Callable[[str, str], str]) -> str:
@@ -80,6 +80,8 @@ _TABLE = re.compile(r"CREATE (?:VIRTUAL )?TABLE (\w+)")
 _IF = re.compile(r"--if (\w+) (.*)$")
 _PARAMETER = re.compile(r"(?<![:\w]):(\w+)")
 
+Made = TypeVar("Made")
+
 
 class ConditionalStatement:
     """A statement with lines that are used only when their parameter is given."""
@@ -103,39 +105,63 @@ class ConditionalStatement:
         return self._texts[used]
 
 
+class OnFirstUse(Mapping[str, Made]):
+    """Statements by name, each made on its first use: a process uses a few of them."""
+
+    def __init__(self, texts: Mapping[str, str], make: Callable[[str], Made]) -> None:
+        self._texts = texts
+        self._make = make
+        self._made: dict[str, Made] = {}
+
+    def __getitem__(self, name: str) -> Made:
+        made = self._made.get(name)
+        if made is None:
+            made = self._made[name] = self._make(self._texts[name])
+        return made
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._texts)
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+
 @cache
-def statements(dialect: str, package: str = "clew.store.database") -> dict[str, str]:
+def statements(dialect: str, package: str = "clew.store.database") -> Mapping[str, str]:
     """Every named statement of a package for one database, except those with optional lines."""
-    return {
-        name: _in_style(" ".join(line for _, line in lines), dialect)
-        for name, lines in _statements(dialect, package).items()
-        if not any(condition for condition, _ in lines)
-    }
+    texts = {name: text for name, text in _texts(package).items() if not _is_conditional(text, dialect)}
+    return OnFirstUse(texts, lambda text: _in_style(" ".join(line for _, line in _lines(text, dialect)), dialect))
 
 
 @cache
-def conditional_statements(dialect: str, package: str = "clew.store.database") -> dict[str, ConditionalStatement]:
+def conditional_statements(dialect: str, package: str = "clew.store.database") -> Mapping[str, ConditionalStatement]:
     """The statements with optional lines."""
-    return {
-        name: ConditionalStatement(lines, dialect)
-        for name, lines in _statements(dialect, package).items()
-        if any(condition for condition, _ in lines)
-    }
+    texts = {name: text for name, text in _texts(package).items() if _is_conditional(text, dialect)}
+    return OnFirstUse(texts, lambda text: ConditionalStatement(_lines(text, dialect), dialect))
 
 
-def _statements(dialect: str, package: str) -> dict[str, list[tuple[str, str]]]:
-    """Each statement as lines, each with the parameter it depends on, or an empty name."""
-    by_name: dict[str, list[tuple[str, str]]] = {}
+@cache
+def _texts(package: str) -> dict[str, str]:
+    """The text of each statement, for both databases."""
+    by_name: dict[str, str] = {}
     for file in statement_files(package):
-        parts = _NAME.split(in_words(file.read_text("utf-8"), dialect))[1:]
+        parts = _NAME.split(file.read_text("utf-8"))[1:]
         for name, text in zip(parts[::2], parts[1::2], strict=True):
             if name in by_name:
                 raise AssertionError(f"two statements of {package} have the name {name}")
-            lines = [(match[1], match[2]) if (match := _IF.match(line)) else ("", line) for line in text.splitlines()]
-            by_name[name] = [
-                (given, " ".join(line.split())) for given, line in lines if line.strip()[:2] not in ("", "--")
-            ]
+            by_name[name] = text
     return by_name
+
+
+def _is_conditional(text: str, dialect: str) -> bool:
+    return "\n--if " in text or f"\n--{dialect} --if " in text
+
+
+def _lines(text: str, dialect: str) -> list[tuple[str, str]]:
+    """The lines of a statement, each with the parameter it depends on, or an empty name."""
+    lines = in_words(text, dialect).splitlines()
+    pairs = [(match[1], match[2]) if (match := _IF.match(line)) else ("", line) for line in lines]
+    return [(given, " ".join(line.split())) for given, line in pairs if line.strip()[:2] not in ("", "--")]
 
 
 def statement_files(package: str) -> list[Path]:

@@ -13,7 +13,7 @@ from clew.model.lineage import Segment, clip
 from clew.model.session import Session
 from clew.store.log.decoding import Decoder
 from clew.store.log.reading import pages
-from clew.store.log.rows import EVENTS_PAGE, EVERYTHING, session_from, tail_row_from
+from clew.store.log.rows import EVENTS_PAGE, EVERYTHING, position_of, session_from, stretches
 from clew.store.log.sessions import session_in
 from clew.store.store import Store
 
@@ -45,16 +45,18 @@ def entries(store: Store, *, after: int, limit: int = EVERYTHING) -> Iterator[En
     while limit > 0:
         most = min(limit, EVENTS_PAGE)
         with store.database.read() as tx:
-            rows = [tail_row_from(row) for row in tx.run("tail", after=after, limit=most)]
-            keys = msgspec.json.encode(sorted({row.key for row in rows})).decode()
+            rows = tx.run("tail", after=after, limit=most)
+            written = list(stretches(rows))
+            keys = msgspec.json.encode(sorted({stretch.key for stretch in written})).decode()
             sessions = {session.key: session for session in map(session_from, tx.run("sessions_by_key", keys=keys))}
-        for row in rows:
-            decoder = Decoder(store.database, store.blobs, project=row.project, key=row.key, session=row.session)
-            yield Entry(sessions[row.key], decoder.event_or_stand_in(row.event))
+        for project, key, session, events in written:
+            decoder = Decoder(store.database, store.blobs, project=project, key=key, session=session)
+            for event in events:
+                yield Entry(sessions[key], decoder.event_or_stand_in(event))
         if len(rows) < most:
             return
         limit -= len(rows)
-        after = rows[-1].position
+        after = position_of(rows[-1])
 
 
 def changed_sessions(store: Store, *, after: int, upto: int) -> list[Changed]:

@@ -15,7 +15,7 @@ from clew.model.lineage import Segment, clip
 from clew.model.session import Session
 from clew.store.database.contract import Blobs, Database, Row
 from clew.store.log.decoding import Decoder
-from clew.store.log.rows import EVENTS_PAGE, EVERYTHING, tail_row_from
+from clew.store.log.rows import EVENTS_PAGE, EVERYTHING, position_of, stretches
 from clew.store.log.sessions import head_in, lineage
 from clew.store.reach import ReachParameters
 
@@ -57,7 +57,6 @@ class Reader:
     def tail(self, *, after: int, project: str, limit: int, reach: ReachParameters) -> Iterator[Event]:
         """Events of all sessions in reach after a position, in the order they became visible."""
         after = min(after, EVERYTHING)
-        decoders: dict[int, Decoder] = {}
         while limit > 0:
             most = min(limit, TAIL_PAGE)
             with self._database.read() as tx:
@@ -65,17 +64,12 @@ class Reader:
                     answer = tx.run("tail_project", after=after, limit=most, project=project, **reach)
                 else:
                     answer = tx.run("tail", after=after, limit=most, **reach)
-            position = after
-            for row in map(tail_row_from, answer):
-                decoder = decoders.get(row.key)
-                if decoder is None:
-                    decoder = decoders[row.key] = self._decoder(row.project, row.key, row.session)
-                position = row.position
-                yield decoder.event(row.event)
+            for stretch in stretches(answer):
+                yield from self._decoder(stretch.project, stretch.key, stretch.session).events(stretch.events)
             if len(answer) < most:
                 return
             limit -= len(answer)
-            after = position
+            after = position_of(answer[-1])
 
     def last_position(self) -> int:
         """The position of the newest event that a tail would show."""

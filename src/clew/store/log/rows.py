@@ -1,5 +1,8 @@
 """The rows of the log as typed values. The only module of the log that knows the order of a statement's columns."""
 
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import NamedTuple
 
 import msgspec
@@ -32,18 +35,15 @@ class EventRow(NamedTuple):
     seal: bytes | None
 
 
-class TailRow(NamedTuple):
-    """The row of an event, and where the event was written: the keys of project and session, and the session's id."""
+class Stretch(NamedTuple):
+    """Rows of a tail that one session wrote one after the other: the keys of project and session, the session's id, and
+    the rows of the events.
+    """
 
-    event: Row
     project: int
     key: int
     session: str
-
-    @property
-    def position(self) -> int:
-        position: int = self.event[1]
-        return position
+    events: list[Row]
 
 
 class Child(NamedTuple):
@@ -68,8 +68,16 @@ def session_from(row: Row) -> Session:
     )  # fmt: skip
 
 
-def tail_row_from(row: Row) -> TailRow:
-    return TailRow(row[:12], *row[12:])
+def stretches(tail: Sequence[Row]) -> Iterator[Stretch]:
+    """The rows of a tail by the session that wrote them, in their order."""
+    for (project, key, session), rows in groupby(tail, key=itemgetter(12, 13, 14)):
+        yield Stretch(project, key, session, [row[:12] for row in rows])
+
+
+def position_of(row: Row) -> int:
+    """The position of an event or of a row of a tail."""
+    position: int = row[1]
+    return position
 
 
 def head_from(row: Row) -> Head:
