@@ -18,7 +18,7 @@ CODES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b[=>]|\r")
 
 
 class Terminal:
-    """A running program; what it has printed is in `seen`, without the codes for colours and places."""
+    """A running program; what it has printed is in `raw`, and in `seen` without the codes for colours and places."""
 
     def __init__(self, words: Sequence[str], env: Mapping[str, str], *, columns: int = 100, rows: int = 30) -> None:
         self._main, side = pty.openpty()
@@ -29,6 +29,7 @@ class Terminal:
         )  # fmt: skip
         os.close(side)
         self.seen = ""
+        self.raw = ""
         self._told = 0
 
     def send(self, keys: str) -> None:
@@ -60,6 +61,7 @@ class Terminal:
             data = os.read(self._main, 65536)
         except OSError:
             return False  # Linux answers so when the program has closed its side.
+        self.raw += data.decode(errors="replace")
         self.seen += CODES.sub("", data.decode(errors="replace"))
         return bool(data)
 

@@ -33,8 +33,8 @@ def keeps_colours(words: list[str]) -> bool:
     return PurePath(words[0]).name == "less"
 
 
-def print_paged(texts: Iterator[str], words: list[str] | None, *, rows: int) -> None:
-    """Print to the terminal; through the pager if the text is longer than the screen."""
+def print_paged(texts: Iterator[str], words: list[str] | None, *, rows: int) -> bool:
+    """Print to the terminal; through the pager if the text is longer than the screen. Returns whether it was."""
     held: list[str] = []
     lines = 0
     # The prompt of the shell needs a row, too.
@@ -43,10 +43,11 @@ def print_paged(texts: Iterator[str], words: list[str] | None, *, rows: int) -> 
         lines += text.count("\n")
     if words and lines >= rows:
         _page(chain(held, texts), words)
-        return
+        return True
     for text in chain(held, texts):
         sys.stdout.write(text)
         sys.stdout.flush()
+    return False
 
 
 def _page(texts: Iterable[str], words: list[str]) -> None:

@@ -118,7 +118,8 @@ class Commands(Sections):
 
 
 @click.group(
-    cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": WIDEST},
+    cls=Commands, invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": WIDEST},
     epilog="An ID can be shortened, and `latest` is the newest session here. `clew COMMAND --help` has the details.",
 )  # fmt: skip
 @click.version_option(package_name="clew", prog_name="clew", message="%(prog)s %(version)s")
@@ -126,9 +127,16 @@ class Commands(Sections):
 @click.option("--home", metavar="DIR", help="The folder of the embedded store. [default: CLEW_HOME or ~/.clew]")
 @click.pass_context
 def clew(context: click.Context, store: str | None, home: str | None) -> None:
-    """Keep the thread of every AI-agent session: durable, forkable, verifiable."""
+    """Keep the thread of every AI-agent session: durable, forkable, verifiable.
+
+    Without a command: pick one of the sessions of this folder, and go on with it, show it or fork it.
+    """
     context.obj = LazyPlane(app.settings(store=store, home=home))
     context.call_on_close(context.obj.close)
+    if context.invoked_subcommand is None:
+        from clew.cli.start import start
+
+        start(context.obj)
 
 
 def command(operation: Operation) -> click.Command:

@@ -58,20 +58,20 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     last: int | None = None
 
 
-def show(plane: Any, session: str, wanted: Wanted, *, paged: bool) -> None:
-    """Print a session as a transcript."""
+def show(plane: Any, session: str, wanted: Wanted, *, paged: bool) -> bool:
+    """Print a session as a transcript; returns whether a pager showed it."""
     transcript = transcript_blocks(plane, session, wanted)
     if not sys.stdout.isatty():
         for text in on_paper(transcript):
             sys.stdout.write(text)
             sys.stdout.flush()
-        return
+        return False
     from clew.cli import pager
 
     command = pager.command() if paged else None
     columns, rows = get_terminal_size()
     drawn = on_screen(transcript, min(columns, WIDEST), colours=command is None or pager.keeps_colours(command))
-    pager.print_paged(drawn, command, rows=rows)
+    return pager.print_paged(drawn, command, rows=rows)
 
 
 def transcript_blocks(plane: Any, session: str, wanted: Wanted) -> Iterator[Block]:
