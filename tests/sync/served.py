@@ -5,7 +5,8 @@ import threading
 
 from clew import app
 from clew.server.http.application import Application
-from clew.server.http.uvicorn_server import listen, make_server
+from clew.server.http.listener import listen
+from clew.server.http.uvicorn_server import make_server
 
 made = listen("127.0.0.1", int(sys.argv[2]))
 running = make_server(Application(app.authenticator(app.settings(store=sys.argv[1], home=sys.argv[3]))))

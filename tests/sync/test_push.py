@@ -124,7 +124,13 @@ def _pushed_and_sniffed(here: Machine) -> list[bytes]:
     """Every request of a push, as it is before it is packed."""
     requests: list[bytes] = []
     remote = here.remote()
-    remote._http.event_hooks = {"request": [lambda request: requests.append(_sniffed(request))]}
+    send = remote._sent
+
+    def sniff(request: Any) -> Any:
+        requests.append(_sniffed(request))
+        return send(request)
+
+    remote._sent = sniff  # type: ignore[method-assign]
     Push(here.context, here.home, here.setting, remote).run()
     remote.close()
     return requests

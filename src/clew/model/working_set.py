@@ -59,7 +59,8 @@ def working_set(events: Iterable[Event]) -> list[Touched]:
             touched[key] = Touched(
                 what=was.what,
                 type=was.type,
-                read=was.read + (touch.how == "read"),
+                # Whatever is not a write leaves the thing as it was: a read.
+                read=was.read + (touch.how != "written"),
                 written=was.written + (touch.how == "written"),
                 last_seq=event.seq,
             )
