@@ -94,6 +94,7 @@ def runner(
     from clew.consumers.push import Pushes
     from clew.consumers.runner import Runner
     from clew.consumers.views import FreshViews
+    from clew.consumers.witnesses import Witnesses
     from clew.service.access.authenticator import CLEW
 
     clew = msgspec.structs.replace(context, principal=CLEW, grants=(owner_of_everything(CLEW),))
@@ -101,7 +102,7 @@ def runner(
         Pushes(context, chosen.home, pushed=lambda _: None, report=report), FreshViews(clew), Jobs(clew, report)
     ]  # fmt: skip
     if signs:
-        consumers.append(Checkpoints(clew))
+        consumers += [Checkpoints(clew), Witnesses(clew)]
     if captures:
         consumers.insert(0, captures_of_all_programs(context, chosen.home, report, follows=not once))
     return Runner(context.store, consumers, report)

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 # A job is late after so many of its periods.
 LATE_PERIODS = 3
+# A witness may be away for so long.
+LATE_WITNESS_US = 10 * 60 * 1_000_000
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -131,7 +133,7 @@ def _store(chosen: app.Settings) -> list[Finding]:
             findings += [_integrity(store), _chains(store)]
         except ClewError as error:
             findings.append(Finding(what="integrity", ok=False, found=str(error), advice=_advice(error)))
-        findings += [_views(store), *_disk_limit(store), *_jobs(store)]
+        findings += [_views(store), *_disk_limit(store), *_jobs(store), *_witnesses(store, chosen.home)]
     return findings
 
 
@@ -225,6 +227,28 @@ def _jobs(store: "Store") -> list[Finding]:
                 advice = "keep `clew up`, `clew serve` or `clew worker` running, or run `clew worker --once` from cron"
                 findings.append(Finding(what="jobs", ok=False, found=found, advice=advice))
     return findings or [Finding(what="jobs", ok=True, found=f"none is late ({len(done)} ran so far)")]
+
+
+def _witnesses(store: "Store", home: Path) -> list[Finding]:
+    """Whether each witness of this log has countersigned its checkpoints. Nobody is asked: the checkpoints say it."""
+    from clew.service.audit.witnesses import all_witnesses, witness_states
+
+    try:
+        states = witness_states(store, all_witnesses(str(home)))
+    except ClewError as error:
+        return [Finding(what="witness", ok=False, found=str(error), advice=f"error code {error.code}")]
+    now = store.now()
+    return [
+        Finding(
+            what="witness",
+            ok=not state.behind or now - state.behind_since < LATE_WITNESS_US,
+            found=f"{plain(state.address)} has not countersigned the last {state.behind:,} checkpoints"
+            if state.behind
+            else f"{plain(state.address)} has countersigned the newest checkpoint",
+            advice="run `clew audit witness`: it says why" * bool(state.behind),
+        )
+        for state in states
+    ]
 
 
 def _views(store: "Store") -> Finding:

@@ -28,11 +28,12 @@ NAMES = {
 PLAIN: dict[str, Any] = {
     "drafts": [{"kind": "message_added", "role": "user", "text": "planted"}], "lease": 1, "value": "on",
     "kind": "retention", "choice": "x", "text": "x", "done": "x", "digest": "00" * 32,
+    "origin": "clew/nobody", "checkpoint": "none", "witnesses": [], "old": 0, "proof": [],
     **dict.fromkeys(
         "title metadata budget_tokens budget_usd private reason runtime outcome summary expect after upto limit at "
         "holder seconds keep_days hold with_forks form secrets role tool order flat when since until by written state "
         "failed label scopes days rights issuer subject instructions tools place match_runtime match_path match_name "
-        "tokens usd unlimited scope evidence why rejected next open operation allowed content checkpoint "
+        "tokens usd unlimited scope evidence why rejected next open operation allowed content "
         "rule ruling older newer with_content checkpoints keys parent_source events blobs "
         "dry_run large data stretches start strict last backward folder".split()
     ),

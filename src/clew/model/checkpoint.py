@@ -22,7 +22,8 @@ import msgspec
 
 from clew.model.errors import InvalidInput
 
-ED25519 = b"\1"
+# The kinds of keys: of one that signs notes, and of a witness that countersigns them.
+ED25519, COSIGNATURE = b"\1", b"\4"
 LONGEST = 64 * 1024
 _DASH = "— "
 _encode = msgspec.json.Encoder().encode
@@ -148,30 +149,27 @@ class PublicKey(msgspec.Struct, frozen=True):
 
     name: str
     data: bytes
+    kind: bytes = ED25519
 
     @property
     def id(self) -> bytes:
-        return key_id(self.name, self.data)
+        """The four bytes that name this key in a signature."""
+        return sha256(self.name.encode() + b"\n" + self.kind + self.data).digest()[:4]
 
     def __str__(self) -> str:
-        return f"{self.name}+{self.id.hex()}+{b64encode(ED25519 + self.data).decode()}"
+        return f"{self.name}+{self.id.hex()}+{b64encode(self.kind + self.data).decode()}"
 
 
-def key_id(name: str, public: bytes) -> bytes:
-    """The four bytes that name this key in a signature."""
-    return sha256(name.encode() + b"\n" + ED25519 + public).digest()[:4]
-
-
-def public_key(text: str) -> PublicKey:
+def public_key(text: str, kind: bytes = ED25519) -> PublicKey:
     """Parse a public key in C2SP's vkey form: NAME+ID+BASE64."""
-    name, id, data = key_parts(text.strip(), "a public key")
-    key = PublicKey(name, data)
+    name, id, data = key_parts(text.strip(), "public key", kind)
+    key = PublicKey(name, data, kind)
     if key.id.hex() != id:
         raise InvalidInput(f"the public key of {name} is damaged: its id should be {key.id.hex()} and is {id[:20]!r}")
     return key
 
 
-def key_parts(text: str, what: str) -> tuple[str, str, bytes]:
+def key_parts(text: str, what: str, kind: bytes) -> tuple[str, str, bytes]:
     """The name, the id and the bytes of a key. Errors do not repeat the text: it may be a secret."""
     name, _, rest = text.partition("+")
     id, _, encoded = rest.partition("+")
@@ -179,9 +177,14 @@ def key_parts(text: str, what: str) -> tuple[str, str, bytes]:
         data = b64decode(encoded, validate=True)
     except (Error, ValueError):
         data = b""
-    if not is_key_name(name) or data[:1] != ED25519 or len(data) != 33:
+    if not is_key_name(name) or data[:1] not in (ED25519, COSIGNATURE) or len(data) != 33:
         raise InvalidInput(f"this is not a valid {what} of Ed25519; expected NAME+ID+BASE64")
+    if data[:1] != kind:
+        raise InvalidInput(f"this is the {what} of {_SIGNER[data[:1]]}; expected that of {_SIGNER[kind]}")
     return name, id, data[1:]
+
+
+_SIGNER = {ED25519: "a log, which signs checkpoints", COSIGNATURE: "a witness, which countersigns checkpoints"}
 
 
 def is_key_name(text: str) -> bool:

@@ -10,7 +10,16 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from clew.model import merkle
-from clew.model.checkpoint import Checkpoint, CheckpointLeaf, HeadLeaf, leaf_from, statement
+from clew.model.checkpoint import (
+    Checkpoint,
+    CheckpointLeaf,
+    HeadLeaf,
+    Note,
+    Signature,
+    leaf_from,
+    note_from,
+    statement,
+)
 from clew.model.errors import Conflict, Damaged, InvalidInput, NotFound
 from clew.store.database.contract import Row, Transaction
 from clew.store.log.rows import EVERYTHING, PAGE
@@ -117,6 +126,17 @@ def _leaf(edge: merkle.Edge, leaf: HeadLeaf | CheckpointLeaf) -> dict[str, objec
         "statement": text,
         "hashes": edge.add(merkle.leaf_hash(text.encode())),
     }
+
+
+def add_signature(store: Store, number: int, line: Signature) -> None:
+    """Add the signature of a witness under a checkpoint, in place of an older one of the same key."""
+    with store.database.write() as tx:
+        rows = tx.run("checkpoint_lock", number=number)
+        if not rows:
+            raise NotFound(f"no checkpoint {number} in this store", checkpoint=number, missing="checkpoint")
+        note = note_from(rows[0][0])
+        others = (other for other in note.signatures if (other.name, other.key) != (line.name, line.key))
+        tx.run("checkpoint_sign", number=number, note=str(Note(note.text, (*others, line))))
 
 
 # Reading --------------------------------------------------------------------------------------------------------------

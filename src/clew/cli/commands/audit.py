@@ -8,6 +8,7 @@ from typing import Any, BinaryIO
 
 import click
 
+from clew.cli import witness
 from clew.cli.exits import exit_code
 from clew.cli.help import Summaries
 from clew.cli.options import complete_id, json_option
@@ -104,6 +105,9 @@ def proof(plane: Any, session: str, checkpoint: int | None, since: int | None, a
     audit.print_proof(result)
 
 
+command.add_command(witness.command)
+
+
 @command.command()
 @_project
 @_principal
@@ -167,18 +171,22 @@ def export(plane: Any, /, out: str, as_json: bool, **filters: Any) -> None:
     metavar="KEY",
     help="A public key to trust, as `clew audit key` prints it. [default: of this home]",
 )
+@click.option("--witness", "witnesses", multiple=True, metavar="KEY",
+              help="The public key of a witness that countersigned. [default: those of this home]")  # fmt: skip
 @json_option
 @click.pass_obj
-def verify(plane: Any, paths: tuple[str, ...], bundle: str, keys: tuple[str, ...], as_json: bool) -> None:
+def verify(
+    plane: Any, paths: tuple[str, ...], bundle: str, keys: tuple[str, ...], witnesses: tuple[str, ...], as_json: bool
+) -> None:
     """Verify every chain, leaf and checkpoint, of this log or of a bundle, and list the problems.
 
-    Only a checkpoint that you kept elsewhere shows that the end of the log was cut off.
+    Only a checkpoint that you kept elsewhere, or a witness, shows that the end of the log was cut off.
     """
     notes = [_read_checkpoint(path) for path in paths]
     if bundle:
-        result = _verify_bundle(bundle, notes, keys)
+        result = _verify_bundle(bundle, notes, keys, witnesses)
     else:
-        result = plane.call("audit_verify", checkpoints=notes, keys=list(keys))
+        result = plane.call("audit_verify", checkpoints=notes, keys=list(keys), witnesses=list(witnesses))
     if as_json:
         print_json(result)
     else:
@@ -236,17 +244,18 @@ def _read_checkpoint(path: str) -> str:
         raise InvalidInput(f"{path} is not a valid checkpoint: it is not text") from error
 
 
-def _verify_bundle(path: str, notes: list[str], keys: tuple[str, ...]) -> Any:
-    from clew.model.checkpoint import public_key
+def _verify_bundle(path: str, notes: list[str], keys: tuple[str, ...], witnesses: tuple[str, ...]) -> Any:
+    from clew.model.checkpoint import COSIGNATURE, public_key
     from clew.service.audit import signing, verify_bundle
 
     signing.need_cryptography()
     trusted = [public_key(key) for key in keys]
+    countersigners = [public_key(key, COSIGNATURE) for key in witnesses]
     if path == "-":
-        return verify_bundle.examine(sys.stdin.buffer, trusted, notes)
+        return verify_bundle.examine(sys.stdin.buffer, trusted, notes, countersigners)
     try:
         file: BinaryIO
         with open(path, "rb") as file:
-            return verify_bundle.examine(file, trusted, notes)
+            return verify_bundle.examine(file, trusted, notes, countersigners)
     except OSError as error:
         raise InvalidInput(f"cannot read the bundle {path}: {error.strerror}") from error

@@ -7,7 +7,7 @@ import click
 
 from clew.cli.output import one_line, table
 from clew.cli.results.counts import count
-from clew.cli.times import moment
+from clew.cli.times import ago, moment
 from clew.model.plain import plain
 
 if TYPE_CHECKING:
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from clew.service.audit.entries import Entry
     from clew.service.audit.proof import SessionProof
     from clew.service.audit.verification import Audited
+    from clew.service.audit.witnesses import WitnessState
 
 # The most problems in the table; many more usually have one cause. --json prints all.
 MOST_SHOWN = 50
@@ -62,6 +63,20 @@ def _why(entry: "Entry") -> str:
     return one_line(entry.because + (f" {arguments}" if arguments != "{}" else ""), 400)
 
 
+def print_witnesses(states: "list[WitnessState]") -> None:
+    if not states:
+        click.echo("no witness yet; add one with: clew audit witness add ADDRESS", err=True)
+        return
+    rows = (
+        (
+            one_line(state.address, 60), str(state.number or ""), ago(state.at) if state.at else "never",
+            f"{state.behind:,}" if state.behind else "", one_line(state.problem, 1000),
+        )
+        for state in states
+    )  # fmt: skip
+    table(("witness", "checkpoint", "countersigned", "behind", "problem"), rows, wrapped="problem")
+
+
 def print_verified(result: "Audited") -> None:
     if result.problems:
         shown = result.problems[:MOST_SHOWN]
@@ -72,6 +87,7 @@ def print_verified(result: "Audited") -> None:
         f"{count(result.sessions, 'log')} (control logs included), {count(result.events, 'event')}"
         + (f", {result.removed:,} without a body, on record" if result.removed else "")
         + f"; {count(result.checkpoints, 'checkpoint')}, {count(result.leaves, 'leaf', 'leaves')}"
+        + (f", {result.countersigned} countersigned" if result.countersigned else "")
         + (f", {result.kept} kept elsewhere" if result.kept else "")
         + (f": {count(len(result.problems), 'problem')}" if result.problems else ": everything holds")
     )

@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from tempfile import mkstemp
 
-from clew.model.checkpoint import ED25519, Note, PublicKey, Signature, is_key_name, key_id, key_parts, note_from
+from clew.model.checkpoint import ED25519, Note, PublicKey, Signature, is_key_name, key_parts, note_from
+from clew.model.cosignature import cosigned_text, time_and_signature, timed
 from clew.model.errors import Conflict, Damaged, InvalidInput, Unavailable
 
 VARIABLE = "CLEW_AUDIT_KEY"
@@ -21,11 +22,11 @@ _MARK = "PRIVATE+KEY+"
 class SigningKey:
     """An Ed25519 key with a name. Its repr shows the public half."""
 
-    def __init__(self, name: str, seed: bytes) -> None:
+    def __init__(self, name: str, seed: bytes, kind: bytes = ED25519) -> None:
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
         self._key = Ed25519PrivateKey.from_private_bytes(seed)
-        self.public = PublicKey(name, self._key.public_key().public_bytes_raw())
+        self.public = PublicKey(name, self._key.public_key().public_bytes_raw(), kind)
 
     def __repr__(self) -> str:
         return f"<signing key {self.public}>"
@@ -43,28 +44,32 @@ class SigningKey:
         signature = Signature(self.public.name, self.public.id, self._key.sign(text.encode()))
         return str(Note(text, (signature,)))
 
+    def cosign(self, text: str, *, seconds: int) -> Signature:
+        """A witness' signature: that this text was seen at this time, and continues all that was seen before it."""
+        return timed(self.public, seconds, self._key.sign(cosigned_text(text, seconds)))
+
     def written(self) -> str:
         """The private key as text: a secret."""
         from base64 import b64encode
 
         seed = self._key.private_bytes_raw()
-        return f"{_MARK}{self.public.name}+{self.public.id.hex()}+{b64encode(ED25519 + seed).decode()}"
+        return f"{_MARK}{self.public.name}+{self.public.id.hex()}+{b64encode(self.public.kind + seed).decode()}"
 
 
-def new_key(name: str) -> SigningKey:
+def new_key(name: str, kind: bytes = ED25519) -> SigningKey:
     if not is_key_name(name):
         raise InvalidInput(f"{name[:80]!r} cannot name a key: it must not be empty nor hold blanks or a plus sign")
-    return SigningKey(name, os.urandom(32))
+    return SigningKey(name, os.urandom(32), kind)
 
 
-def key_from(text: str) -> SigningKey:
+def key_from(text: str, kind: bytes = ED25519) -> SigningKey:
     """Parse the text of a private key."""
     text = text.strip()
     if not text.startswith(_MARK):
         raise InvalidInput("this is not a valid private key for checkpoints: it must begin with PRIVATE+KEY+")
-    name, id, seed = key_parts(text.removeprefix(_MARK), "a private key")
-    key = SigningKey(name, seed)
-    if key_id(name, key.public.data).hex() != id:
+    name, id, seed = key_parts(text.removeprefix(_MARK), "private key", kind)
+    key = SigningKey(name, seed, kind)
+    if key.public.id.hex() != id:
         raise InvalidInput(f"the private key of {name} is damaged: its id does not match it")
     return key
 
@@ -74,7 +79,7 @@ def key_file(home: str) -> Path:
     return Path(os.environ.get(VARIABLE) or Path(home or Path.home() / ".clew") / FILE).expanduser()
 
 
-def read_key(path: Path) -> SigningKey | None:
+def read_key(path: Path, kind: bytes = ED25519) -> SigningKey | None:
     """The key in a file; None when there is no such file."""
     try:
         with open(path, encoding="utf-8") as file:
@@ -90,9 +95,10 @@ def read_key(path: Path) -> SigningKey | None:
             "consider who may have read it"
         )
     try:
-        return key_from(text)
+        return key_from(text, kind)
     except InvalidInput as error:
-        raise Damaged(f"{path}: {error}; restore it from a backup, or begin a new one: clew audit key --new") from error
+        other = ", or begin a new one: clew audit key --new" if kind == ED25519 else ""
+        raise Damaged(f"{path}: {error}; restore it from a backup{other}") from error
 
 
 def known_keys(path: Path) -> list[PublicKey]:
@@ -131,12 +137,25 @@ def write_key(path: Path, key: SigningKey) -> None:
         raise Unavailable(f"cannot write {path}: {error.strerror}; name another file with {VARIABLE}") from error
 
 
+def check_cosignature(note: Note, key: PublicKey) -> int | None:
+    """When this witness countersigned a note, in seconds since 1970; None when it did not. A wrong one is an error."""
+    for signature in note.signatures:
+        if (signature.name, signature.key) == (key.name, key.id):
+            at, bare = time_and_signature(signature)
+            if not is_good(key, cosigned_text(note.text, at), bare):
+                raise InvalidInput(
+                    f"the signature of the witness {key.name} is wrong: it was changed or is not its own"
+                )
+            return at
+    return None
+
+
 def check(written: str, keys: Iterable[PublicKey]) -> Note:
     """Parse a note that one of these keys signed. A wrong signature by any of them is an error."""
     note = note_from(written)
     trusted = {(key.name, key.id): key for key in keys}
     good = [
-        _is_good(trusted[signature.name, signature.key], note.text, signature)
+        is_good(trusted[signature.name, signature.key], note.text.encode(), signature.signature)
         for signature in note.signatures
         if (signature.name, signature.key) in trusted
     ]
@@ -148,12 +167,12 @@ def check(written: str, keys: Iterable[PublicKey]) -> Note:
     return note
 
 
-def _is_good(key: PublicKey, text: str, signature: Signature) -> bool:
+def is_good(key: PublicKey, text: bytes, signature: bytes) -> bool:
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
     try:
-        Ed25519PublicKey.from_public_bytes(key.data).verify(signature.signature, text.encode())
+        Ed25519PublicKey.from_public_bytes(key.data).verify(signature, text)
     except InvalidSignature:
         return False
     return True

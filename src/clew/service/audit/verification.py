@@ -16,10 +16,11 @@ from clew.model.checkpoint import (
     PublicKey,
     checkpoint_from,
     leaf_from,
+    note_from,
     public_key,
 )
 from clew.model.errors import InvalidInput
-from clew.service.audit.signing import check
+from clew.service.audit.signing import check, check_cosignature
 
 UNPINNED = (
     "the signatures were checked with the key that is stored beside them, and whoever can change them can change the "
@@ -27,7 +28,7 @@ UNPINNED = (
 )
 NOTHING_KEPT = (
     "a log whose end was removed, or that was replaced by an older copy of itself, still verifies: only a checkpoint "
-    "that is kept elsewhere shows it (--checkpoint FILE)"
+    "that is kept elsewhere (--checkpoint FILE), or a witness (`clew audit witness add`), shows it"
 )
 NO_CHECKPOINT = "there is no checkpoint yet, so only the chains were checked; make one with `clew audit checkpoint`"
 
@@ -40,7 +41,8 @@ class Flaw(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Audited(msgspec.Struct, frozen=True, kw_only=True):
-    """What an audit checked, and the problems. `beyond` is the number of events after the newest checkpoint."""
+    """What an audit checked, and the problems. `beyond` is the number of events after the newest checkpoint,
+    `countersigned` that of the checkpoints with the signature of a witness."""
 
     sessions: int
     events: int
@@ -51,14 +53,17 @@ class Audited(msgspec.Struct, frozen=True, kw_only=True):
     beyond: int
     problems: list[Flaw]
     notes: list[str]
+    countersigned: int = 0
 
 
 class Verification:
     """One pass. Call `checkpoint` and `kept_elsewhere`, then `leaf` in order, then `session`, then `finish`."""
 
-    def __init__(self, keys: Iterable[PublicKey]) -> None:
+    def __init__(self, keys: Iterable[PublicKey], witnesses: Iterable[PublicKey] = ()) -> None:
         """Without keys, the keys stored beside the checkpoints are used, and a note says so."""
         self._keys = list(keys)
+        self._countersigned = dict.fromkeys(witnesses, 0)
+        self.countersigned = 0
         self._pinned = bool(self._keys)
         self.flaws: list[Flaw] = []
         self._roots: dict[int, list[tuple[str, bytes]]] = {}
@@ -69,7 +74,7 @@ class Verification:
         self._reached = 0
         self._newest: dict[str, HeadLeaf] = {}
         self._reported_sessions: set[str] = set()
-        self._kept: list[int | None] = []
+        self._kept: dict[str, int | None] = {}
         self.beyond = 0
 
     def report(self, where: str, what: str) -> None:
@@ -96,13 +101,29 @@ class Verification:
         except InvalidInput as error:
             self.report(where, f"it is not signed by the key stored beside it: {error}")
         signed = self._signed(where, note)
+        if signed is not None:
+            self._count_witnesses(where, note)
         if signed is not None and signed.size != size:
             self.report(where, f"its row says {size} leaves, and the signed note says {signed.size}")
 
-    def kept_elsewhere(self, note: str) -> None:
+    def kept_elsewhere(self, note: str, where: str = "") -> None:
         """Add a checkpoint that was kept where nobody could change it together with the log."""
-        signed = self._signed(f"kept checkpoint {len(self._kept) + 1}", note)
-        self._kept.append(None if signed is None else signed.size)
+        where = where or f"kept checkpoint {len(self._kept) + 1}"
+        signed = self._signed(where, note)
+        self._kept[where] = None if signed is None else signed.size
+
+    def _count_witnesses(self, where: str, written: str) -> None:
+        """Check the signatures of the given witnesses under a checkpoint."""
+        note, count = note_from(written), 0
+        for witness in self._countersigned:
+            try:
+                is_countersigned = check_cosignature(note, witness) is not None
+            except InvalidInput as error:
+                self.report(where, str(error))
+                continue
+            self._countersigned[witness] += is_countersigned
+            count += is_countersigned
+        self.countersigned += count > 0
 
     def _signed(self, where: str, note: str) -> Checkpoint | None:
         """The checkpoint in a note; None when no trusted key signed it."""
@@ -227,12 +248,17 @@ class Verification:
                         f"it covers {size} leaves, and only {self._frontier.size} exist: the end was removed, or an "
                         "older copy was restored",
                     )
-        for number, kept_size in enumerate(self._kept, 1):
+        for where, kept_size in self._kept.items():
             if kept_size is not None and kept_size not in self._sizes.values():
-                self.report(f"kept checkpoint {number}", f"it covers {kept_size} leaves, and no stored checkpoint does")
+                self.report(where, f"it covers {kept_size} leaves, and no stored checkpoint does")
         notes = [] if self._sizes or self._kept else [NO_CHECKPOINT]
         if self._sizes and not self._pinned:
             notes.append(UNPINNED)
+        notes += [
+            f"the witness {witness.name} countersigned none of these checkpoints"
+            for witness, count in self._countersigned.items()
+            if not count
+        ]
         if not self._kept:
             notes.append(NOTHING_KEPT)
         return notes

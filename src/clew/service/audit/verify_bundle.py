@@ -1,6 +1,6 @@
 """Verify a bundle from its file alone, without a store."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -17,9 +17,11 @@ from clew.service.audit.verification import Audited, Verification
 OWN_RECORDS = {BodiesPruned.kind, OperationCalled.kind}
 
 
-def examine(lines: Iterable[bytes], keys: list[PublicKey], kept: list[str]) -> Audited:
+def examine(
+    lines: Iterable[bytes], keys: list[PublicKey], kept: list[str], witnesses: Sequence[PublicKey] = ()
+) -> Audited:
     """Verify a bundle: every chain, every leaf, every checkpoint."""
-    return _Reader(keys, kept).run(_parsed(lines))
+    return _Reader(Verification(keys, witnesses), kept).run(_parsed(lines))
 
 
 def _parsed(lines: Iterable[bytes]) -> Iterator[BundleLine]:
@@ -48,8 +50,8 @@ def _parsed(lines: Iterable[bytes]) -> Iterator[BundleLine]:
 class _Reader:
     """One pass over the lines. It keeps the digests of the events that a leaf or a fork refers to."""
 
-    def __init__(self, keys: list[PublicKey], kept: list[str]) -> None:
-        self._verification = Verification(keys)
+    def __init__(self, verification: Verification, kept: list[str]) -> None:
+        self._verification = verification
         self._kept = kept
         self._stated: list[tuple[int, Any]] = []
         self._digests: dict[tuple[str, int], bytes | None] = {}
@@ -86,7 +88,7 @@ class _Reader:
             sessions=len(self._sessions), events=sum(checked.check.events for checked in chains),
             removed=sum(checked.check.removed for checked in chains), leaves=verification.leaves,
             checkpoints=verification.checkpoints, kept=verification.kept, beyond=verification.beyond,
-            problems=verification.flaws, notes=notes,
+            problems=verification.flaws, notes=notes, countersigned=verification.countersigned,
         )  # fmt: skip
 
     def _leaf(self, line: LeafLine) -> None:

@@ -1,15 +1,17 @@
 """The operation `audit_verify`: check the audit tree, its checkpoints, and every chain."""
 
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 import msgspec
 
 from clew.model.access import Right
-from clew.model.checkpoint import PublicKey, public_key
-from clew.model.errors import ClewError
+from clew.model.checkpoint import COSIGNATURE, PublicKey, public_key
+from clew.model.errors import ClewError, Damaged, InvalidInput
 from clew.service.audit import reconcile, signing
 from clew.service.audit.checkpoints import AUDIT
-from clew.service.audit.verification import Audited, Verification
+from clew.service.audit.verification import Audited, Flaw, Verification
+from clew.service.audit.witnesses import WitnessSetting, all_witnesses, newest_countersigned, signer
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
 from clew.store import Store, audit_records
@@ -28,16 +30,56 @@ def audit_verify(
     *,
     checkpoints: Annotated[list[str], msgspec.Meta(description="Notes of checkpoints kept elsewhere.")] | None = None,
     keys: Annotated[list[str], msgspec.Meta(description="Public keys to trust instead of this home's.")] | None = None,
+    witnesses: Annotated[list[str], msgspec.Meta(description="Public keys of further witnesses.")] | None = None,
 ) -> Audited:
-    """Check every chain, every leaf and every checkpoint of this log, and report what does not hold."""
+    """Check every chain, every leaf and every checkpoint of this log, and report what does not hold.
+
+    The witnesses of this log are asked for the newest checkpoint that they countersigned.
+    """
     signing.need_cryptography()
     trusted = [public_key(text) for text in keys or ()] or signing.known_keys(signing.key_file(context.home))
-    return examine(context.store, trusted, checkpoints or [])
+    settings = all_witnesses(context.home)
+    answers = [_seen(context, setting) for setting in settings]
+    countersigners = {setting.public for setting in settings} | {_witness_key(text) for text in witnesses or ()}
+    audited = examine(
+        context.store, trusted, checkpoints or [], witnesses=sorted(countersigners, key=str),
+        seen={answer.where: answer.note for answer in answers if answer.note},
+    )  # fmt: skip
+    return msgspec.structs.replace(
+        audited, problems=audited.problems + [flaw for answer in answers for flaw in answer.problems],
+        notes=audited.notes + [note for answer in answers for note in answer.notes],
+    )  # fmt: skip
 
 
-def examine(store: Store, keys: list[PublicKey], kept: list[str]) -> Audited:
-    """Verify the audit tree of a store, and every chain."""
-    verification = Verification(keys)
+def _witness_key(text: str) -> PublicKey:
+    return public_key(text, COSIGNATURE)
+
+
+class _Seen(msgspec.Struct, frozen=True, kw_only=True):
+    """What a witness answered: its newest checkpoint of this log, or why there is none to compare with."""
+
+    where: str
+    note: str = ""
+    notes: list[str] = []
+    problems: list[Flaw] = []
+
+
+def _seen(context: Context, setting: WitnessSetting) -> _Seen:
+    where = f"witness {setting.address}"
+    try:
+        return _Seen(where=where, note=newest_countersigned(context, setting, signer(context).name))
+    except (InvalidInput, Damaged) as error:
+        return _Seen(where=where, problems=[Flaw(where=where, what=str(error))])
+    except ClewError as error:
+        return _Seen(where=where, notes=[f"the {where} was not compared with: {error}"])
+
+
+def examine(
+    store: Store, keys: list[PublicKey], kept: list[str], *, witnesses: Sequence[PublicKey] = (),
+    seen: Mapping[str, str] | None = None,
+) -> Audited:  # fmt: skip
+    """Verify the audit tree of a store, and every chain. `seen` has what witnesses countersigned last."""
+    verification = Verification(keys, witnesses)
     extent = checkpoints.extent(store)
     leaves, size = ((value or 0) if isinstance(value, int | None) else EVERYTHING for value in extent)
     try:
@@ -45,6 +87,8 @@ def examine(store: Store, keys: list[PublicKey], kept: list[str]) -> Audited:
             verification.checkpoint(signed.number, signed.size, signed.note, signed.signer)
         for note in kept:
             verification.kept_elsewhere(note)
+        for where, note in (seen or {}).items():
+            verification.kept_elsewhere(note, where)
         for page in checkpoints.leaf_pages(store, size=size):
             _leaves(store, verification, page)
     except ODD as error:
@@ -64,6 +108,7 @@ def examine(store: Store, keys: list[PublicKey], kept: list[str]) -> Audited:
         sessions=len(counts), events=sum(events for events, _ in counts), removed=sum(removed for _, removed in counts),
         leaves=verification.leaves, checkpoints=verification.checkpoints, kept=verification.kept,
         beyond=verification.beyond, problems=verification.flaws, notes=notes,
+        countersigned=verification.countersigned,
     )  # fmt: skip
 
 

@@ -33,6 +33,13 @@ WHERE s.id = :session AND e.seq = :seq
 -- name: checkpoint_add
 INSERT INTO checkpoint (number, size, note, signer) VALUES (:number, :size, :note, :signer)
 
+-- name: checkpoint_lock
+-- Two witnesses may countersign at the same time.
+SELECT note FROM checkpoint WHERE number = :number {for_update}
+
+-- name: checkpoint_sign
+UPDATE checkpoint SET note = :note WHERE number = :number
+
 -- name: checkpoint_newest
 SELECT number, size, note, signer FROM checkpoint ORDER BY number DESC LIMIT 1
 
