@@ -12,6 +12,7 @@ import pytest
 from clew.consumers.checkpoints import Checkpoints
 from clew.consumers.runner import Runner
 from clew.consumers.views import FreshViews
+from clew.model.ids import new_id
 from clew.service import Context, call
 from clew.store import Store, open_store
 from clew.store.jobs import add_job, list_jobs
@@ -82,6 +83,30 @@ def test_a_worker_works_until_it_is_asked_to_end(store_url: str, tmp_path: Path,
             finally:
                 process.kill()
         assert not list_jobs(store, state="running")
+
+
+def test_a_worker_ends_when_a_newer_program_has_migrated_its_store(store_url: str, tmp_path: Path) -> None:
+    variables = {**environment(), "CLEW_STORE": store_url, "CLEW_HOME": str(tmp_path / "home")}
+    with (
+        open_store(store_url) as store,
+        subprocess.Popen(
+            [sys.executable, "-m", "clew", "worker"], env=variables, stderr=subprocess.PIPE, text=True
+        ) as process,
+    ):
+        try:
+            assert process.stderr is not None
+            assert process.stderr.readline() == "working; stop with Ctrl-C\n"
+            await_(lambda: bool(list_jobs(store, state="done")))
+            with store.database.write() as tx:
+                tx.connection.execute("INSERT INTO clew_schema (version, at) VALUES (999, 0)")  # type: ignore[attr-defined]
+                # It has a job for every worker.
+                tx.run("job_add", id=new_id(), kind="collection", project="", key="x", arguments="{}")
+                tx.run("jobs_changed")
+            assert process.wait(60) == 9
+            assert "restart it with the newer clew" in process.stderr.read()
+        finally:
+            process.kill()
+        assert [job.state for job in list_jobs(store) if job.key == "x"] == ["waiting"]
 
 
 def test_a_worker_once_does_what_is_due(store_url: str, tmp_path: Path) -> None:

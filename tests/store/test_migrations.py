@@ -1,6 +1,7 @@
 """Migrations: the schema is their sum, each is all or nothing, and an unknown schema is not touched."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from clew.store import Store, open_database, open_store
 from clew.store.database import migrate as schema
 from clew.store.database.contract import Database
 from clew.store.database.migrate import Migration
+from clew.store.jobs import add_job, list_jobs, take_job
 from clew.store.log.verify import verify_all
 from store.rows import change, content, query
 from store.words import messages, opened, say
@@ -135,6 +137,38 @@ def test_a_newer_schema_is_refused_and_left_alone(store_url: str) -> None:
     database, blobs = open_database(store_url)
     with Store(database, blobs) as store:
         assert (content(store), catalogue(database)) == before
+
+
+def test_a_program_that_runs_while_a_newer_one_migrates_writes_nothing_more(
+    store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = schema.migrations()
+    step = Migration(schema.current() + 1, "newer", "ALTER TABLE job RENAME COLUMN holder TO held_by;")
+    with open_store(store_url) as store:
+        session, other = opened(store), opened(store)
+        add_job(store, "sweep", key="x")
+        with monkeypatch.context() as newer_program:
+            newer_program.setattr(schema, "migrations", lambda: [*steps, step])
+            open_store(store_url, upgrade=True).close()
+        before = list(store.tail())
+        requests = [store.prepare(log, [say("late")], actor="ada") for log in (session, other)]
+        writes = [
+            partial(store.append, session, [say("late")]),
+            partial(store.append, session, [say("late")] * 3),
+            lambda: store.commit(requests) or [request.outcome() for request in requests],
+            partial(opened, store),
+            partial(take_job, store, ["sweep"], holder="ada"),
+        ]
+        for write in writes:
+            with pytest.raises(
+                SchemaNewer, match=r"while this program ran.* restart it with the newer clew"
+            ) as refusal:
+                write()
+            assert refusal.value.details == {"found": step.version, "expected": schema.current()}
+        # What it reads is not damaged, either.
+        with pytest.raises(SchemaNewer):
+            list_jobs(store)
+        assert list(store.tail()) == before
 
 
 @pytest.mark.parametrize("count", range(1, schema.current()))

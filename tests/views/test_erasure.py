@@ -232,7 +232,7 @@ def half_built(context: Context, monkeypatch: pytest.MonkeyPatch, how: str) -> N
         return
     context.views.catch_up()
     if how == "another version":
-        monkeypatch.setattr(TextView, "version", 2)
+        monkeypatch.setattr(TextView, "version", TextView.version + 1)
     elif how.startswith("rebuilding"):
         context.views.rebuild(how.partition(" ")[2])
         context.views.catch_up(limit=5 if how == "rebuilding files" else None)

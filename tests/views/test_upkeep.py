@@ -137,23 +137,59 @@ def test_an_unknown_view_is_refused_with_the_names_there_are(views: Views) -> No
 # Versions -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_view_of_another_version_is_built_again_and_that_is_said_once(
+def test_a_view_of_an_older_version_is_built_again_and_that_is_said_once(
     store: Store, views: Views, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     talk(store, 5)
     views.catch_up()
     before = contents(views)
-    for version in (TextView.version + 1, TextView.version):
-        monkeypatch.setattr(TextView, "version", version)
-        # So that it shows whether it was: a passage too many would stay.
-        with views.database.write() as tx:
-            tx.run("sessions_clear")
-        assert views.catch_up() == Step(done=8, left=0)
-        assert views.pop_notice() == upkeep.OUTDATED
-        assert views.pop_notice() == ""
-        assert contents(views)["passage"] == before["passage"]
-        assert contents(views)["listing"] == [], "only the view of another version is built again"
-        assert views.catch_up() == Step(done=0, left=0)
+    monkeypatch.setattr(TextView, "version", TextView.version + 1)
+    # So that it shows whether it was: a passage too many would stay.
+    with views.database.write() as tx:
+        tx.run("sessions_clear")
+    assert views.catch_up() == Step(done=8, left=0)
+    assert views.pop_notice() == upkeep.OUTDATED
+    assert views.pop_notice() == ""
+    assert contents(views)["passage"] == before["passage"]
+    assert contents(views)["listing"] == [], "only the view of another version is built again"
+    assert views.catch_up() == Step(done=0, left=0)
+
+
+def test_two_versions_on_one_log_do_not_clear_each_others_views(
+    store_url: str, store: Store, views: Views, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk(store, 5)
+    views.catch_up()
+    with monkeypatch.context() as newer_program:
+        newer_program.setattr(TextView, "version", TextView.version + 1)
+        views.catch_up()
+        before = contents(views)
+    talk(store, 1)
+    with pytest.raises(SchemaNewer, match=r"the view text .* made by a newer clew.* rebuild the views with this one"):
+        views.catch_up()
+    with monkeypatch.context() as newer_program:
+        newer_program.setattr(TextView, "version", TextView.version + 1)
+        assert contents(views) == before
+    views.rebuild()
+    views.catch_up()
+    check_against_log(store, views)
+
+
+def test_a_program_that_has_the_views_open_refuses_to_write_those_of_a_newer_one(
+    store_url: str, store: Store, views: Views, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk(store, 5)
+    views.catch_up()
+    newer = Views(store)
+    with monkeypatch.context() as newer_program:
+        newer_program.setattr(upkeep, "SCHEMA", SCHEMA + 1)
+        newer.catch_up()
+    before = contents(newer)
+    talk(store, 1)
+    with pytest.raises(SchemaNewer, match="restart it with the newer clew"):
+        views.catch_up()
+    assert contents(newer) == before
+    newer.close()
 
 
 def test_another_schema_is_made_anew_from_the_log(

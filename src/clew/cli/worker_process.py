@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
@@ -11,8 +12,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from clew import app
 
-# A worker that died is started again after this.
-PAUSE_SECONDS = 5.0
+# A worker that died is started again after a pause, which grows while it dies young.
+PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 5.0, 320.0
+SHORT_LIFE_SECONDS = 60.0
 ENDING_SECONDS = 15.0
 
 
@@ -27,14 +29,19 @@ def worker_beside(settings: "app.Settings", *options: str) -> Iterator[None]:
     running: list[subprocess.Popen[bytes]] = []
 
     def keep_running() -> None:
+        pause = PAUSE_SECONDS
         while not ending.is_set():
+            began = time.monotonic()
             process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "clew", "worker", "--beside", *options], env={**os.environ, **variables},
                 stdin=reading, stdout=subprocess.DEVNULL, start_new_session=True,
             )  # fmt: skip
             running[:] = [process]
             process.wait()
-            ending.wait(PAUSE_SECONDS)
+            if time.monotonic() - began > SHORT_LIFE_SECONDS:
+                pause = PAUSE_SECONDS
+            ending.wait(pause)
+            pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
 
     keeper = threading.Thread(target=keep_running, name="clew-worker", daemon=True)
     keeper.start()

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from clew.model.errors import ClewError
+from clew.model.errors import ClewError, SchemaNewer
 from clew.store import Store
 
 # Poll this often, in case the database's notice of a commit got lost.
@@ -37,12 +37,17 @@ class Runner:
     def __init__(self, store: Store, consumers: Sequence[Consumer], report: Callable[[str], None]) -> None:
         """`report` gets a line when a consumer begins to fail, and one when it works again."""
         self._store = store
-        self._lanes = [_Lane(consumer, report) for consumer in consumers]
+        self._report = report
+        self._lanes = [_Lane(consumer, report, self._end) for consumer in consumers]
         self._stopping = threading.Event()
+        self._ended_by: SchemaNewer | None = None
         self._thread: threading.Thread | None = None
 
     def run(self) -> None:
-        """Run until `stop` is called or an exception, such as an interrupt, is raised in this thread."""
+        """Run until `stop` is called or an exception, such as an interrupt, is raised in this thread.
+
+        Raises `SchemaNewer` once a newer program has migrated the store: only that program can go on.
+        """
         threads = [
             threading.Thread(target=lane.work, args=(self._stopping,), name=f"clew-{lane.name}", daemon=True)
             for lane in self._lanes
@@ -58,6 +63,8 @@ class Runner:
             for thread in threads:
                 # A handler that hangs does not delay the stop; its lease ends by itself.
                 thread.join(LONGEST_STOP_SECONDS)
+        if self._ended_by is not None:
+            raise self._ended_by
 
     def once(self) -> None:
         """Let each consumer do what is due now, one after the other; the first error is raised after all of them."""
@@ -72,9 +79,15 @@ class Runner:
 
     def start(self) -> "Runner":
         """Run in a thread."""
-        self._thread = threading.Thread(target=self.run, name="clew-runner", daemon=True)
+        self._thread = threading.Thread(target=self._run_in_thread, name="clew-runner", daemon=True)
         self._thread.start()
         return self
+
+    def _run_in_thread(self) -> None:
+        try:
+            self.run()
+        except SchemaNewer as newer:
+            self._report(f"background work has ended: {newer}")
 
     def stop(self) -> None:
         """Stop, and wait until every consumer has."""
@@ -82,6 +95,11 @@ class Runner:
         self._store.wake()
         if self._thread is not None:
             self._thread.join()
+
+    def _end(self, reason: SchemaNewer) -> None:
+        self._ended_by = reason
+        self._stopping.set()
+        self._store.wake()
 
     def _poke_after_commits(self) -> None:
         pause = FIRST_PAUSE_SECONDS
@@ -103,8 +121,11 @@ class Runner:
 class _Lane:
     """A consumer with its thread's state: whether there was news, and how long it has been failing."""
 
-    def __init__(self, consumer: Consumer, report: Callable[[str], None]) -> None:
+    def __init__(
+        self, consumer: Consumer, report: Callable[[str], None], end: Callable[[SchemaNewer], None]
+    ) -> None:  # fmt: skip
         self.consumer = consumer
+        self._end = end
         self.name = consumer.name
         self._report = report
         self._news = threading.Event()
@@ -127,6 +148,9 @@ class _Lane:
     def _run(self, stopping: threading.Event) -> float | None:
         try:
             seconds = self.consumer.run(stopping)
+        except SchemaNewer as newer:
+            self._end(newer)
+            return None
         except Exception as error:  # noqa: BLE001  # No caller catches it; the consumer is tried again.
             return self._failed(error, stopping)
         if self._failing:

@@ -34,6 +34,10 @@ class DerivedTables(Protocol):
         """The process's one writing transaction."""
         ...
 
+    def fence(self, known: int) -> None:
+        """From now on raise `SchemaNewer` instead of writing, once a newer program took the schema further."""
+        ...
+
     def schema_version(self) -> int:
         """The version recorded in the database; 0 when it is empty."""
         ...

@@ -125,6 +125,7 @@ class Views:
                     drops = (f"DROP TABLE IF EXISTS {table};\n" for table in table_names(PACKAGE, database.dialect))
                     text = "".join(drops) + text
                 database.apply_schema(text + RECORD.format(version_table=VERSION_TABLE, version=SCHEMA), SCHEMA)
+            database.fence(SCHEMA)
         except BaseException:
             database.close()
             raise
@@ -227,14 +228,22 @@ class Views:
         # Positions have gaps on PostgreSQL, so `left` is an estimate.
         return Step(done=done, left=max(0, last - after))
 
-    def _begin(self, tx: Transaction, dialect: str) -> dict[str, int]:
-        """The position of each view; a view of another version or of another log is cleared and starts at 0."""
+    def _begin(self, tx: Transaction, dialect: str, *, clears_newer: bool = False) -> dict[str, int]:
+        """The position of each view; a view of an older version or of another log is cleared and starts at 0."""
         tx.run("views_lock")
         stored = {name: (version, position) for name, version, position in tx.run("views")}
         last = end_position(self.store)
         reached = {}
         for view in VIEWS:
             version, position = stored.get(view.name, (0, 0))
+            if version > view.version and not clears_newer:
+                # Two programs that each clear the other's view would build it again for ever.
+                raise SchemaNewer(
+                    f"the view {view.name} of this log has version {version}, made by a newer clew; this program makes "
+                    f"version {view.version}: use the newer clew, or rebuild the views with this one",
+                    found=version,
+                    expected=view.version,
+                )
             if version != view.version or position > last:
                 if version and version != view.version:
                     self._notice = OUTDATED
@@ -266,7 +275,7 @@ class Views:
         if name and name not in names:
             raise InvalidInput(f"no view {name!r}; there are {', '.join(names)}")
         with self._recovering() as database, database.write() as tx:
-            self._begin(tx, database.dialect)
+            self._begin(tx, database.dialect, clears_newer=True)
             for view in VIEWS:
                 if name in ("", view.name):
                     view.clear(tx, database.dialect)

@@ -119,6 +119,13 @@ class Database(Protocol):
         """Run a schema script, all or nothing, unless another process has brought the database to this version."""
         ...
 
+    def fence(self, known: int) -> None:
+        """From now on raise `SchemaNewer` instead of writing, once a newer program made a schema beyond this version.
+
+        It also takes the place of an error about tables that the newer program made anew.
+        """
+        ...
+
     def schema_version(self) -> int:
         """The version recorded in the database; 0 when it is empty."""
         ...

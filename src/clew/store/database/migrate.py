@@ -1,7 +1,8 @@
 """The schema and its history. schema.sql is the sum of migrations/*.sql; a test compares the two on both databases.
 
 An empty database gets the schema whole. An older one is migrated step by step, each step all or nothing. A newer one is
-refused: this program does not know what it would break.
+refused: this program does not know what it would break. A newer program may migrate the database while this one has it
+open, so every later write looks at the version, too (`fence`).
 """
 
 import re
@@ -42,10 +43,10 @@ def current() -> int:
 def prepare(database: Database, *, upgrade: bool) -> None:
     """Bring the database to this program's schema, or raise the reason why not."""
     stored, wanted = database.schema_version(), current()
-    if stored == wanted:
-        return
     _refuse_newer(stored, wanted)
-    if stored == 0:
+    if stored == wanted:
+        pass
+    elif stored == 0:
         _create(database, wanted)
     elif upgrade:
         migrate(database)
@@ -56,6 +57,7 @@ def prepare(database: Database, *, upgrade: bool) -> None:
             found=stored,
             expected=wanted,
         )
+    database.fence(wanted)
 
 
 def migrate(database: Database) -> list[str]:

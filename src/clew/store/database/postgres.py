@@ -17,13 +17,26 @@ import psycopg
 from psycopg import errors, sql
 from psycopg.conninfo import conninfo_to_dict
 
-from clew.model.errors import Busy, ClewError, Conflict, Damaged, DiskFull, InvalidInput, StoreError, Unavailable
+from clew.model.errors import (
+    Busy,
+    ClewError,
+    Conflict,
+    Damaged,
+    DiskFull,
+    InvalidInput,
+    SchemaNewer,
+    StoreError,
+    Unavailable,
+)
 from clew.store.database.contract import EVENT, MOVE, Database, Mark, Parameters, Row, Statement
 from clew.store.database.postgres_readers import MAX_READERS, ReaderPool, is_usable
+from clew.store.database.schema_fence import check_fence
 from clew.store.database.statements import conditional_statements, statements, tables
 
 CONNECT_SECONDS = 10
 IDLE_MS = 5000
+# Known by a program that has not said which schema it knows.
+NEWEST_SCHEMA = 2**31 - 1
 MOST_MAX_READERS = 1000
 SCHEMA_LOCK = 0x636C6577
 ROW_SECURITY = """
@@ -43,6 +56,8 @@ class Postgres:
         self._url = url
         self._package = package
         self._version_table = version_table
+        version = sql.SQL("BEGIN; SELECT max(version) FROM {}").format(sql.Identifier(version_table))
+        self._begin_and_read_version = version.as_bytes()
         url, max_readers = _split_max_readers(url)
         parameters = _parsed(url)
         self.place = _place(parameters)
@@ -63,6 +78,7 @@ class Postgres:
         self._on_close: Callable[[Postgres], None] = lambda database: None
         # Which projects each connection shows, if it was ever restricted.
         self._visible: WeakKeyDictionary[psycopg.Connection, str] = WeakKeyDictionary()
+        self._known_schema = NEWEST_SCHEMA
         self._writer = self._open()
         # For appends only: a new cursor looks up again how to send each type, which costs more than sending the values.
         self._appender = self._writer.cursor(binary=True)
@@ -134,7 +150,7 @@ class Postgres:
             committing = False
             try:
                 # No pipeline: inside one the server does not count a suspended process as idle and keeps its locks.
-                writer.execute("BEGIN")
+                self._begin(writer)
                 yield _Transaction(writer, self)
                 committing = True
                 writer.execute("COMMIT")
@@ -143,6 +159,15 @@ class Postgres:
                 if isinstance(error, psycopg.Error):
                     raise self._translated(error, ambiguous=committing) from error
                 raise
+
+    def _begin(self, writer: psycopg.Connection) -> None:
+        if self._known_schema == NEWEST_SCHEMA:
+            writer.execute("BEGIN")
+            return
+        # In one round trip; the server prepares no two statements at once.
+        begun = writer.execute(self._begin_and_read_version, prepare=False)
+        begun.nextset()
+        check_fence(begun.fetchall(), self._known_schema)
 
     def _undo(self) -> None:
         try:
@@ -156,7 +181,7 @@ class Postgres:
             if self._appender.connection is not writer:
                 self._appender = writer.cursor(binary=True)
             try:
-                return _append(self._appender, moves, events)
+                return _append(self._appender, moves, events, self._known_schema)
             except errors.DeadlockDetected:
                 return set()  # Rolled back: another process wrote the same sessions. The caller locks them in order.
             except psycopg.Error as error:
@@ -243,6 +268,9 @@ class Postgres:
             if self._version(self._writer) < version:
                 self._writer.execute(text.encode())
 
+    def fence(self, known: int) -> None:
+        self._known_schema = known
+
     def schema_version(self) -> int:
         with self.read() as tx, self._translating():
             return self._version(tx.connection)
@@ -301,7 +329,21 @@ class Postgres:
                 self._listener.close()
             self._writer.close()
 
+    def _made_anew(self) -> SchemaNewer | None:
+        """Why tables are not as this program made them, if a newer program made them anew."""
+        try:
+            # A connection of its own: the caller's is in a failed transaction, and may be the last one of the pool.
+            with self._open() as connection:
+                check_fence([(self._version(connection),)], self._known_schema)
+        except SchemaNewer as newer:
+            return newer
+        except (ClewError, psycopg.Error):
+            return None  # The server is away, as the next statement will say.
+        return None
+
     def _translated(self, error: psycopg.Error, *, ambiguous: bool = False) -> ClewError:
+        if isinstance(error, errors.UndefinedTable | errors.UndefinedColumn) and (newer := self._made_anew()):
+            return newer
         match error:
             case errors.UniqueViolation():
                 return Conflict(f"this is in {self.place} already ({_first_line(error)}); nothing was written")
@@ -374,20 +416,24 @@ class _Transaction:
 
     def append(self, moves: Sequence[Row], events: Sequence[Row]) -> set[int]:
         try:
-            return _append(self.connection.cursor(binary=True), moves, events)
+            return _append(self.connection.cursor(binary=True), moves, events, self._database._known_schema)
         except psycopg.Error as error:
             raise self._database._translated(error) from error
 
 
-def _append(cursor: psycopg.Cursor, moves: Sequence[Row], events: Sequence[Row]) -> set[int]:
+def _append(cursor: psycopg.Cursor, moves: Sequence[Row], events: Sequence[Row], known_schema: int) -> set[int]:
     if len(events) == len(moves) == 1:
         to = zip(_MOVE_ONE, moves[0], strict=True)
-        cursor.execute(_APPEND_ONE, {**dict(zip(EVENT, events[0], strict=True)), **dict(to)})
+        values = {**dict(zip(EVENT, events[0], strict=True)), **dict(to), "known_schema": known_schema}
+        cursor.execute(_APPEND_ONE, values)
     else:
         count = len(events)
         behind = range(count - 1, -1, -1)
         numbered = [(*event, number) for event, number in zip(events, behind, strict=True)]
-        values = {"moves": _json(MOVE, moves), "events": _json((*EVENT, "behind"), numbered), "count": count}
+        values = {
+            "moves": _json(MOVE, moves), "events": _json((*EVENT, "behind"), numbered), "count": count,
+            "known_schema": known_schema,
+        }  # fmt: skip
         cursor.execute(_APPEND, values)
     return {row[0] for row in cursor.fetchall()}
 

@@ -15,8 +15,9 @@ from weakref import WeakSet
 
 import apsw
 
-from clew.model.errors import Busy, ClewError, Conflict, Damaged, DiskFull, StoreError, Unavailable
+from clew.model.errors import Busy, ClewError, Conflict, Damaged, DiskFull, SchemaNewer, StoreError, Unavailable
 from clew.store.database.contract import EVENT, Mark, Parameters, Row, Statement
+from clew.store.database.schema_fence import check_fence
 from clew.store.database.statements import conditional_statements, statements
 from clew.store.durable_folders import make_private, sync
 
@@ -57,6 +58,7 @@ class SQLite:
         self._synchronous = synchronous
         self._package = package
         self._version_table = version_table
+        self._newest_version = f"SELECT max(version) FROM {version_table}"  # noqa: S608
         self._lock = threading.Lock()
         self._readers: list[_Transaction] = []
         self._commits = threading.Condition()
@@ -64,6 +66,7 @@ class SQLite:
         self._wakes = 0
         self._writing = _Writing(self)
         self._must_reopen = False
+        self._known_schema: int | None = None
         self._derived: WeakSet[SQLite] = WeakSet()
         self._refuse_others()
         self._writer = _Transaction(self._open(), self)
@@ -142,12 +145,22 @@ class SQLite:
                 self._writer = _Transaction(self._open(), self)
                 self._must_reopen = False
             self._writer.execute("BEGIN IMMEDIATE")
+            self._check_fence()
         except BaseException as error:
             self._lock.release()
             if isinstance(error, apsw.Error):
                 raise self._translated(error) from error
             raise
         return self._writer
+
+    def _check_fence(self) -> None:
+        if self._known_schema is None:
+            return
+        try:
+            check_fence(self._writer.execute(self._newest_version).fetchall(), self._known_schema)
+        except BaseException as error:
+            self._undo(error)
+            raise
 
     def _end(self, error: BaseException | None) -> None:
         """Commit, or undo for the error that the block raised."""
@@ -259,6 +272,9 @@ class SQLite:
                 except apsw.Error as error:
                     raise self._translated(error) from error
 
+    def fence(self, known: int) -> None:
+        self._known_schema = known
+
     def schema_version(self) -> int:
         with self.read() as tx:
             return self._version(tx.connection)
@@ -324,7 +340,20 @@ class SQLite:
             place=str(self.path),
         )
 
+    def _made_anew(self) -> SchemaNewer | None:
+        """Why tables are not as this program made them, if a newer program made them anew."""
+        try:
+            if self._known_schema is not None:
+                check_fence([(self.schema_version(),)], self._known_schema)
+        except SchemaNewer as newer:
+            return newer
+        except ClewError:
+            return None  # The file is damaged, as the first error says.
+        return None
+
     def _translated(self, error: apsw.Error) -> ClewError:
+        if str(error).startswith(NOT_AS_MADE) and (newer := self._made_anew()) is not None:
+            return newer
         match error:
             case _ if isinstance(error, apsw.FullError) or getattr(error, "extendedresult", 0) in NO_ROOM:
                 return self._no_room()

@@ -25,6 +25,7 @@
 --pg     WHERE h.project = m.project AND h.session = m.session AND h.head = m.from_head AND h.epoch = m.epoch
 --pg         AND (m.fenced = 0 OR (m.lease IS NULL AND h.lease_until <= {now})
 --pg             OR (h.epoch = m.lease AND h.lease_until > {now}))
+--pg         AND :known_schema >= (SELECT max(version) FROM clew_schema)
 --pg     RETURNING h.session
 --pg ), tick AS (
 --pg     UPDATE clock SET position = position + :count
@@ -52,6 +53,7 @@
 --pg     WHERE project = :project AND session = :session AND head = :to_from_head AND epoch = :to_epoch
 --pg         AND (:to_fenced = 0 OR (CAST(:to_lease AS BIGINT) IS NULL AND lease_until <= {now})
 --pg             OR (epoch = CAST(:to_lease AS BIGINT) AND lease_until > {now}))
+--pg         AND :known_schema >= (SELECT max(version) FROM clew_schema)
 --pg     RETURNING session
 --pg ), tick AS (
 --pg     UPDATE clock SET position = position + 1
