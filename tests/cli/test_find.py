@@ -96,7 +96,7 @@ def test_search_as_json(clew: Clew, shop: str) -> None:
     [found] = clew("search", "lock", "--outcome", "error", "--json").objects
     [session] = found["sessions"]
     [hit] = session["hits"]
-    assert (found["total"], found["total_is_exact"], found["next"], found["cut"]) == (1, True, "", 0)
+    assert (found["total"], found["total_is_exact"], found["next"], found["partial"]) == (1, True, "", False)
     assert (session["session"], session["title"], session["count"]) == (shop, "Fix the lock", 1)
     assert hit == {
         "session": shop, "seq": 5, "at": MONDAY + HOUR, "role": "returned", "tool": "", "failed": True,
@@ -121,18 +121,28 @@ def test_nothing_found_is_no_error(clew: Clew, shop: str) -> None:
     assert (found.code, found.out, found.err) == (0, "", "nothing found\n")
 
 
-def test_search_says_when_it_did_not_look_at_everything(clew: Clew, home: Path, shop: str) -> None:
-    with connect(home=home, principal="person:ada") as plane:
-        plane.get(shop).append(MessageAdded(role="user", text="x " * 50_000))
-    assert clew("search", "nobody").err == "nothing found; 1 long text was searched only at the beginning and the end\n"
+def test_a_word_to_exclude_is_typed_like_any_other(clew: Clew, shop: str) -> None:
+    every = len(clew("search", "lock", "--flat").out.splitlines())
+    without = [
+        clew("search", *words).out for words in (("lock", "-error", "--flat"), ("--flat", "lock", "--", "-error"))
+    ]
+    assert without[0] == without[1]
+    assert 0 < len(without[0].splitlines()) < every
+    assert len(clew("search", "lock", "-n1", "--flat").out.splitlines()) == 1
+
+
+def test_partial_matches_are_called_so(clew: Clew, shop: str) -> None:
+    found = clew("search", "who", "broke", "the", "lock")
+    assert "lock" in found.out
+    assert found.err.startswith("partial: no passage has all the words, and these have the most of them; clew show ")
+    [page] = clew("search", "who broke the lock", "--json").objects
+    assert page["partial"] is True
+    assert not clew("search", "lock", "--json").objects[0]["partial"]
 
 
 def test_a_look_that_ended_early_says_how_to_go_on(capsys: pytest.CaptureFixture[str]) -> None:
-    print_search(SearchPage(sessions=[], hits=[], total=None, total_is_exact=False, next="123", cut=2))
-    assert capsys.readouterr().err == (
-        "nothing found in the newest; to search older ones: --after 123; 2 long texts were searched only at the "
-        "beginning and the end\n"
-    )
+    print_search(SearchPage(sessions=[], hits=[], total=None, total_is_exact=False, next="123"))
+    assert capsys.readouterr().err == "nothing found in the newest; to search older ones: --after 123\n"
 
 
 # The others -----------------------------------------------------------------------------------------------------------

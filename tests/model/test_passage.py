@@ -6,9 +6,8 @@ import pytest
 from msgspec import Raw, convert
 
 from clew.model import events as e
-from clew.model.passage import HEAD_CHARACTERS, TAIL_CHARACTERS, Passage, Role, passage_of
-
-MOST = HEAD_CHARACTERS + TAIL_CHARACTERS
+from clew.model.passage import OVERLAP, STRETCH, Role, passage_of, stretches
+from clew.model.query import LONGEST_QUERY
 
 
 def said(body: e.AnyBody) -> tuple[Role, tuple[str, ...]] | None:
@@ -77,7 +76,7 @@ def test_what_is_nested_beyond_reason_is_found_all_the_same() -> None:
     assert any("deep" in text for text in found.texts)
 
 
-# The cap --------------------------------------------------------------------------------------------------------------
+# Stretches ------------------------------------------------------------------------------------------------------------
 
 
 def whole(length: int) -> str:
@@ -85,23 +84,28 @@ def whole(length: int) -> str:
     return "".join(f"{number:09} " for number in range(length // 10 + 1))[:length]
 
 
-def test_up_to_the_cap_all_is_searched() -> None:
-    assert passage_of(e.MessageAdded(role="user", text=whole(MOST))) == Passage(Role.ASKED, (whole(MOST),))
+@pytest.mark.parametrize("length", [1, STRETCH - 1, STRETCH, STRETCH + 1, 3 * STRETCH, 1_000_000])
+def test_the_stretches_of_a_text_are_all_of_it(length: int) -> None:
+    text = whole(length)
+    found = list(stretches((text,)))
+    assert all(0 < len(stretch) <= STRETCH for stretch in found)
+    assert found[0] + "".join(stretch[OVERLAP:] for stretch in found[1:]) == text
+    assert (len(found) == 1) is (length <= STRETCH)
 
 
-def test_of_a_longer_text_the_two_ends_are_searched() -> None:
-    text = whole(MOST + 1)
-    expected = Passage(Role.ASKED, (text[:HEAD_CHARACTERS], text[-TAIL_CHARACTERS:]), cut=True)
-    assert passage_of(e.MessageAdded(role="user", text=text)) == expected
+def test_two_stretches_share_more_than_a_query_can_ask_for() -> None:
+    assert OVERLAP > LONGEST_QUERY
 
 
-def test_many_texts_share_the_cap() -> None:
-    for lengths in ([20_000, 20_000], [30_000, 5_000], [32_768, 1], [10] * 5_000, [40_000, 10]):
-        texts = [whole(length) for length in lengths]
-        found = passage_of(
-            e.CallMade(call="c", tool="", input=Raw(b"[" + b",".join(b'"%s"' % t.encode() for t in texts) + b"]"))
-        )
-        assert found is not None
-        assert found.cut
-        assert MOST - 10 <= sum(map(len, found.texts)) <= MOST
-        assert all(any(part in text for text in texts) for part in found.texts)
+def test_a_text_without_a_blank_is_cut_anywhere() -> None:
+    found = list(stretches(("x" * 3 * STRETCH,)))
+    assert [len(stretch) for stretch in found][:2] == [STRETCH, STRETCH]
+
+
+def test_no_word_is_cut_where_there_are_blanks() -> None:
+    words = {word for stretch in stretches((whole(200_000),)) for word in stretch.split()}
+    assert words >= set(whole(200_000).split())
+
+
+def test_several_texts_make_one() -> None:
+    assert list(stretches(("a", "b"))) == ["a\nb"]

@@ -6,12 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clew.model.errors import InvalidInput
-from clew.model.query import LONGEST_QUERY, SNIPPET, Query, Term, keeps_order, parse, snippet
-from support.wording import all_words, parts, texts
+from clew.model.query import LONGEST_QUERY, SNIPPET, Query, Term, matches, parse, snippet
+from clew.model.words import SEAM
+from support.wording import all_words, follow, parts, texts
 
 
 def term(words: str, *, prefix: bool = False) -> Term:
-    return Term(tuple(words.split()), prefix)
+    return Term(tuple(words.replace("~", SEAM).split(" ")), prefix)
 
 
 WANTED = {
@@ -22,7 +23,7 @@ WANTED = {
     "lock*": [term("lock", prefix=True)],
     '"is lock"*': [term("is lock", prefix=True)],
     '"is lock*"': [term("is lock", prefix=True)],
-    "getUserName": [term("get user name")],
+    "getUserName": [term("get~user~name")],
     "src/app/billing.py:12": [term("src app billing py 12")],
     "foo-bar --option": [term("foo bar"), term("option")],
     "東京": [term("東 京")],
@@ -37,12 +38,37 @@ WANTED = {
 
 @pytest.mark.parametrize(("text", "wanted"), WANTED.items(), ids=map(ascii, WANTED))
 def test_anything_can_be_typed(text: str, wanted: list[Term]) -> None:
-    assert parse(text) == Query(tuple(wanted))
+    assert parse(text) == Query(tuple((one,) for one in wanted))
+
+
+EITHER = {
+    "lock OR mutex": [["lock", "mutex"]],
+    "a lock OR mutex b": [["a"], ["lock", "mutex"], ["b"]],
+    "a OR b OR c": [["a", "b", "c"]],
+    '"a b" OR c': [["a b", "c"]],
+    "a or b": [["a"], ["or"], ["b"]],
+    'a "OR" b': [["a"], ["or"], ["b"]],
+    "OR a": [["or"], ["a"]],
+    "a OR": [["a"], ["or"]],
+    "a OR ?!": [["a"], ["or"]],
+    "OR": [["or"]],
+    "a OR OR b": [["a", "b"]],
+}
+
+
+@pytest.mark.parametrize(("text", "groups"), EITHER.items(), ids=EITHER)
+def test_or_stands_between_two_terms(text: str, groups: list[list[str]]) -> None:
+    assert parse(text) == Query(tuple(tuple(map(term, group)) for group in groups))
+
+
+def test_or_never_joins_what_is_left_out() -> None:
+    assert parse("a OR -b") == Query(((term("a"),), (term("or"),)), (term("b"),))
+    assert parse("a -b OR c") == Query(((term("a"),), (term("or"),), (term("c"),)), (term("b"),))
 
 
 def test_a_minus_leaves_a_word_or_a_phrase_out() -> None:
     assert parse('lock -test -"is fine" -un* -get_user') == Query(
-        (term("lock"),), (term("test"), term("is fine"), term("un", prefix=True), term("get user"))
+        ((term("lock"),),), (term("test"), term("is fine"), term("un", prefix=True), term("get user"))
     )
 
 
@@ -70,9 +96,9 @@ def test_no_query_breaks_the_parser(text: str) -> None:
         found = parse(text)
     except InvalidInput:
         return
-    for one in (*found.wanted, *found.unwanted):
+    for one in (*found.terms, *found.unwanted):
         assert one.words
-        assert all(word in all_words(word) for word in one.words)
+        assert all(part in all_words(part) for word in one.words for part in word.split(SEAM))
 
 
 # The order of words ---------------------------------------------------------------------------------------------------
@@ -87,6 +113,21 @@ PHRASES = {
     ("getUser", "get_user get-user"): True,
     ("getUser", "getUserName"): True,
     ("getUser", "get the user"): False,
+    ("getUser", "getuser"): True,
+    ("getuser", "getUser"): True,
+    ("GETUSER", "getUser"): True,
+    ("getuser", "getUserName"): False,
+    ("getuser*", "getUserName"): True,
+    ("readme.md", "see ReadMe.md"): True,
+    ("ReadMe.md", "see README.MD"): True,
+    ("mymodule.getUser", "MyModule.getUserName"): True,
+    ("MyModule.GetUserName", "mymodule.getusername()"): True,
+    ("mymodule.getuser", "MyModule.getUserName"): False,
+    ("my.getuser", "MyModule my.getUser"): True,
+    ("a" * 100 + "Bc", "a" * 64): True,
+    ("lock OR mutex", "a mutex"): True,
+    ('"a lock" OR mutex', "lock a"): False,
+    ('"a lock" OR mutex', "lock a mutex"): True,
     ("billing.py", "app/billing.py:3"): True,
     ("本語", "日本語の"): True,
     ("日語", "日本語"): False,
@@ -97,12 +138,12 @@ PHRASES = {
 
 @pytest.mark.parametrize(("query", "text"), PHRASES)
 def test_the_words_of_a_phrase_stand_next_to_each_other(query: str, text: str) -> None:
-    assert keeps_order(parse(query), [text]) is PHRASES[query, text]
+    assert matches(parse(query), [text]) is PHRASES[query, text]
 
 
 def test_a_phrase_does_not_reach_from_one_text_into_the_next() -> None:
-    assert not keeps_order(parse('"is locked"'), ["it is", "locked"])
-    assert keeps_order(parse('"is locked"'), ["it is", "is locked"])
+    assert not matches(parse('"is locked"'), ["it is", "locked"])
+    assert matches(parse('"is locked"'), ["it is", "is locked"])
 
 
 @given(texts, st.data())
@@ -113,8 +154,22 @@ def test_any_stretch_of_a_text_is_a_phrase_of_it(text: str, data: st.DataObject)
     first = data.draw(st.integers(0, len(stream) - 1))
     last = data.draw(st.integers(first, len(stream) - 1))
     phrase = tuple(stream[first : last + 1])
-    assert keeps_order(Query((Term(phrase),)), ["other", text])
-    assert keeps_order(Query((Term((*phrase[:-1], phrase[-1][:1]), prefix=True),)), [text])
+    assert matches(Query(((Term(phrase),),)), ["other", text])
+    assert matches(Query(((Term((*phrase[:-1], phrase[-1][:1]), prefix=True),),)), [text])
+
+
+@settings(max_examples=300)
+@given(texts, texts, st.booleans(), st.data())
+def test_a_text_matches_what_the_rules_say(text: str, other: str, begun: bool, data: st.DataObject) -> None:
+    start = data.draw(st.integers(0, len(text)))
+    cut = text[start : start + data.draw(st.integers(1, 20))]
+    typed = data.draw(st.sampled_from([cut, cut.upper(), cut.lower(), cut.swapcase(), other[:20]])).replace('"', "")
+    try:
+        query = parse(f'"{typed}"' + "*" * begun)
+    except InvalidInput:
+        return
+    begun = begun or typed.endswith("*")
+    assert matches(query, [text]) is follow(text, typed, begun=begun), (ascii(text), ascii(typed))
 
 
 # Snippets -------------------------------------------------------------------------------------------------------------
@@ -174,7 +229,7 @@ def test_what_is_marked_is_a_word_that_was_looked_for(passage: list[str], before
     if not known:
         return
     word = data.draw(st.sampled_from(known))
-    found = snippet(Query((Term((word,)),)), ["x " * before + text for text in passage])
+    found = snippet(Query(((Term((word,)),),)), ["x " * before + text for text in passage])
     assert found.marks
     assert len(found.text) <= SNIPPET + 2
     assert not set(found.text) & set("\n\r\t\x85\u2028")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clew.model.words import LONGEST, in_order, spans, words
+from clew.model.words import LONGEST, SEAM, spans, stream, words
 from support.wording import all_words, parts, texts
 
 PARTS = {
@@ -39,9 +39,19 @@ PARTS = {
 }
 
 
+def in_order(text: str) -> list[str]:
+    return stream(text).replace(SEAM, " ").split()
+
+
 @pytest.mark.parametrize(("text", "found"), PARTS.items(), ids=map(ascii, PARTS))
 def test_a_text_is_taken_apart_into_words(text: str, found: str) -> None:
     assert in_order(text) == found.split()
+
+
+def test_a_stream_shows_where_capitals_part_a_word() -> None:
+    assert stream("x.getUserName() HTTPServer") == f" x get{SEAM}user{SEAM}name http{SEAM}server "
+    assert stream(f"a{SEAM}b") == " a b "
+    assert stream("") == "  "
 
 
 def test_camel_case_is_found_as_a_whole_too() -> None:

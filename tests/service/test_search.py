@@ -24,7 +24,7 @@ from clew.model.events import (
     Touch,
     Usage,
 )
-from clew.model.passage import HEAD_CHARACTERS, TAIL_CHARACTERS
+from clew.model.passage import STRETCH
 from clew.service import Context, call
 from clew.store import Store, open_store
 from clew.store.log.opening import Forking
@@ -100,6 +100,9 @@ def _check(log: Log, query: Asked, filters: dict[str, Any], expected: list[tuple
     assert sorted(hits(context, query.typed, limit=limit, **filters)) == expected, about
     assert sorted(hits(context, query.typed, order="relevant", limit=limit, **filters)) == expected, about
     found = list(pages(context, query.typed, limit=limit, **filters))
+    if not expected:
+        _check_partial(log, query, filters, found)
+        return
     sessions = [one for page in found for one in page.sessions]
     assert sorted(one.session for one in sessions) == sorted({session for session, _ in expected}), about
     for page in found:
@@ -110,6 +113,16 @@ def _check(log: Log, query: Asked, filters: dict[str, Any], expected: list[tuple
         assert {hit.seq for hit in one.hits} <= own
         assert 1 <= len(one.hits) <= 3
         assert one.count == len(own) or one.more
+
+
+def _check_partial(log: Log, query: Asked, filters: dict[str, Any], found: list[Any]) -> None:
+    """When no passage has all the words, those with some of them are shown, and nothing else is."""
+    some = log.look_partly(query, **filters) if len(query.wanted) > 1 else []
+    [page] = found
+    assert page.partial is bool(some), query.typed
+    shown = [(hit.session, hit.seq) for one in page.sessions for hit in one.hits]
+    assert set(shown) <= set(some)
+    assert (page.total, page.next) == (None if some else 0, "") or not query.is_exact or "file" in filters
 
 
 def test_both_databases_find_the_same(tmp_path: Path, emptied_url: str) -> None:
@@ -135,7 +148,7 @@ def _told(log: Log, query: Asked, filters: dict[str, Any], **how: Any) -> list[A
     told: list[Any] = []
     now: list[Any] = []
     for page in pages(log.context, query.typed, limit=200, **filters, **how):
-        told += [page.total, page.total_is_exact, page.cut]
+        told += [page.total, page.total_is_exact, page.partial]
         for one in page.sessions:
             told.append(
                 (_number(log, one.session), one.title, one.project, one.runtime, one.agent, one.state, one.count)
@@ -157,6 +170,12 @@ FOUND = {
     "user": "getUserName",
     "getusername": "getUserName",
     "getUser": "get_user()",
+    "GetUser": "getuser",
+    "readme.md": "ReadMe.md",
+    "ReadMe.MD": "see README.md",
+    "MyModule.getUser": "mymodule.GetUserName",
+    "lock OR mutex": "a mutex",
+    '"a lock" OR mutex error': "error: a lock",
     "get_user": "getUserName",
     "HTTP": "parseHTTPHeader",
     "billing.py": "at src/app/billing.py:12",
@@ -184,13 +203,14 @@ FOUND = {
 NOT_FOUND = {
     "lock": "locked",
     '"is locked"': "is it locked",
-    "getUser": "getuser",
     "日語": "日本語",
     "lock -test": "lock test",
     'lock -"in test"': "lock in test",
     "lock -te*": "lock tester",
     "block*": "lock",
     "lock AND error": "lock error",
+    "mutex OR spin lock": "mutex",
+    "readme.md": "ReadMeNot.md",
     "x" * 30: "x" * 31,
     f"{MARK}r": "asked",
 }
@@ -213,7 +233,7 @@ def test_no_text_can_pass_for_another_role_or_session(context: Context) -> None:
     assert hits(context, "secret", role="asked") == [(mine.id, 2)]
     assert hits(context, "secret", session=mine.id) == [(mine.id, 2)]
     found = search(context, "secret")
-    assert (found.total, found.cut) == (2, 0)
+    assert found.total == 2
     # What is typed is no tag either.
     assert hits(context, tag(ROLE, "asked")) == [(other.id, 2)]
 
@@ -442,7 +462,7 @@ def test_a_file_that_nobody_touched_ends_the_search(context: Context, monkeypatc
     monkeypatch.setattr(searching, "MOST_LOOKED_AT", 10)
     opened(context, *(asked("lock") for _ in range(20)), asked("x" * 40_000))
     found = search(context, "lock", file="nowhere.py")
-    assert (found.sessions, found.next, found.cut) == ([], "", 0)
+    assert (found.sessions, found.next) == ([], "")
 
 
 def test_a_file_that_many_touched_narrows_down_too(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -456,23 +476,97 @@ def test_a_file_that_many_touched_narrows_down_too(context: Context, monkeypatch
     assert [one.session for page in found for one in page.sessions] == some[::-1]
 
 
-# The cap --------------------------------------------------------------------------------------------------------------
+# Long texts -----------------------------------------------------------------------------------------------------------
 
 
-def test_of_a_long_text_both_ends_are_found_and_search_says_so(context: Context) -> None:
-    filler = "x " * ((HEAD_CHARACTERS + TAIL_CHARACTERS) // 2)
+def test_a_long_text_is_found_by_each_of_its_words_and_is_one_hit(context: Context) -> None:
+    filler = "x " * STRETCH
     long = opened(context, CallMade(call="1", tool="Bash"))
-    add(context, long, CallReturned(call="1", output=raw(f"beginning {filler} middle {filler} end")))
-    short = opened(context, asked("middle of nowhere"))
-    assert search(context, "beginning").cut == 1
-    assert hits(context, "beginning") == [(long.id, 3)]
-    assert hits(context, "end") == [(long.id, 3)]
-    assert hits(context, "middle") == [(short.id, 2)]
-    # It is among those in question, or it is not.
-    assert search(context, "middle").cut == 1
-    assert search(context, "middle", tool="bash").cut == 1
-    assert search(context, "middle", role="asked").cut == 0
-    assert search(context, "middle", session=short.id).cut == 0
+    said = f"beginning {filler} middle and half {filler} end"
+    add(context, long, CallReturned(call="1", output=raw(said)))
+    short = opened(context, asked("middle of nowhere x"))
+    for query in ("beginning", "end", "middle -nowhere", '"middle and half"', '"x x middle"', "half"):
+        assert hits(context, query) == [(long.id, 3)], query
+    assert sorted(hits(context, "middle")) == sorted([(long.id, 3), (short.id, 2)])
+    for how in ({}, {"flat": True}, {"order": "relevant"}):
+        found = search(context, "x", **how)
+        assert (found.total, found.total_is_exact) == (2, True)
+        assert sorted((hit.session, hit.seq) for hit in hit_list(found)) == sorted([(long.id, 3), (short.id, 2)])
+        assert all(one.count == 1 and not one.more for one in found.sessions)
+    assert hits(context, "x", limit=1) == hits(context, "x")
+    [shown] = search(context, "half", flat=True).hits
+    assert "middle and half" in shown.snippet.text
+
+
+def test_what_a_long_text_says_elsewhere_leaves_it_out(context: Context) -> None:
+    filler = "x " * STRETCH
+    long = opened(context, asked(f"beginning {filler} middle {filler} end"))
+    other = opened(context, asked("beginning"))
+    for query in ("beginning -end", 'beginning -"x end"', "beginning -middle"):
+        assert hits(context, query) == [(other.id, 2)], query
+        assert search(context, query).total in (None, 1)
+    assert hits(context, "end -beginning") == []
+    call(context, "erase", {"session": long.id})
+    assert hits(context, "end") == []
+
+
+def hit_list(page: Any) -> list[Any]:
+    return [*page.hits, *(hit for one in page.sessions for hit in one.hits)]
+
+
+# Partial matches ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def story(context: Context) -> dict[str, str]:
+    texts = {
+        "rare": "the frobnicator is out of order",
+        "both": "the test took the lock and went away",
+        "test": "a test of something else",
+        "other": "what is this about",
+    }
+    return {name: opened(context, asked(text, MONDAY)).id for name, text in texts.items()}
+
+
+def partly(context: Context, query: str, story: dict[str, str], **filters: Any) -> list[str]:
+    found = search(context, query, **filters)
+    assert found.partial
+    assert (found.total, found.next) == (None, "")
+    names = {session: name for name, session in story.items()}
+    return [names[one.session] for one in found.sessions] or [names[hit.session] for hit in found.hits]
+
+
+def test_a_question_in_plain_words_finds_what_has_most_of_it(context: Context, story: dict[str, str]) -> None:
+    for how in ({}, {"flat": True}, {"order": "relevant"}):
+        assert partly(context, "why does the test lock up?", story, **how) == ["both"]
+    # The words without a subject find nothing by themselves, but a question of nothing else does.
+    assert partly(context, "where was the frobnicator", story) == ["rare"]
+    assert "other" in partly(context, "what was this about", story)
+
+
+def test_a_rare_word_counts_for_more_than_common_ones(context: Context, story: dict[str, str]) -> None:
+    for n in range(12):
+        opened(context, asked(f"fix an error, number {n}", MONDAY + n))
+    assert search(context, "fix the error in the frobnicator").sessions[0].session == story["rare"]
+
+
+def test_partial_matches_keep_to_the_rest_of_the_query(context: Context, story: dict[str, str]) -> None:
+    assert set(partly(context, "test frobnicator -something", story)) == {"rare", "both"}
+    assert partly(context, "test frobnicator", story, session=story["test"]) == ["test"]
+    assert partly(context, '"test lock" frobnicator', story) == ["rare"]
+    assert partly(context, "nothing frobnicator OR gizmo", story) == ["rare"]
+
+
+def test_one_term_is_found_or_not(context: Context, story: dict[str, str]) -> None:
+    for query in ("gizmo", '"lock test"', "gizmo -test", "gizmo OR widget", "zzz yyy"):
+        found = search(context, query)
+        assert (found.partial, found.sessions, found.total or 0) == (False, [], 0), query
+    assert not search(context, "test lock").partial
+
+
+def test_a_partial_match_shows_its_words(context: Context, story: dict[str, str]) -> None:
+    [hit] = search(context, "broken frobnicator of doom", flat=True).hits
+    assert [hit.snippet.text[a:b] for a, b in hit.snippet.marks] == ["frobnicator"]
 
 
 # Snippets -------------------------------------------------------------------------------------------------------------
@@ -485,7 +579,7 @@ def test_a_hit_shows_its_words_and_its_place(context: Context) -> None:
         Draft(body=CallReturned(call="1", output=raw("no getUserName"), failed=True), said_at=MONDAY + 999_999),
         project="shop", agent="reviewer", title="Names",
     )  # fmt: skip
-    [one] = search(context, "username get").sessions or search(context, "getUserName").sessions
+    [one] = search(context, "getUserName").sessions
     assert (one.session, one.title, one.project, one.runtime, one.agent) == (
         session.id, "Names", "shop", "codex", "reviewer",
     )  # fmt: skip

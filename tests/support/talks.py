@@ -25,7 +25,7 @@ from clew.model.session import Session
 from clew.service import Context, call
 from clew.store import Store
 from clew.store.log.opening import Forking, Opening
-from support.wording import EXAMPLES, all_words, parts
+from support.wording import EXAMPLES, follow, parts
 
 ME = "person:ada"
 # 2020-05-04, a Monday, 00:00 UTC.
@@ -79,9 +79,9 @@ def pages(context: Context, query: str = "", *, between: Callable[[], object] = 
 
 
 def hits(context: Context, query: str = "", **filters: Any) -> list[tuple[str, int]]:
-    """Every hit of a search, one after the other, as session and seq."""
+    """Every hit that has all the words, one after the other, as session and seq."""
     found = pages(context, query, **{"flat": True, "limit": 200, **filters})
-    return [(hit.session, hit.seq) for page in found for hit in page.hits]
+    return [(hit.session, hit.seq) for page in found for hit in page.hits if not page.partial]
 
 
 # Made up --------------------------------------------------------------------------------------------------------------
@@ -110,38 +110,38 @@ class Asked:
     wanted: tuple[tuple[str, ...], ...] = ()
     begun: bool = False
     unwanted: tuple[tuple[str, ...], ...] = ()
+    instead: tuple[str, ...] = ()
+    """What is as good as the last of `wanted`."""
 
     @property
     def typed(self) -> str:
         wanted = [f'"{" ".join(words)}"' for words in self.wanted]
         if self.begun:
             wanted[-1] += "*"
+        if self.instead:
+            wanted.append(f'OR "{" ".join(self.instead)}"')
         return " ".join((*wanted, *(f'-"{" ".join(words)}"' for words in self.unwanted)))
 
     @property
     def is_exact(self) -> bool:
-        return all(len(words) == 1 for words in (*self.wanted, *self.unwanted))
+        return all(len(parts(" ".join(words))) == 1 for words in (*self.wanted, *self.unwanted, self.instead or ("a",)))
+
+    def has(self, texts: tuple[str, ...]) -> list[bool]:
+        """Whether it has each of what is wanted; nothing counts where what is unwanted is said."""
+        has = [
+            _has(texts, words, begun=self.begun and i == len(self.wanted) - 1) for i, words in enumerate(self.wanted)
+        ]
+        if self.instead:
+            has[-1] = has[-1] or _has(texts, self.instead)
+        is_out = any(_has(texts, words) for words in self.unwanted)
+        return [one and not is_out for one in has]
 
     def finds(self, texts: tuple[str, ...]) -> bool:
-        terms = [(words, self.begun and i == len(self.wanted) - 1) for i, words in enumerate(self.wanted)]
-        return all(_has(texts, words, begun=begun) for words, begun in terms) and not any(
-            _has(texts, words) for words in self.unwanted
-        )
+        return all(self.has(texts)) and not any(_has(texts, words) for words in self.unwanted)
 
 
 def _has(texts: tuple[str, ...], words: tuple[str, ...], *, begun: bool = False) -> bool:
-    if len(words) == 1:
-        known = {word for text in texts for word in all_words(text)}
-        return any(word.startswith(words[0]) for word in known) if begun else words[0] in known
-    return any(_follow(parts(text), words, begun=begun) for text in texts)
-
-
-def _follow(stream: list[str], words: tuple[str, ...], *, begun: bool) -> bool:
-    for first in range(len(stream) - len(words) + 1):
-        *some, last = stream[first : first + len(words)]
-        if tuple(some) == words[:-1] and (last.startswith(words[-1]) if begun else last == words[-1]):
-            return True
-    return False
+    return any(follow(text, " ".join(words), begun=begun) for text in texts)
 
 
 @dataclass
@@ -162,6 +162,10 @@ class Log:
         return sorted(
             (one.session, one.seq) for one in self.said if asked.finds(one.texts) and self._passes(one, filters)
         )
+
+    def look_partly(self, asked: Asked, **filters: Any) -> list[tuple[str, int]]:
+        """The passages that have at least one of the things that are wanted."""
+        return [(one.session, one.seq) for one in self.said if any(asked.has(one.texts)) and self._passes(one, filters)]
 
     def _passes(self, one: Said, filters: dict[str, Any]) -> bool:
         about = next(session for session in self.sessions if session.id == one.session)
@@ -187,8 +191,14 @@ class Log:
         streams = [stream for one in chance.sample(self.said, 3) for text in one.texts if (stream := parts(text))]
         stream = chance.choice(streams or [["lock"]])
         first = chance.randrange(len(stream))
-        kind = chance.choice(("word", "words", "phrase", "prefix", "without", "nothing"))
+        kind = chance.choice(("word", "words", "phrase", "prefix", "without", "either", "cased", "nothing"))
         word = stream[first]
+        if kind == "either":
+            return Asked(((word,),), instead=(chance.choice(streams or [["lock"]])[0],))
+        if kind == "cased":
+            # As the text has it or with other capitals.
+            written = chance.choice(("getUserName", "GetUser", "getusername", "GETUSERNAME", "Get_User", "Billing.py"))
+            return Asked(((written,),), begun=chance.random() < 0.3)
         if kind == "word":
             return Asked(((word,),))
         if kind == "words":

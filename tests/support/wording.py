@@ -29,6 +29,51 @@ def parts(text: str) -> list[str]:
     return [word for run in _RUN.findall(text) for part in _SEAM.split(run) for word in _words(part)]
 
 
+def runs(text: str) -> list[list[str]]:
+    """The words of a text one after the other, each as the parts that capitals make of it."""
+    found: list[list[str]] = []
+    for run in _RUN.findall(text):
+        for number, part in enumerate(_SEAM.split(run)):
+            words = _words(part)
+            if number:
+                found[-1].append(words.pop(0))
+            found += [[word] for word in words]
+    return found
+
+
+def follow(text: str, wanted: str, *, begun: bool = False) -> bool:
+    """Whether words stand next to each other in a text; a word is a whole word of the text, or some of its parts."""
+    stream, terms = runs(text), runs(wanted)
+    flat = [part for run in stream for part in run]
+    # Where each word begins among the parts, and where it ends.
+    whole = {}
+    for run in stream:
+        first = sum(length for _, length in whole.values())
+        whole[first] = "".join(run)[:LONGEST], len(run)
+
+    def ends(at: int, number: int) -> set[int]:
+        is_begun = begun and number == len(terms) - 1
+        found = set()
+        said, length = whole.get(at, ("", 0))
+        letters = "".join(terms[number])[:LONGEST]
+        if length and (said.startswith(letters) if is_begun else said == letters):
+            found.add(at + length)
+        parts_there = flat[at : at + len(terms[number])]
+        *some, last = terms[number]
+        is_last = parts_there[-1:] and (parts_there[-1].startswith(last) if is_begun else parts_there[-1] == last)
+        if parts_there[:-1] == some and is_last:
+            found.add(at + len(parts_there))
+        return found
+
+    for start in range(len(flat)):
+        at = {start}
+        for number in range(len(terms)):
+            at = {end for begin in at for end in ends(begin, number)}
+        if at:
+            return True
+    return False
+
+
 def all_words(text: str) -> set[str]:
     """Every word a text is found by: the parts, and camelCase as a whole."""
     return {*parts(text), *(word for run in _RUN.findall(text) for word in _words(run))}

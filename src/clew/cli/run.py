@@ -2,6 +2,7 @@
 
 import enum
 import keyword
+import re
 import sys
 import types
 import typing
@@ -168,7 +169,23 @@ def command(operation: Operation) -> click.Command:
         params.append(click.Option(["-y", "--yes"], is_flag=True, help="Do not ask."))
     if operation.rows is not None:
         params.append(click.Option(["--csv", "as_csv"], is_flag=True, help="Comma-separated values, one line per row."))
-    return click.Command(operation.command, callback=invoke, help=operation.help, params=params)
+    has_query = any(parameter.name == "query" and not parameter.by_name for parameter in operation.parameters)
+    made = QueryCommand if has_query else click.Command
+    return made(operation.command, callback=invoke, help=operation.help, params=params)
+
+
+# A word to exclude. Short options have one letter, and only -n takes a number right after it.
+_EXCLUDED = re.compile(r"-(?!n\d+$)\w[^=]+")
+
+
+class QueryCommand(click.Command):
+    """A command with a query, in which `-word` is a word to exclude and not a heap of short options."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        upto = args.index("--") if "--" in args else len(args)
+        options = [argument for argument in args[:upto] if not _EXCLUDED.fullmatch(argument)]
+        excluded = [argument for argument in args[:upto] if _EXCLUDED.fullmatch(argument)]
+        return super().parse_args(ctx, [*options, "--", *excluded, *args[upto + 1 :]])
 
 
 def _asked(plane: LazyPlane, operation: Operation, given: dict[str, Any], as_json: bool) -> bool:

@@ -246,8 +246,8 @@ _MADE = (
         """
         Search what was said and done in every session, of every agent program, that you may read. Use it to find how
         something was done, failed or was discussed before. Every word has to be there: use one to three words that are
-        rare, "a phrase", or a prefix*. Gives sessions with snippets and the seq of each; read around one with
-        read_session.
+        rare, "a phrase", a prefix*, or one OR another. With `partial` nothing has all the words, and you get what has
+        the most of them. Gives sessions with snippets and the seq of each; read around one with read_session.
         """,
         "query", "project", "runtime", "agent", "role", "tool", "outcome", "file", "since", "until", "limit", "after",
         defaults={"limit": 5},

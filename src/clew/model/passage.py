@@ -7,9 +7,11 @@ import msgspec
 
 from clew.model import events as e
 
-# Only the two ends of a longer text are searched: outputs have their subject at the top and their errors at the end.
-HEAD_CHARACTERS = 24_576
-TAIL_CHARACTERS = 8_192
+# The index takes a longer text in stretches: PostgreSQL holds at most 1 MB of words in a row, and so many characters
+# never have more.
+STRETCH = 49_152
+# Two stretches share so many characters, so no phrase that can be typed is cut (query.py: LONGEST_QUERY).
+OVERLAP = 1_024
 
 
 class Role(enum.StrEnum):
@@ -49,11 +51,10 @@ _NOTES: dict[type[e.Body], tuple[str, ...]] = {
 
 
 class Passage(msgspec.Struct, frozen=True):
-    """The texts of one event. `cut` says that a part of them is not searched."""
+    """The texts of one event."""
 
     role: Role
     texts: tuple[str, ...]
-    cut: bool = False
 
 
 def passage_of(body: e.AnyBody) -> Passage | None:
@@ -71,19 +72,21 @@ def passage_of(body: e.AnyBody) -> Passage | None:
 
 
 def _passage(role: Role, texts: list[str]) -> Passage | None:
-    searched, cut, left = [], False, HEAD_CHARACTERS + TAIL_CHARACTERS
-    for text in texts:
-        if len(text) > left:
-            cut = True
-            if left <= TAIL_CHARACTERS:
-                searched.append(text[:left])
-                break
-            searched += [text[: left - TAIL_CHARACTERS], text[-TAIL_CHARACTERS:]]
-            break
-        if text:
-            searched.append(text)
-            left -= len(text)
-    return Passage(role, tuple(searched), cut) if searched else None
+    searched = tuple(text for text in texts if text)
+    return Passage(role, searched) if searched else None
+
+
+def stretches(texts: tuple[str, ...]) -> Iterator[str]:
+    """The texts, one below the other, in stretches that the index can hold."""
+    text = texts[0] if len(texts) == 1 else "\n".join(texts)
+    first = 0
+    while len(text) - first > STRETCH:
+        # A stretch ends between two words if there is such a place.
+        end = max(text.rfind(space, first + STRETCH - OVERLAP, first + STRETCH) for space in " \n")
+        end = end if end > 0 else first + STRETCH
+        yield text[first:end]
+        first = end - OVERLAP
+    yield text[first:]
 
 
 def _of_parts(parts: tuple[e.Part, ...]) -> Iterator[str]:

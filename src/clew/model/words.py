@@ -15,9 +15,12 @@ LONGEST = 64
 MOST_MARKS = 32
 # The time to compose grows with the square of the number of marks.
 MOST_AT_ONCE = 500
+# Between the parts of camelCase in a stream; in a text this character separates words like any other.
+SEAM = "\x1f"
 
 # Every character but ASCII ones that are neither letter nor digit. The negated form compiles ten times faster.
 _RUN = re.compile(r"[^\x00-/:-@\[-`{-\x7f]+")
+_GAP = re.compile(r"[\x00-/:-@\[-`{-\x7f]+")
 _TOO_LONG = re.compile(rf"([^\x00-/:-@\[-`{{-\x7f]{{{LONGEST}}})[^\x00-/:-@\[-`{{-\x7f]+")
 
 # The shape of a text: a small letter becomes `a`, a capital `A`, a digit `0`, and any other ASCII character a space.
@@ -81,14 +84,19 @@ def _kept(character: str) -> str:
 _FOLDING = _Folding()
 
 
-def indexed(text: str, *, wholes: bool = True) -> str:
+def indexed(text: str) -> str:
     """The text for an index that splits words at every ASCII character that is neither a letter nor a digit.
 
-    Whole camelCase words come last, or are left out.
+    Whole camelCase words come last.
     """
+    return _prepared(text, " ", wholes=True)
+
+
+def _prepared(text: str, joint: str, *, wholes: bool) -> str:
+    """The folded text with the parts of camelCase joined by `joint`."""
     shape = _shape(text)
     if any(seam in shape for seam in _SEAMS):
-        text = _split_camel_case(text, shape, wholes=wholes)
+        text = _split_camel_case(text, shape, joint, wholes=wholes)
         shape = _shape(text)
     if not text.isascii():
         text = _folded_in(text, shape)
@@ -101,9 +109,14 @@ def words(text: str) -> list[str]:
     return _RUN.findall(indexed(text).lower())
 
 
-def in_order(text: str) -> list[str]:
-    """The words of a text in order; of camelCase only the parts."""
-    return _RUN.findall(indexed(text, wholes=False).lower())
+def stream(text: str) -> str:
+    """The words of a text in order, each between two blanks; the parts of camelCase have a seam between them."""
+    prepared = _prepared(text.replace(SEAM, " "), SEAM, wholes=False).lower()
+    return f" {_GAP.sub(_gap, prepared).strip(' ')} "
+
+
+def _gap(match: re.Match[str]) -> str:
+    return SEAM if match[0] == SEAM else " "
 
 
 def _shape(text: str) -> bytes:
@@ -143,19 +156,19 @@ def _cuts(shape: bytes) -> list[int]:
     return sorted(cuts)
 
 
-def _split_camel_case(text: str, shape: bytes, *, wholes: bool) -> str:
-    """The text with camelCase split into parts; the whole words follow at the end."""
+def _split_camel_case(text: str, shape: bytes, joint: str, *, wholes: bool) -> str:
+    """The text with camelCase split into parts; the whole words follow at the end, or are left out."""
     parts: list[str] = []
     whole: list[str] = []
     last = end = 0
     for cut in _cuts(shape):
-        parts.append(text[last:cut])
+        parts += text[last:cut], joint
         last = cut
         if cut >= end:
             end = shape.find(b" ", cut)
             end = len(text) if end < 0 else end
             whole.append(text[shape.rfind(b" ", 0, cut) + 1 : end])
-    return " ".join((*parts, text[last:], *(whole if wholes else ())))
+    return "".join((*parts, text[last:], *(f" {word}" for word in whole if wholes)))
 
 
 def spans(text: str) -> Iterator[tuple[str, int, int]]:

@@ -1,7 +1,8 @@
 """Search the text index: the passages that match a query, newest first or by relevance, at a bounded cost.
 
 The index returns the passages that have all the words. Where word order matters, the search reads the text itself. One
-search reads at most `MOST_LOOKED_AT` passages, newest first; the next page continues from its cursor.
+search reads at most `MOST_LOOKED_AT` passages, newest first; the next page continues from its cursor. The index has a
+long text in several stretches; such a text is one hit all the same.
 """
 
 from collections import Counter
@@ -11,8 +12,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from clew.model.events import CallMade, CallReturned, Event
-from clew.model.passage import Passage, Role, passage_of
-from clew.model.query import Query, Snippet, keeps_order, matches, snippet
+from clew.model.passage import STRETCH, Passage, Role, passage_of
+from clew.model.query import Query, Snippet, Term, matched_groups, matches, parts_of, snippet, whole_of
 from clew.model.session import Session
 from clew.model.words import words
 from clew.store.derived import Parameters, Transaction
@@ -20,7 +21,7 @@ from clew.store.log.feed import own_events, session_by_key
 from clew.store.log.rows import EVERYTHING
 from clew.store.reach import EVERYWHERE
 from clew.store.store import Store
-from clew.views.text import CUT, ROLE, ROOM, SECOND_US, SESSION, first_id, index_query, tag
+from clew.views.text import LONG, ROLE, ROOM, SECOND_US, SESSION, first_id, index_query, tag
 from clew.views.upkeep import Views
 
 FIRST_PAGE = 50
@@ -110,6 +111,10 @@ class PassageRow(NamedTuple):
     seq: int
     at_s: int
 
+    @property
+    def event(self) -> tuple[int, int]:
+        return self.session, self.seq
+
 
 def _passage_rows(tx: Transaction, statement: str, parameters: Mapping[str, Any]) -> list[PassageRow]:
     return [PassageRow(*row) for row in tx.run(statement, **parameters)]
@@ -127,17 +132,20 @@ class Search:
         store: Store | None = None,
         seen: Callable[[Event], Event] = lambda event: event,
         only_seen: bool = False,
+        least: int = 0,
     ) -> None:
         """`store` is the log restricted to what the caller may read; `seen` gives an event as the caller may see it.
 
         With `only_seen` the query is matched against what the caller may see; the index, which has all words, only
-        proposes passages. Otherwise a prefix search would recover a masked secret letter by letter.
+        proposes passages. Otherwise a prefix search would recover a masked secret letter by letter. With `least` a
+        passage needs only so many groups of the query's words.
         """
         self._views = views
         self._store = store or views.store
         self._seen = seen
         self._query = query
         self._only_seen = only_seen
+        self._least = least
         # What excludes a passage is looked for in what the caller may see, too.
         self._proposing = Query(query.wanted) if only_seen else query
         self._scope = scope
@@ -145,6 +153,9 @@ class Search:
         self._sessions: dict[int, Session] = {}
         self._looked_at = 0
         self._last_looked_at = 0
+        # Events that were read and do not match, and events that are hits already; a long text has several rows.
+        self._rejected: set[tuple[int, int]] = set()
+        self._hits: set[tuple[int, int]] = set()
 
     # Flat -------------------------------------------------------------------------------------------------------------
 
@@ -154,7 +165,7 @@ class Search:
         last = 0
         with self._views.read() as tx:
             for row in self._rows(tx, before or EVERYTHING):
-                if hit := self._hit(row):
+                if hit := self._new_hit(row):
                     if len(hits) == limit:
                         return Hits(hits=_by_time(hits), following=last)
                     hits.append(hit)
@@ -163,19 +174,24 @@ class Search:
 
     def relevant(self, *, below: Rank | None = None, limit: int) -> Ranked:
         """The most relevant of the newest candidates, best first, below a rank."""
-        scored: list[tuple[Rank, PassageRow]] = []
+        ranked = sorted(((Rank(self.points(passage), row.id), row) for row, passage in self.candidates()), reverse=True)
+        remaining = [pair for pair in ranked if below is None or pair[0] < below]
+        page = remaining[:limit]
+        return Ranked(
+            hits=[hit for _, row in page if (hit := self.hit(row))],
+            following=page[-1][0] if len(remaining) > limit else None,
+        )
+
+    def candidates(self, most: int = CANDIDATES) -> list[tuple[PassageRow, Passage]]:
+        """The newest passages that match, each event once."""
+        matching: dict[tuple[int, int], tuple[PassageRow, Passage]] = {}
         with self._views.read() as tx:
             for row in self._rows(tx, EVERYTHING):
-                if (match := self._passage(row)) is not None:
-                    scored.append((Rank(self._points(match[2]), row.id), row))
-                if len(scored) == CANDIDATES:
+                if row.event not in matching and (match := self._passage(row)) is not None:
+                    matching[row.event] = row, match[2]
+                if len(matching) == most:
                     break
-        scored = sorted((pair for pair in scored if below is None or pair[0] < below), reverse=True)
-        page = scored[:limit]
-        return Ranked(
-            hits=[hit for _, row in page if (hit := self._hit(row))],
-            following=page[-1][0] if len(scored) > limit else None,
-        )
+        return list(matching.values())
 
     # By session -------------------------------------------------------------------------------------------------------
 
@@ -190,7 +206,7 @@ class Search:
         with self._views.read() as tx:
             for row in self._rows(tx, before):
                 key, newest = row.session, newest or row.id
-                if grouping.wants(key) and (hit := self._hit(row)):
+                if grouping.wants(key) and (hit := self._new_hit(row)):
                     if grouping.is_new(key):
                         if before != EVERYTHING and self._has_newer(tx, key, before, newest):
                             grouping.earlier.add(key)
@@ -206,10 +222,10 @@ class Search:
 
     def _counts(self, tx: Transaction) -> dict[int, int]:
         """The number of hits of each session; empty when computing it would read or count too much."""
-        if not self._is_exact:
+        if not self._is_countable(tx):
             return {}
         rows = self._page(tx, EVERYTHING, MOST_COUNTED + 1)
-        return Counter(row.session for row in rows) if len(rows) <= MOST_COUNTED else {}
+        return Counter(key for key, _ in {row.event for row in rows}) if len(rows) <= MOST_COUNTED else {}
 
     def _has_newer(self, tx: Transaction, key: int, first: int, last: int) -> bool:
         """Whether a session has a hit in a range of ids."""
@@ -220,27 +236,30 @@ class Search:
 
     def count(self) -> int | None:
         """The number of hits, up to `MOST_COUNTED` + 1; None when counting requires reading every text."""
-        if not self._is_exact or self._scope.sessions is not None:
+        if self._scope.sessions is not None:
             return None
         with self._views.read() as tx:
-            return self._count(tx, MOST_COUNTED + 1)
-
-    def cut(self) -> int:
-        """The number of passages in the scope that are indexed only at both ends, up to `MOST_COUNTED`."""
-        if self._scope.sessions == frozenset():
-            return 0
-        scope = msgspec.structs.replace(self._scope, tags=(*self._scope.tags, tag(CUT)))
-        inside = Search(self._views, Query(), scope, store=self._store)
-        with self._views.read() as tx:
-            return inside._count(tx, MOST_COUNTED)
+            return self._count(tx, MOST_COUNTED + 1) if self._is_countable(tx) else None
 
     def _count(self, tx: Transaction, limit: int) -> int:
         parameters = self._parameters(tx, EVERYTHING, limit)
-        if "match" not in parameters:
-            return len(tx.run("passages", **parameters))
+        if "match" not in parameters or self._has_long(tx):
+            rows = self._page(tx, EVERYTHING, limit)
+            return limit if len(rows) == limit else len({row.event for row in rows})
+        return self._row_count(tx, parameters)
+
+    def _row_count(self, tx: Transaction, parameters: dict[str, Any]) -> int:
         if self._dialect == "lite" and parameters.keys() & {"since", "until", "state", "me"}:
             parameters["joined"] = 1
         return int(tx.run("hits_count", **parameters)[0][0])
+
+    def _has_long(self, tx: Transaction) -> bool:
+        """Whether a text of several stretches is among what the index returns."""
+        return self._row_count(tx, self._parameters(tx, EVERYTHING, 1, more=(tag(LONG),))) > 0
+
+    def _is_countable(self, tx: Transaction) -> bool:
+        """Whether the index alone decides. What it excludes can be in another stretch of a long text."""
+        return self._is_exact and not (self._query.unwanted and self._has_long(tx))
 
     # Parts ------------------------------------------------------------------------------------------------------------
 
@@ -255,7 +274,10 @@ class Search:
         size = FIRST_PAGE
         while not self._gave_up:
             rows = self._page(tx, before, size)
-            for row in rows[: MOST_LOOKED_AT - self._looked_at]:
+            # Reading a long text counts for more, so the limit can be reached inside a page.
+            for row in rows:
+                if self._looked_at >= MOST_LOOKED_AT:
+                    return
                 self._looked_at += 1
                 self._last_looked_at = row.id
                 is_inside = self._scope.sessions is None or row.session in self._scope.sessions
@@ -270,16 +292,18 @@ class Search:
         return _passage_rows(tx, "hits" if "match" in parameters else "passages", parameters)
 
     def _parameters(
-        self, tx: Transaction, before: int, limit: int, *, key: int = 0, first: int = 0
+        self, tx: Transaction, before: int, limit: int, *, key: int = 0, first: int = 0, more: tuple[str, ...] = ()
     ) -> dict[str, Any]:  # fmt: skip
         scope = self._scope
         named = scope.sessions if scope.sessions is not None and len(scope.sessions) <= MOST_NAMED else frozenset()
-        tags = (*scope.tags, tag(SESSION, key)) if key else scope.tags
+        tags = (*scope.tags, *more, *((tag(SESSION, key),) if key else ()))
         parameters: dict[str, Any] = {"before": before, "first": first, "limit": limit}
         if self._query.wanted or tags or named or scope.roles:
             sessions = [tag(SESSION, session_key) for session_key in named]
             roles = [tag(ROLE, role) for role in scope.roles]
-            parameters["match"] = index_query(self._dialect, self._proposing, tags=tags, any_of=(sessions, roles))
+            parameters["match"] = index_query(
+                self._dialect, self._proposing, tags=tags, any_of=(sessions, roles), least=self._least
+            )  # fmt: skip
         if scope.since is not None:
             parameters["since"], parameters["first"] = scope.since, max(first, first_id(scope.since))
         if scope.until is not None:
@@ -289,31 +313,51 @@ class Search:
         return {**parameters, **scope.reach}
 
     def _passage(self, row: PassageRow) -> tuple[Session, Event, Passage] | None:
-        """The passage of a row; None when its event was removed or has the words in another order."""
-        key, seq = row.session, row.seq
+        """The passage of a row; None when its event was removed or does not match after all."""
+        key, seq = row.event
+        if row.event in self._rejected:
+            return None
         session = self._sessions.get(key)
         if session is None:
             session = self._sessions[key] = session_by_key(self._store, key)
         event = next(own_events(self._store, session, after=seq - 1, upto=seq), None)
-        if event is None or (not self._only_seen and not self._matches(event)):
-            return None
-        event = self._seen(event)
-        passage = passage_of(event.body)
-        if passage is None or (self._only_seen and not matches(self._query, passage.texts)):
-            return None
-        return session, event, passage
+        if event is not None:
+            # Either all rules apply to the event as it is, or all to what the caller sees of it.
+            is_match = self._only_seen or self._is_decided or self._matches(passage_of(event.body))
+            event = self._seen(event)
+            passage = passage_of(event.body)
+            if passage is not None and is_match and (not self._only_seen or self._matches(passage)):
+                return session, event, passage
+        self._rejected.add(row.event)
+        return None
 
-    def _matches(self, event: Event) -> bool:
-        """Whether an event that the index found has the words in the order of the query."""
-        passage = passage_of(event.body)
-        return passage is not None and (self._query.is_exact or keeps_order(self._query, passage.texts))
+    @property
+    def _is_decided(self) -> bool:
+        """Whether a row of the index is a hit without a look at the text."""
+        return self._query.is_exact and not self._query.unwanted and not self._least
+
+    def _matches(self, passage: Passage | None) -> bool:
+        if passage is None:
+            return False
+        self._looked_at += sum(map(len, passage.texts)) // STRETCH
+        if self._least:
+            return len(matched_groups(self._query, passage.texts)) >= self._least
+        return matches(self._query, passage.texts)
 
     @property
     def _is_exact(self) -> bool:
-        """Whether the index alone decides."""
-        return self._query.is_exact and (not self._only_seen or not self._query.wanted)
+        """Whether the index alone decides, except about texts in several stretches."""
+        return self._query.is_exact and not (self._only_seen and self._query.wanted)
 
-    def _hit(self, row: PassageRow) -> Hit | None:
+    def _new_hit(self, row: PassageRow) -> Hit | None:
+        """The hit of a row; None for a further row of the same event."""
+        if row.event in self._hits:
+            return None
+        self._hits.add(row.event)
+        return self.hit(row)
+
+    def hit(self, row: PassageRow) -> Hit | None:
+        """The hit of a row; None when it does not match after all."""
         match = self._passage(row)
         if match is None:
             return None
@@ -325,15 +369,22 @@ class Search:
             failed=isinstance(body, CallReturned) and body.failed, snippet=snippet(self._query, passage.texts),
         )  # fmt: skip
 
-    def _points(self, passage: Passage) -> int:
+    def points(self, passage: Passage) -> int:
         """The relevance of a passage: the frequency of the words relative to its length, weighted by role."""
         stream = words("\n".join(passage.texts))
         length = 0.25 + 0.75 * len(stream) / 100
         score = 0.0
-        for term in self._query.wanted:
-            often = min(stream.count(word) for word in term.words) or 1
+        for group in self._query.wanted:
+            often = max(_count_of(term, stream) for term in group) or 1
             score += often / (often + 1.2 * length)
         return round(score * _WEIGHTS[passage.role] * 1_000_000)
+
+
+def _count_of(term: Term, stream: list[str]) -> int:
+    """How often the rarest word of a term is among some words."""
+    return min(
+        max(stream.count(whole_of(word)), min(stream.count(part) for part in parts_of(word))) for word in term.words
+    )
 
 
 class _Grouping:

@@ -5,10 +5,11 @@ index as its words, so a filter makes a search faster and never slower. The inde
 the order in the text, for the few passages that have all the words.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any, ClassVar
+from itertools import combinations
+from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
@@ -21,8 +22,8 @@ from clew.model.events import (
     ProgressNoted,
     RuntimeAttached,
 )
-from clew.model.passage import Passage, passage_of
-from clew.model.query import Query, Term
+from clew.model.passage import Passage, passage_of, stretches
+from clew.model.query import Query, Term, parts_of, whole_of
 from clew.model.session import Session
 from clew.model.words import indexed, words
 from clew.store.derived import Transaction
@@ -30,7 +31,7 @@ from clew.views.contract import is_first, origin_of, storable, when
 
 # From Unicode's private use area, so no word contains it (model/words.py).
 MARK = "\ue000"
-ROLE, PROJECT, SESSION, RUNTIME, AGENT, PERSON, TOOL, OUTCOME, CUT, KNOWN = "rpsuawtoxk"
+ROLE, PROJECT, SESSION, RUNTIME, AGENT, PERSON, TOOL, OUTCOME, LONG, KNOWN = "rpsuawtoxk"
 
 SECOND_US = 1_000_000
 HOUR = 3600
@@ -40,6 +41,8 @@ LAST_HOUR = 2**31
 ROOM = 2**10
 # A step with this many new passages merges PostgreSQL's pending index entries.
 MANY = 50
+# So much text is written before more is read, so memory stays bounded.
+MOST_CHARACTERS = 4 * 1024 * 1024
 # How many open calls a session remembers; beyond this the oldest is dropped.
 MOST_CALLS = 256
 
@@ -62,13 +65,14 @@ class TextView:
     """The fold of the text index."""
 
     name: ClassVar[str] = "text"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     def __init__(self, tx: Transaction, session: Callable[[int], Session], dialect: str) -> None:
         self._tx = tx
         self._session = session
         self._dialect = dialect
         self._rows: dict[int, list[dict[str, Any]]] = {}
+        self._characters = 0
         self._states: dict[int, _SessionState] = {}
 
     def add(self, key: int, event: Event) -> None:
@@ -87,9 +91,15 @@ class TextView:
         if passage is None:
             return
         tags = self._tags(key, event, passage, state, tool)
-        self._rows.setdefault(key, []).append(
-            {"session": key, "seq": event.seq, "at": at // SECOND_US, "text": self._text(passage.texts, tags)}
+        parts = list(stretches(passage.texts))
+        if len(parts) > 1:
+            tags = f"{tags} {tag(LONG)}"
+        self._rows.setdefault(key, []).extend(
+            {"session": key, "seq": event.seq, "at": at // SECOND_US, "text": self._text(text, tags)} for text in parts
         )
+        self._characters += sum(map(len, parts))
+        if self._characters > MOST_CHARACTERS:
+            self._write_passages()
 
     def _tags(self, key: int, event: Event, passage: Passage, state: "_SessionState", tool: str) -> str:
         if not state.tags:
@@ -105,11 +115,10 @@ class TextView:
             tags += f" {tag(OUTCOME, 'error' if event.body.failed else 'success')}"
         elif isinstance(event.body, (FactLearned, DecisionMade, ProgressNoted)):
             tags += f" {tag(KNOWN)}"
-        return f"{tags} {tag(CUT)}" if passage.cut else tags
+        return tags
 
-    def _text(self, texts: tuple[str, ...], tags: str) -> str:
+    def _text(self, text: str, tags: str) -> str:
         """The text in the form that the index expects; SQLite's index splits prepared text into words itself."""
-        text = texts[0] if len(texts) == 1 else "\n".join(texts)
         if self._dialect == "lite":
             return f"{indexed(text)} {tags}"
         return " ".join({*words(text), *tags.split()})
@@ -122,7 +131,7 @@ class TextView:
         if self._dialect == "lite":
             self._tx.many("words_drop", [{"id": row[0]} for row in ids])
 
-    def finish(self) -> None:
+    def _write_passages(self) -> None:
         rows = sorted((row for rows in self._rows.values() for row in rows), key=lambda row: row["at"])
         self._number(rows)
         # Inserting in ascending order of id is much faster.
@@ -134,6 +143,10 @@ class TextView:
             self._tx.run("passage_add", rows=msgspec.json.encode(rows).decode())
             if len(rows) >= MANY:
                 self._tx.run("words_settle")
+        self._rows, self._characters = {}, 0
+
+    def finish(self) -> None:
+        self._write_passages()
         changed = [(key, state) for key, state in self._states.items() if state.changed]
         self._tx.many(
             "speaking_set",
@@ -212,31 +225,54 @@ class _SessionState(msgspec.Struct):
 
 
 def index_query(
-    dialect: str, query: Query | None = None, *, tags: Iterable[str] = (), any_of: Iterable[list[str]] = ()
+    dialect: str, query: Query | None = None, *, tags: Iterable[str] = (), any_of: Iterable[list[str]] = (),
+    least: int = 0,
 ) -> str:  # fmt: skip
     """The query in the index's own syntax: passages that have every word and tag, and one of each list in `any_of`.
 
-    The index has no word order, so phrases and excluded phrases are checked later, in the text.
+    With `least` they need not have all groups of words, but so many. The index has no word order, so phrases and
+    excluded phrases are checked later, in the text.
     """
     query = query or Query()
-    both, either, without = (" AND ", " OR ", " NOT ") if dialect == "lite" else (" & ", " | ", " & ! ")
-    quote = _quoted_lite if dialect == "lite" else _quoted_pg
-    wanted = [quote(word, prefix) for term in query.wanted for word, prefix in _pieces(term)]
-    wanted += [quote(word, False) for word in tags]
-    wanted += [f"({either.join(quote(word, False) for word in choices)})" for choices in any_of if choices]
-    unwanted = [
-        quote(word, prefix)
-        for term in query.unwanted
-        if len(term.words) == 1
-        for word, prefix in _pieces(term)
-    ]  # fmt: skip
-    matching = f"({both.join(wanted)})"
-    return f"{matching}{without}({either.join(unwanted)})" if unwanted else matching
+    syntax = _LITE if dialect == "lite" else _PG
+    groups = [syntax.either([_term(syntax, term) for term in group]) for group in query.wanted]
+    if least:
+        groups = [syntax.either([syntax.all(chosen) for chosen in combinations(groups, least)])]
+    tagged = [syntax.quote(word, False) for word in tags]
+    choices = [syntax.either([syntax.quote(word, False) for word in words]) for words in any_of if words]
+    matching = syntax.all([*groups, *tagged, *choices])
+    unwanted = [_term(syntax, term) for term in query.unwanted if term.is_single]
+    return f"{matching}{syntax.without}{syntax.either(unwanted)}" if unwanted else matching
 
 
-def _pieces(term: Term) -> Iterable[tuple[str, bool]]:
+class _Syntax(NamedTuple):
+    """How an index writes a query."""
+
+    both: str
+    or_: str
+    without: str
+    quote: Callable[[str, bool], str]
+
+    def all(self, queries: Sequence[str]) -> str:
+        return f"({self.both.join(queries)})"
+
+    def either(self, queries: Sequence[str]) -> str:
+        return f"({self.or_.join(queries)})" if len(queries) > 1 else queries[0]
+
+
+def _term(syntax: _Syntax, term: Term) -> str:
+    """The words of a term; camelCase as a whole or by its parts."""
     last = len(term.words) - 1
-    return ((word, term.prefix and i == last) for i, word in enumerate(term.words))
+    queries = []
+    for i, word in enumerate(term.words):
+        is_prefix = term.prefix and i == last
+        *first, final = parts_of(word)
+        parts = [*(syntax.quote(part, False) for part in first), syntax.quote(final, is_prefix)]
+        if not first:
+            queries += parts
+        else:
+            queries.append(syntax.either([syntax.quote(whole_of(word), is_prefix), syntax.all(parts)]))
+    return syntax.all(queries) if len(queries) > 1 else queries[0]
 
 
 def _quoted_lite(word: str, prefix: bool) -> str:
@@ -246,5 +282,8 @@ def _quoted_lite(word: str, prefix: bool) -> str:
 def _quoted_pg(word: str, prefix: bool) -> str:
     return f"'{word}':*" if prefix else f"'{word}'"
 
+
+_LITE = _Syntax(" AND ", " OR ", " NOT ", _quoted_lite)
+_PG = _Syntax(" & ", " | ", " & ! ", _quoted_pg)
 
 VIEW = TextView

@@ -24,7 +24,7 @@ def print_search(result: "SearchPage") -> None:
         click.secho(result.notice, fg="yellow", err=True)
     if not result.sessions and not result.hits:
         older = f" in the newest; to search older ones: --after {result.next}" if result.next else ""
-        click.echo(f"nothing found{older}{_cut_note(result)}", err=True)
+        click.echo(f"nothing found{older}", err=True)
         return
     width = max(40, get_terminal_size().columns) if sys.stdout.isatty() else 10_000
     lines = _by_session(result.sessions, width) if result.sessions else _one_by_one(result.hits, width)
@@ -83,7 +83,9 @@ def _marked(hit: "SearchHit", width: int) -> str:
 
 
 def _summary(result: "SearchPage") -> str:
-    if result.total is None:
+    if result.partial:
+        words = "partial: no passage has all the words, and these have the most of them"
+    elif result.total is None:
         count = "there are more" if result.next else "no more"
         words = f"phrases are compared with the text itself, so hits are not counted: {count}" if result.next else ""
     else:
@@ -92,11 +94,4 @@ def _summary(result: "SearchPage") -> str:
     first = (result.sessions[0].hits if result.sessions else result.hits)[0]
     show = f"clew show {first.session[:10]} --at {first.seq} shows the place"
     following = f"the next page: --after {result.next}" if result.next else ""
-    return "; ".join(part for part in (words, show, following) if part) + _cut_note(result)
-
-
-def _cut_note(result: "SearchPage") -> str:
-    if not result.cut:
-        return ""
-    texts = "1 long text was" if result.cut == 1 else f"{result.cut:,} long texts were"
-    return f"; {texts} searched only at the beginning and the end"
+    return "; ".join(part for part in (words, show, following) if part)

@@ -68,6 +68,8 @@ def _search(request: PageRequest, words: str) -> str:
         for session in answer["sessions"]
     )
     query = urlencode({"q": words, "after": answer["next"]})
+    if answer["partial"]:
+        groups = f'<p class="empty">Nothing has all of “{escaped(words)}”. These have the most of it.</p>{groups}'
     return groups + (f'<p><a href="/?{escaped(query)}">More</a></p>' if answer["next"] else "")
 
 

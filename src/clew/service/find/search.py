@@ -1,14 +1,16 @@
 """Search: every word of every session, newest first or by relevance."""
 
 import enum
+from collections.abc import Callable
 from typing import Annotated
 
 import msgspec
 
 from clew.model.access import Right, Target
+from clew.model.dates import Period
 from clew.model.errors import InvalidInput
 from clew.model.passage import Role
-from clew.model.query import Snippet, parse
+from clew.model.query import Query, Snippet, parse
 from clew.model.session import Session, State
 from clew.service.find.filters import (
     Agent,
@@ -31,9 +33,13 @@ from clew.service.kernel.registry import operation
 from clew.service.privacy.masking import masked_for_caller, may_see_secrets
 from clew.store.projects import list_projects
 from clew.views.contract import storable
+from clew.views.partial import best_partial
 from clew.views.search import MOST_COUNTED, Hit, Rank, Scope, Search
 from clew.views.sessions import SessionRow, session_row
 from clew.views.text import AGENT, OUTCOME, PERSON, PROJECT, RUNTIME, SECOND_US, SESSION, TOOL, tag
+
+# How many hits of a session a page shows.
+EACH = 3
 
 
 class Speaker(enum.StrEnum):
@@ -93,8 +99,8 @@ class SearchPage(msgspec.Struct, frozen=True, kw_only=True):
     """A page of results: grouped by session in `sessions`, or flat in `hits`.
 
     `total` is the number of hits, None when counting requires reading every text; `total_is_exact` is false when the
-    count stopped at its limit. `next` is the cursor of the next page. `cut` is how many texts in the scope are so long
-    that only their two ends are searched.
+    count stopped at its limit. `next` is the cursor of the next page. With `partial` no passage has all the words; the
+    hits are those that have the most of them, best first, on one page and not counted.
     """
 
     sessions: list[SessionHits]
@@ -102,14 +108,14 @@ class SearchPage(msgspec.Struct, frozen=True, kw_only=True):
     total: int | None
     total_is_exact: bool
     next: str
-    cut: int
+    partial: bool = False
     notice: str = ""
 
 
 @operation(right=Right.READ, route="GET /search", filters_by_reach=True, reads_views=True)
 def search(
     context: Context,
-    query: Annotated[str, msgspec.Meta(description='Words, "a phrase", a prefix*, -without.')] = "",
+    query: Annotated[str, msgspec.Meta(description='Words, "a phrase", a prefix*, this OR that, -without.')] = "",
     *,
     project: Project = "",
     runtime: Runtime = "",
@@ -130,29 +136,28 @@ def search(
     limit: Annotated[int, msgspec.Meta(ge=1, le=200, description="How many at the most.")] = 20,
     after: Annotated[str, msgspec.Meta(description="Go on from the `next` of the page before.")] = "",
 ) -> SearchPage:
-    """Search what was asked, answered, run and returned in all sessions."""
+    """Search what was asked, answered, run and returned in all sessions.
+
+    A hit has every word, in any case: lock error. One of two: lock OR mutex. Next to each other: "database is
+    locked". The beginning of a word: lock*. Without a word: lock -test. An identifier or a path is found by its parts:
+    getUser, billing.py. If no passage has every word, those that have the most are shown and called partial.
+    """
     parsed = parse(query)
     runtime = runtime_name(context, runtime)
     period = times(when, since, until)
-    tags = [
-        tag(kind, value)
-        for kind, value in (
-            (RUNTIME, storable(runtime)), (AGENT, agent), (TOOL, tool), (OUTCOME, outcome or ""),
-            (PERSON, principal(person) if person else ""),
-        )
-        if value
-    ]  # fmt: skip
-    if project:
-        tags.append(tag(PROJECT, project_key(context, project, Right.READ)))
-    if session is not None:
-        tags.append(tag(SESSION, session.key))
+    tags = _tags(
+        {
+            RUNTIME: storable(runtime), AGENT: agent, TOOL: tool, OUTCOME: outcome or "",
+            PERSON: principal(person) if person else "",
+            PROJECT: project_key(context, project, Right.READ) if project else "",
+            SESSION: session.key if session else "",
+        }
+    )  # fmt: skip
     context.views.catch_up()
+    start, end = _seconds(period)
     scope = Scope(
-        tags=tuple(tags), roles=_roles(role), state=state or "",
+        tags=tags, roles=_roles(role), state=state or "", since=start, until=end,
         sessions=touching(context, file, Right.READ) if file else None,
-        since=None if period.start is None else period.start // SECOND_US,
-        # Round up, so that the second in which the period ends is included.
-        until=None if period.end is None else -(-period.end // SECOND_US),
     )  # fmt: skip
     if not parsed.wanted and scope == Scope():
         raise InvalidInput(
@@ -160,10 +165,27 @@ def search(
             "week'"
         )
     scope = msgspec.structs.replace(scope, reach=context.reach(Right.READ))
-    query_run = Search(context.views, parsed, scope, store=context.store, seen=masked_for_caller(context),
-        only_seen=not may_see_secrets(context, target_of(session) if session else Target(project=project)),
-    )  # fmt: skip
-    return _page(context, query_run, order, flat=flat, limit=limit, after=after)
+    only_seen = not may_see_secrets(context, target_of(session) if session else Target(project=project))
+
+    def search_with(query: Query, least: int = 0) -> Search:
+        return Search(
+            context.views, query, scope, store=context.store, seen=masked_for_caller(context), only_seen=only_seen,
+            least=least,
+        )  # fmt: skip
+
+    page = _page(context, search_with(parsed), order, flat=flat, limit=limit, after=after)
+    is_last_try = bool(page.sessions or page.hits or page.next or after) or len(parsed.wanted) < 2
+    return page if is_last_try else _partial_page(context, page, parsed, search_with, limit, order=order, flat=flat)
+
+
+def _tags(values: dict[str, str | int]) -> tuple[str, ...]:
+    return tuple(tag(kind, value) for kind, value in values.items() if value != "")
+
+
+def _seconds(period: Period) -> tuple[int | None, int | None]:
+    """A period in seconds; the second in which it ends is included."""
+    start = None if period.start is None else period.start // SECOND_US
+    return start, None if period.end is None else -(-period.end // SECOND_US)
 
 
 def _roles(role: Speaker | None) -> tuple[Role, ...]:
@@ -185,7 +207,7 @@ def _page(context: Context, query_run: Search, order: Order, *, flat: bool, limi
         hits, following = page.hits, str(page.following or "")
     else:
         before, newest = _cursor(after, 2)
-        groups = query_run.grouped(before=before, newest=newest, limit=limit)
+        groups = query_run.grouped(before=before, newest=newest, limit=limit, each=EACH)
         names = list_projects(context.store)
         lines = _lines(context, [group.key for group in groups.groups])
         sessions = [
@@ -201,9 +223,30 @@ def _page(context: Context, query_run: Search, order: Order, *, flat: bool, limi
         total=None if total is None else min(total, MOST_COUNTED),
         total_is_exact=total is not None and total <= MOST_COUNTED,
         next=following,
-        cut=query_run.cut(),
         notice=context.views.pop_notice(),
     )
+
+
+def _partial_page(
+    context: Context, empty: SearchPage, query: Query, search_with: Callable[[Query, int], Search], limit: int, *,
+    order: Order, flat: bool,
+) -> SearchPage:  # fmt: skip
+    """The best partial matches in place of an empty page, with the sessions of the best hits first."""
+    hits = best_partial(query, search_with, limit)
+    if not hits:
+        return empty
+    if flat or order is Order.RELEVANT:
+        shown = [_shown(hit) for hit in hits]
+        return msgspec.structs.replace(empty, total=None, total_is_exact=False, partial=True, hits=shown)
+    by_session: dict[int, list[Hit]] = {}
+    for hit in hits:
+        by_session.setdefault(hit.key, []).append(hit)
+    lines = _lines(context, list(by_session))
+    names = list_projects(context.store)
+    sessions = [
+        _session(lines[key], names, own[:EACH], len(own), False) for key, own in by_session.items() if key in lines
+    ]
+    return msgspec.structs.replace(empty, total=None, total_is_exact=False, partial=True, sessions=sessions)
 
 
 def _cursor(after: str, count: int) -> list[int]:

@@ -54,7 +54,7 @@ class Recall(msgspec.Struct, frozen=True, kw_only=True):
 @operation(right=Right.READ, route="GET /facts", filters_by_reach=True, reads_views=True)
 def recall(
     context: Context,
-    query: Annotated[str, msgspec.Meta(description='Words, "a phrase", a prefix*, -without.')] = "",
+    query: Annotated[str, msgspec.Meta(description='Words, "a phrase", a prefix*, this OR that, -without.')] = "",
     *,
     project: scopes.Project = "",
     session: Session | None = None,
