@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 
 # A job is late after so many of its periods.
 LATE_PERIODS = 3
+# Events that no checkpoint covers for so long are not signed by anything that runs.
+LATE_CHECKPOINT_DAYS = 3
+DAY_US = 86_400_000_000
+KEEP_RUNNING = "keep `clew up`, `clew serve` or `clew worker` running, or run `clew worker --once` from cron"
 # A witness may be away for so long.
 LATE_WITNESS_US = 10 * 60 * 1_000_000
 
@@ -133,7 +137,13 @@ def _store(chosen: app.Settings) -> list[Finding]:
             findings += [_integrity(store), _chains(store)]
         except ClewError as error:
             findings.append(Finding(what="integrity", ok=False, found=str(error), advice=_advice(error)))
-        findings += [_views(store), *_disk_limit(store), *_jobs(store), *_witnesses(store, chosen.home)]
+        findings += [
+            _views(store),
+            *_disk_limit(store),
+            *_jobs(store),
+            *_checkpoints(store),
+            *_witnesses(store, chosen.home),
+        ]
     return findings
 
 
@@ -205,10 +215,10 @@ def _jobs(store: "Store") -> list[Finding]:
     from clew.service import Context
     from clew.service.access.authenticator import CLEW
     from clew.service.care.kinds import load_kinds
-    from clew.store.jobs import first_opened_at, last_done, list_jobs
+    from clew.store.jobs import last_done, list_jobs
 
     context = Context(store=store, unrestricted=store, principal=CLEW, grants=(owner_of_everything(CLEW),))
-    done, began, now = last_done(store), first_opened_at(store), store.now()
+    done, now = last_done(store), store.now()
     findings = [
         Finding(
             what="jobs", ok=False, found=f"the {job.kind} job {job.id} failed too often and is parked: {job.error}",
@@ -218,15 +228,39 @@ def _jobs(store: "Store") -> list[Finding]:
         if job.made_at > done.get((job.kind, job.project), 0)
     ]  # fmt: skip
     for _, kind in sorted(load_kinds().items()):
-        for project in kind.wanted(context):
+        for project, since in kind.wanted(context).items():
             last = done.get((kind.name, project))
-            if now - (last or began) > LATE_PERIODS * kind.every_seconds * 1_000_000:
+            waits_us = now - max(last or 0, since)
+            if waits_us > LATE_PERIODS * kind.every_seconds * 1_000_000:
                 about = f"{kind.name} of {project}" if project else kind.name
-                days = (now - (last or began)) / 86_400_000_000
-                found = f"{about} has not run for {days:.1f} days" if last else f"{about} has never run"
-                advice = "keep `clew up`, `clew serve` or `clew worker` running, or run `clew worker --once` from cron"
-                findings.append(Finding(what="jobs", ok=False, found=found, advice=advice))
+                found = f"{about} has not run for {waits_us / DAY_US:.1f} days" if last else f"{about} has never run"
+                findings.append(Finding(what="jobs", ok=False, found=found, advice=KEEP_RUNNING))
     return findings or [Finding(what="jobs", ok=True, found=f"none is late ({len(done)} ran so far)")]
+
+
+def _checkpoints(store: "Store") -> list[Finding]:
+    """Whether what happened since the newest checkpoint is signed soon; nothing for a log without checkpoints."""
+    from clew.store.audit_tree import checkpoints
+    from clew.store.log.feed import entries
+    from clew.store.log.rows import EVERYTHING
+
+    try:
+        newest = checkpoints(store, before=EVERYTHING, limit=1)
+    except ClewError as error:
+        return [Finding(what="checkpoints", ok=False, found=str(error), advice="run `clew audit verify`")]
+    if not newest:
+        return []
+    uncovered = next(entries(store, after=newest[0][1].position, limit=1), None)
+    days = (store.now() - uncovered.event.at) / DAY_US if uncovered else 0.0
+    ok = days < LATE_CHECKPOINT_DAYS
+    return [
+        Finding(
+            what="checkpoints", ok=ok,
+            found="the newest one covers the log" if uncovered is None
+            else f"the newest one does not cover the last {days:.1f} days",
+            advice="" if ok else "keep `clew serve` or `clew worker` running, or run `clew audit checkpoint`",
+        )
+    ]  # fmt: skip
 
 
 def _witnesses(store: "Store", home: Path) -> list[Finding]:

@@ -29,6 +29,7 @@ def kind(
 ) -> dict[str, JobKind]:
     """A kind of job; without `wanted` its schedule never fires."""
     made = JobKind(
-        name=name, help=name, every_seconds=every_seconds, run=run, wanted=lambda _: wanted or [], is_per_project=True
+        name=name, help=name, every_seconds=every_seconds, run=run, is_per_project=True,
+        wanted=lambda _: dict.fromkeys(wanted or [], 0),
     )  # fmt: skip
     return {name: made}

@@ -15,7 +15,8 @@ from clew.model.session import Session
 from clew.service import Context, call
 from clew.service.care.retention import retention
 from clew.store import Store
-from clew.store.jobs import MOST_ATTEMPTS, add_job, fail_job, list_jobs, take_job
+from clew.store.answers import KeptAnswer, add_answer
+from clew.store.jobs import MOST_ATTEMPTS, Taken, add_job, fail_job, finish_job, list_jobs, take_job
 from clew.store.log.retention import set_policy
 from store.rows import DAY_US, change
 from store.words import messages, opened, say
@@ -80,6 +81,13 @@ def test_a_run_that_is_done_again_after_a_crash_is_recorded_once(context: Contex
 # Doctor ---------------------------------------------------------------------------------------------------------------
 
 
+def taken(store: Store, kind: str) -> Taken:
+    add_job(store, kind, key="x")
+    job = take_job(store, [kind], holder="ada")
+    assert job is not None
+    return job
+
+
 def ailments(store_url: str, home: Path) -> list[Finding]:
     findings = doctor.diagnose(app.settings(store=store_url, home=home))
     return [finding for finding in findings if finding.what == "jobs" and not finding.ok]
@@ -93,6 +101,9 @@ def test_doctor_says_what_has_not_run_and_how_to_run_it(
     set_policy(store, Policy(project="demo", keep_days=30))
     assert ailments(store_url, tmp_path) == []
     change(store, f"UPDATE session SET opened_at = opened_at - {5 * DAY_US}")
+    # Of an old store, a policy that is new is not late.
+    assert [finding.found for finding in ailments(store_url, tmp_path)] == ["collection has never run"]
+    change(store, f"UPDATE policy SET at = at - {4 * DAY_US}")
     late = ailments(store_url, tmp_path)
     assert [finding.found for finding in late] == ["collection has never run", "retention of demo has never run"]
     assert all("clew worker" in finding.advice for finding in late)
@@ -104,14 +115,43 @@ def test_doctor_says_what_has_not_run_and_how_to_run_it(
     ]
 
 
+def test_what_was_not_wanted_for_long_is_not_late_when_it_is_wanted(
+    store_url: str, store: Store, tmp_path: Path
+) -> None:
+    """Tidying ran 90 days ago, and nothing was there to tidy until half an hour ago."""
+    finish_job(store, taken(store, "tidying"))
+    change(store, f"UPDATE job SET made_at = made_at - {90 * DAY_US}, at = at - {90 * DAY_US}")
+    half_an_hour = DAY_US // 48
+    for late, findings in ((half_an_hour, []), (6 * half_an_hour + 1, ["tidying has not run for 0.1 days"])):
+        change(store, "DELETE FROM answered")
+        add_answer(store, "person:ada", f"key {late}", KeptAnswer(b"", 200, b""))
+        change(store, f"UPDATE answered SET at = at - {DAY_US + late}")
+        assert [finding.found for finding in ailments(store_url, tmp_path)] == findings
+
+
+def test_doctor_says_when_what_happened_since_the_last_checkpoint_is_not_signed(
+    store_url: str, store: Store, context: Context, tmp_path: Path
+) -> None:
+    def findings() -> list[tuple[bool, str]]:
+        found = doctor.diagnose(app.settings(store=store_url, home=tmp_path))
+        return [(finding.ok, finding.found) for finding in found if finding.what == "checkpoints"]
+
+    session = opened(store)
+    assert findings() == []
+    call(msgspec.structs.replace(context, home=str(tmp_path)), "audit_checkpoint", {})
+    assert findings() == [(True, "the newest one covers the log")]
+    store.append(session, [say()])
+    assert findings() == [(True, "the newest one does not cover the last 0.0 days")]
+    change(store, f"UPDATE event SET at = at - {4 * DAY_US} WHERE seq = 2")
+    assert findings() == [(False, "the newest one does not cover the last 4.0 days")]
+
+
 def test_doctor_says_which_job_is_parked_until_one_of_its_kind_is_done(
     store_url: str, store: Store, context: Context, tmp_path: Path, stopping: threading.Event
 ) -> None:
     id = add_job(store, "collection", key="x")
     for _ in range(MOST_ATTEMPTS):
-        job = take_job(store, ["collection"], holder="ada")
-        assert job is not None
-        fail_job(store, job, error="the shelf is away", pause_us=0)
+        fail_job(store, taken(store, "collection"), error="the shelf is away", pause_us=0)
     [finding] = ailments(store_url, tmp_path)
     assert "the shelf is away" in finding.found
     assert f"clew jobs retry {id}" in finding.advice

@@ -28,7 +28,7 @@ def tally(context: Context, task: Task) -> Result:
 
 KINDS = {
     "tally": JobKind(
-        name="tally", help="tally", every_seconds=10**9, run=tally, wanted=lambda context: [], is_per_project=True
+        name="tally", help="tally", every_seconds=10**9, run=tally, wanted=lambda context: {}, is_per_project=True
     )
 }
 

@@ -14,10 +14,10 @@ from clew.store.jobs import (
     find_job,
     finish_job,
     forget_jobs,
-    has_old_jobs,
     keep_job,
     last_done,
     list_jobs,
+    oldest_job,
     open_job,
     release_job,
     retry_job,
@@ -244,8 +244,9 @@ def test_old_done_jobs_are_forgotten_but_the_last_of_each_kind(store: Store) -> 
     parked = add_job(store, "count", key="x")
     change(store, f"UPDATE job SET made_at = made_at - {40 * DAY_US}, at = at - {40 * DAY_US}")
     change(store, f"UPDATE job SET state = 'parked' WHERE id = '{parked}'")
-    assert has_old_jobs(store, age_us=30 * DAY_US)
+    oldest = min(job.made_at for job in list_jobs(store, state="done"))
+    assert oldest_job(store, age_us=30 * DAY_US) == oldest
     assert forget_jobs(store, age_us=30 * DAY_US) == 2
-    assert not has_old_jobs(store, age_us=30 * DAY_US)
+    assert oldest_job(store, age_us=30 * DAY_US) is None
     assert sorted(job.key for job in list_jobs(store)) == ["2", "x"]
     assert list(last_done(store)) == [("sweep", "")]

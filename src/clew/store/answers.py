@@ -34,10 +34,11 @@ def add_answer(store: Store, principal: str, key: str, answer: KeptAnswer) -> bo
         )  # fmt: skip
 
 
-def has_answers(store: Store, *, age_us: int) -> bool:
-    """Whether there are answers that are older than this."""
+def oldest_answer(store: Store, *, age_us: int) -> int | None:
+    """When the oldest of the answers that are older than this was given; None if there is none."""
     with store.database.read() as tx:
-        return bool(tx.run("answers_old", age=age_us))
+        rows = tx.run("answer_oldest", age=age_us)
+    return int(rows[0][0]) if rows else None
 
 
 def forget_answers(store: Store, *, age_us: int) -> int:

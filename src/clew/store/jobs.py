@@ -178,10 +178,11 @@ def retry_job(store: Store, id: str) -> Job:
     return job
 
 
-def has_old_jobs(store: Store, *, age_us: int) -> bool:
-    """Whether `forget_jobs` would remove anything."""
+def oldest_job(store: Store, *, age_us: int) -> int | None:
+    """When the oldest job that `forget_jobs` would remove was made; None if there is none."""
     with store.database.read() as tx:
-        return bool(tx.run("jobs_old", age=age_us))
+        rows = tx.run("job_oldest", age=age_us)
+    return int(rows[0][0]) if rows else None
 
 
 def forget_jobs(store: Store, *, age_us: int) -> int:

@@ -1,6 +1,6 @@
 """The job `index_upkeep`: merge the pieces of the text index."""
 
-from clew.service.care.kinds import Result, Task, job
+from clew.service.care.kinds import Result, Task, job, since_first_session
 from clew.service.kernel.context import Context
 from clew.store.log.feed import end_position
 
@@ -8,9 +8,9 @@ from clew.store.log.feed import end_position
 LONGEST_SECONDS = 900.0
 
 
-def _wanted(context: Context) -> list[str]:
+def _wanted(context: Context) -> dict[str, int]:
     """PostgreSQL looks after its indexes by itself."""
-    return [""] if not context.store.is_remote and end_position(context.store) else []
+    return since_first_session(context) if not context.store.is_remote and end_position(context.store) else {}
 
 
 @job(every_seconds=7 * 24 * 3600, wanted=_wanted)

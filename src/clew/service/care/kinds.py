@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import msgspec
 
 from clew.service.kernel.context import Context
+from clew.store.jobs import first_opened_at
 
 
 class Task(Protocol):
@@ -31,13 +32,24 @@ class Task(Protocol):
 Result = dict[str, Any]
 
 
+Wanted = Callable[[Context], dict[str, int]]
+"""The projects that have something to do, each with the time since when; the empty name is the store as a whole.
+
+It only reads, and cheaply.
+"""
+
+
+def since_first_session(context: Context) -> dict[str, int]:
+    """The store as a whole, ever since there is anything in it."""
+    return {"": first_opened_at(context.store)}
+
+
 class JobKind(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     help: str
     every_seconds: int
     run: Callable[[Context, Task], Result]
-    wanted: Callable[[Context], list[str]]
-    """The projects that have something to do; the empty name is the store as a whole. Only reads, and cheaply."""
+    wanted: Wanted
     is_per_project: bool
 
 
@@ -49,7 +61,7 @@ Run = Callable[[Context, Task], Result]
 def job(
     *,
     every_seconds: int,
-    wanted: Callable[[Context], list[str]] = lambda context: [""],
+    wanted: Wanted = since_first_session,
     is_per_project: bool = False,
 ) -> Callable[[Run], Run]:
     """Register a function as a kind of job of its name, which runs every so often while it is wanted."""

@@ -3,26 +3,27 @@
 from clew.service.care.kinds import Result, Task, job
 from clew.service.kernel.audit_record import record_job
 from clew.service.kernel.context import Context
-from clew.store.log.retention import apply_policies, list_policies
+from clew.store.log.retention import apply_policies, list_policies, pruning_since
 
-# Overwriting the views' free space is one step.
-PURGE_SECONDS = 900.0
+# To look for what is over reads all of a project, and to overwrite the views' free space is one step, too.
+LONGEST_SECONDS = 900.0
 
 
-def _wanted(context: Context) -> list[str]:
-    """The projects with a policy that lets anything go."""
-    return sorted({policy.project for policy in list_policies(context.store) if policy.keep_days is not None})
+def _wanted(context: Context) -> dict[str, int]:
+    """The projects with a policy that lets anything go, each since it has one."""
+    return pruning_since(context.store)
 
 
 @job(every_seconds=24 * 3600, wanted=_wanted, is_per_project=True)
 def retention(context: Context, task: Task) -> Result:
     """Prune the conversations of a project whose time is over, as its policies say."""
+    task.keep(LONGEST_SECONDS)
     pruned = apply_policies(
         context.store, actor=context.principal, project=task.project, before_each=task.keep
     )  # fmt: skip
     # An attempt that broke off may have pruned and not purged.
     if task.attempts > 1 or any(session.events for session in pruned):
-        task.keep(PURGE_SECONDS)
+        task.keep(LONGEST_SECONDS)
         context.views.purge()
     policies = [policy for policy in list_policies(context.store) if policy.project == task.project]
     result: Result = {

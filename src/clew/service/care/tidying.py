@@ -3,16 +3,20 @@
 from clew.model.retention import DAY_US
 from clew.service.care.kinds import Result, Task, job
 from clew.service.kernel.context import Context
-from clew.store.answers import forget_answers, has_answers
-from clew.store.jobs import forget_jobs, has_old_jobs
+from clew.store.answers import forget_answers, oldest_answer
+from clew.store.jobs import forget_jobs, oldest_job
 
 ANSWERS_US = DAY_US
 JOBS_US = 30 * DAY_US
 
 
-def _wanted(context: Context) -> list[str]:
-    store = context.store
-    return [""] if has_answers(store, age_us=ANSWERS_US) or has_old_jobs(store, age_us=JOBS_US) else []
+def _wanted(context: Context) -> dict[str, int]:
+    oldest = (
+        (oldest_answer(context.store, age_us=ANSWERS_US), ANSWERS_US),
+        (oldest_job(context.store, age_us=JOBS_US), JOBS_US),
+    )
+    since = [at + age_us for at, age_us in oldest if at is not None]
+    return {"": min(since)} if since else {}
 
 
 @job(every_seconds=3600, wanted=_wanted)

@@ -19,7 +19,7 @@ from clew.store.log.erase import erase as erase_session
 from clew.store.log.retention import Pruned, apply_policies, list_policies, remove_policy, set_policy
 from clew.store.objects import objects
 
-Days = Annotated[int, msgspec.Meta(ge=0, le=36_500, description="Days after a session's last event.")]
+Days = Annotated[int, msgspec.Meta(ge=0, le=36_500, description="Days after a conversation was last said.")]
 Agent = Annotated[str, msgspec.Meta(description="Only this agent of the project.")]
 
 RETENTION = Group("retention", "How long conversations are kept.")

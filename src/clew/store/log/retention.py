@@ -51,6 +51,12 @@ def list_policies(store: Store) -> list[Policy]:
         return policies_in(tx)
 
 
+def pruning_since(store: Store) -> dict[str, int]:
+    """The projects with a policy that lets anything go, and since when each has one."""
+    with store.database.read() as tx:
+        return {project: int(at) for project, at in tx.run("policies_that_prune")}
+
+
 def policies_in(tx: Transaction) -> list[Policy]:
     return [
         Policy(project=project, agent=agent, keep_days=keep_days, hold=bool(hold))

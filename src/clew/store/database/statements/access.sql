@@ -175,5 +175,5 @@ RETURNING status
 -- name: answers_forget
 DELETE FROM answered WHERE at < {now} - :age RETURNING status
 
--- name: answers_old
-SELECT 1 FROM answered WHERE at < {now} - :age LIMIT 1
+-- name: answer_oldest
+SELECT at FROM answered WHERE at < {now} - :age ORDER BY at LIMIT 1

@@ -83,11 +83,11 @@ SELECT kind, project, max(at) FROM job WHERE state = 'done' GROUP BY kind, proje
 -- name: first_opened
 SELECT coalesce((SELECT opened_at FROM session ORDER BY key LIMIT 1), {now})
 
--- name: jobs_old
-SELECT 1 FROM job WHERE made_at < {now} - :age AND state = 'done' AND EXISTS (
+-- name: job_oldest
+SELECT made_at FROM job WHERE made_at < {now} - :age AND state = 'done' AND EXISTS (
     SELECT 1 FROM job later
     WHERE later.kind = job.kind AND later.project = job.project AND later.state = 'done' AND later.at > job.at
-) LIMIT 1
+) ORDER BY made_at LIMIT 1
 
 -- name: jobs_forget
 DELETE FROM job WHERE made_at < {now} - :age AND state = 'done' AND EXISTS (

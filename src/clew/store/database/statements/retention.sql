@@ -10,6 +10,9 @@ DELETE FROM policy WHERE project = :project AND agent = :agent RETURNING project
 -- name: policy_list
 SELECT project, agent, keep_days, hold FROM policy ORDER BY project, agent
 
+-- name: policies_that_prune
+SELECT project, min(at) FROM policy WHERE keep_days IS NOT NULL GROUP BY project ORDER BY project
+
 -- name: last_said
 -- Sessions that still have a conversation, and when its newest part was said. A record of an unknown kind says nothing by
 -- itself, so only its own time counts, and not when it was stored.
