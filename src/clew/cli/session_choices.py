@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 # The first page fills the screen; a filter needs them all.
 PAGE, NEXT_PAGE = 200, 1000
+# A shorter word is not the beginning of an id: "3" would match ids by accident.
+ID_BEGINNING = 4
 # The columns beside the title, and the narrowest terminal that shows each.
 AGO, RUNTIME, PROJECT, STATE = 12, 13, 20, 10
 WIDE, WIDER, WIDEST = 60, 90, 110
@@ -126,7 +128,7 @@ class SessionChoices:
         self._shown = nested([line for line in self._lines if all(self._says(line, word) for word in words)])
 
     def _says(self, line: "SessionLine", word: str) -> bool:
-        return word in self._texts[line.id] or line.id.startswith(word)
+        return word in self._texts[line.id] or (len(word) >= ID_BEGINNING and line.id.startswith(word))
 
 
 def _with_gap(text: str, size: int) -> str:
