@@ -13,6 +13,7 @@ from clew.model.errors import InvalidInput, Unavailable
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from clew.async_plane import Pending
     from clew.client import Client, Plane
     from clew.consumers.runner import Consumer, Runner
     from clew.remote import Remote
@@ -50,6 +51,15 @@ def connect(
 
     chosen = settings(store=store, home=home, principal=principal)
     return Plane(remote(chosen) if is_remote(chosen.store) else _local(chosen))
+
+
+def connect_async(
+    store: str | None = None, *, home: str | os.PathLike[str] | None = None, principal: str | None = None
+) -> "Pending":
+    """Open a store as `connect` does, for asyncio: `async with clew.connect_async() as plane`."""
+    from clew import async_plane
+
+    return async_plane.connect(lambda: connect(store, home=home, principal=principal))
 
 
 def _local(chosen: Settings) -> "Client":

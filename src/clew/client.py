@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import msgspec
 
+from clew.lease_holder import has_ended, new_holder
 from clew.model import events as e
 from clew.model import knowledge
+from clew.model.errors import WrongState
 from clew.model.ids import new_id
 
 if TYPE_CHECKING:
@@ -106,9 +108,19 @@ class Plane:
         return OpenSession(self.client, self.client.call("show", session=id).session.id)
 
     def resume(self, id: str, *, reason: str = "", runtime: str = "") -> OpenSession:
-        """Resume a paused or closed session."""
-        changed = self.client.call("resume", session=id, reason=reason, runtime=runtime)
-        return OpenSession(self.client, changed.id)
+        """Go on with a session, whatever state it was left in; only an archived or erased one is refused.
+
+        A lease of a process that has ended on this machine is given back. `unanswered` has the calls under way.
+        """
+        session = self.get(id)
+        session.take_back()
+        try:
+            session.resume(reason=reason, runtime=runtime)
+        except WrongState as error:
+            # Who was killed left the session as it was, and another may have resumed it just now.
+            if error.details.get("state") not in ("opened", "active") or error.details.get("over_budget"):
+                raise
+        return session
 
     def sessions(self, **filters: Any) -> list[SessionLine]:
         """Sessions, those with the latest activity first; the filters are those of `clew sessions`."""
@@ -231,11 +243,20 @@ class OpenSession:
 
     def call(self, tool: str, input: Any = None, *, touched: Iterable[e.Touch] = ()) -> Call:
         """Record a tool call; say what it returned with `returned`, or use it as a block."""
-        call = Call(self, new_id())
-        self._add(
-            e.CallMade(call=call.id, tool=tool, input=_raw(input if input is not None else {}), touched=tuple(touched))
-        )
+        call = Call(self, new_id(), tool, {} if input is None else input)
+        self._add(e.CallMade(call=call.id, tool=tool, input=_raw(call.input), touched=tuple(touched)))
         return call
+
+    @property
+    def unanswered(self) -> list[Call]:
+        """The calls of the last turn that have not returned: under way, or left so by a process that was killed."""
+        items = (item for turn in self.transcript(last=1) for item in turn.items if item.returned is None)
+        bodies = (item.event.body for item in items if item.event is not None)
+        return [
+            Call(self, body.call, body.tool, msgspec.json.decode(body.input))
+            for body in bodies
+            if isinstance(body, e.CallMade)
+        ]
 
     def remember(self, text: str, *, evidence: Iterable[int] = (), scope: str = "session", fact: str = "") -> str:
         """Learn a fact that outlives the conversation; returns its id."""
@@ -283,10 +304,18 @@ class OpenSession:
 
     def acquire(self, *, seconds: float = 60.0, holder: str = "") -> Lease:
         """Become the only writer for some seconds; from now on every write of this object is fenced."""
-        self._lease = self._call(
-            "lease_acquire", seconds=seconds, holder=holder or f"{self._client.principal}#{new_id()[:8]}"
-        )
+        self._lease = self._call("lease_acquire", seconds=seconds, holder=holder or new_holder(self._client.principal))
         return self._lease
+
+    def take_back(self) -> bool:
+        """Give back the lease of a process of this machine that has ended; returns whether there was one."""
+        holder = self.info.holder
+        if holder is None or not has_ended(holder):
+            return False
+        # Under the same name it is the holder's own lease; a late write of the former one is refused all the same.
+        lease: Lease = self._call("lease_acquire", seconds=1.0, holder=holder)
+        self._call("lease_release", lease=lease.epoch)
+        return True
 
     def renew(self, *, seconds: float = 60.0) -> None:
         self._lease = self._call("lease_renew", seconds=seconds, **self._fence())
@@ -346,11 +375,16 @@ class OpenSession:
 
 
 class Call:
-    """A tool call under way. As a block it returns `output`, or fails with the exception."""
+    """A tool call under way. As a block it returns `output`, or fails with the exception.
 
-    def __init__(self, session: OpenSession, id: str) -> None:
+    A block that the end of the program leaves (Ctrl-C, sys.exit) says nothing: the call stays unanswered.
+    """
+
+    def __init__(self, session: OpenSession, id: str, tool: str, input: Any) -> None:
         self._session = session
         self.id = id
+        self.tool = tool
+        self.input = input
         self.output: Any = None
         self._returned = False
 
@@ -362,7 +396,7 @@ class Call:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        if self._returned:
+        if self._returned or isinstance(error, KeyboardInterrupt | SystemExit):
             return
         if error is None:
             self.returned(self.output)
