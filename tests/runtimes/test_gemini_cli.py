@@ -324,7 +324,7 @@ def test_any_history_ends_in_the_messages_the_client_would_load() -> None:
 def test_the_title_is_what_the_person_typed_until_the_client_has_a_summary() -> None:
     init = {**user("p", "You are an agent\nthat writes"), "displayContent": [{"text": "/init"}]}
     found = log(user("c", "System: Please continue."), init, user("q", "more"), {"$set": {"summary": "Wrote a file"}})
-    assert [body.title for body in of(found, SessionTitled)] == ["/init", "Wrote a file"]
+    assert [body.title for body in of(found, SessionTitled)] == ["/init", "more", "Wrote a file"]
 
 
 def test_a_document_is_read_like_the_log() -> None:

@@ -12,9 +12,9 @@ from pathlib import PurePath
 
 import msgspec
 
-from clew.model.events import Draft, MessageAdded, RuntimeAttached, SessionTitled, Usage, UsageCounted
-from clew.model.title import first_line
+from clew.model.events import Draft, MessageAdded, RuntimeAttached, Usage, UsageCounted
 from clew.runtimes.contract import Format, Identity, Reading, Record, Runtime, micros, opaque, project_of
+from clew.runtimes.titles import title_drafts
 
 NAME = "aider"
 _START = "# aider chat started at "
@@ -97,12 +97,7 @@ def read(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
         return [opaque(f"{NAME}.program", record, key, at), *_read_program_text(piece.text, key, reading)]
     if piece.type == "user" and piece.text.strip():
         drafts = [Draft(body=MessageAdded(role="user", text=piece.text), source=key, said_at=at)]
-        # A command is not a title.
-        if not state.titled and not piece.text.startswith("/"):
-            state.titled = True
-            title = first_line(piece.text)
-            drafts.append(Draft(body=SessionTitled(title=title), source=f"{key}/title", said_at=at))
-        return drafts
+        return [*drafts, *title_drafts(piece.text, state, source=key, at=at)]
     if piece.type == "assistant":
         body = MessageAdded(role="assistant", text=piece.text, message=key, model=state.model)
         return [Draft(body=body, source=key, said_at=at)]

@@ -27,9 +27,10 @@ from clew.model.events import (
     Usage,
 )
 from clew.model.outline import Read, nothing_is_outlined
-from clew.model.title import LONGEST, first_line, shortened
+from clew.model.title import LONGEST, shortened
 from clew.runtimes.contract import Format, Identity, Reading, Record, Runtime, iso, micros, opaque, raw
 from clew.runtimes.rounds import Answer, Prompt, Results, Round, output_text, whole
+from clew.runtimes.titles import title_drafts
 
 NAME = "atif"
 VERSION = "ATIF-v1.7"
@@ -129,9 +130,7 @@ def read(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
     first = bodies[0] if bodies else None
     if not state.titled and isinstance(first, MessageAdded) and first.role == "user" and not step.is_copied_context:
         texts = [part.text for part in first.content if isinstance(part, TextPart)]
-        if title := first_line("\n".join(texts)):
-            state.titled = True
-            drafts.append(Draft(body=SessionTitled(title=title), source=f"{key}/title", said_at=at))
+        drafts += title_drafts("\n".join(texts), state, source=key, at=at)
     return drafts + kept
 
 

@@ -31,13 +31,12 @@ from clew.model.events import (
     Usage,
     UsageCounted,
 )
+from clew.model.prompt_title import prompt_title
 from clew.model.title import LONGEST, shortened
 from clew.runtimes.adapters.claude_code_write import resume, write
 from clew.runtimes.contract import Format, Identity, Reading, Runtime, Tool, Writer, micros, opaque, raw
 
 NAME = "claude-code"
-# Text that the program writes as the user: the llm sees it, but it is not a title for a session.
-_NOT_TYPED = ("<command-", "<local-command-", "<task-notification")
 # How many answers may still grow: answers of subagents come between the pieces of others. Of older answers the state
 # holds only a short mark that they are counted. The limit is above what a session has, and bounds the state.
 _GROWING = 16
@@ -173,10 +172,10 @@ def _record_drafts(
     if message is not None and isinstance(message.content, list) and not all(map(_is_known, message.content)):
         drafts.append(opaque(f"{NAME}.{line.type}", record, f"{source}/record", at))
     if state.title < 0 and not side and isinstance(first := bodies[0], MessageAdded) and first.role == "user":
-        words = " ".join((first.text or _text(message)).split())
-        if words and not words.startswith(_NOT_TYPED):
-            state.title = 0
-            drafts.append(Draft(body=SessionTitled(title=shortened(words)), source=f"{source}/title", said_at=at))
+        words, is_final = prompt_title(first.text or _text(message))
+        state.title = 0 if is_final else -1
+        if words:
+            drafts.append(Draft(body=SessionTitled(title=words), source=f"{source}/title", said_at=at))
     return drafts
 
 

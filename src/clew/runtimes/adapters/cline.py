@@ -25,14 +25,13 @@ from clew.model.events import (
     MessageAdded,
     Part,
     RuntimeAttached,
-    SessionTitled,
     TextPart,
     ThinkingPart,
     Usage,
     UsageCounted,
 )
-from clew.model.title import first_line
 from clew.runtimes.contract import Format, Identity, Reading, Record, Runtime, Tool, micros, opaque, raw
+from clew.runtimes.titles import title_drafts
 
 NAME = "cline"
 _TASK = re.compile(r"\s*<(task|user_message|feedback|answer)>\n?(.*?)\n?</\1>\s*", re.DOTALL)
@@ -161,9 +160,8 @@ def read(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
         state.cwd = cwd
         attached = RuntimeAttached(runtime=NAME, native=reading.native, cwd=cwd)
         drafts.insert(0, Draft(body=attached, source=f"{key}/runtime", said_at=at))
-    if message.role == "user" and not state.titled and (title := _title(bodies)):
-        state.titled = True
-        drafts.append(Draft(body=SessionTitled(title=title), source=f"{key}/title", said_at=at))
+    if message.role == "user":
+        drafts += title_drafts(_prompt_text(bodies), state, source=key, at=at)
     return drafts
 
 
@@ -221,8 +219,8 @@ def _typed(text: str) -> str:
     return match[2] if (match := _TASK.fullmatch(text)) else text
 
 
-def _title(bodies: list[Any]) -> str:
-    """The first line of the first prompt."""
+def _prompt_text(bodies: list[Any]) -> str:
+    """The text of a prompt."""
     texts = [
         part.text
         for body in bodies
@@ -230,7 +228,7 @@ def _title(bodies: list[Any]) -> str:
         for part in body.content
         if isinstance(part, TextPart)
     ]
-    return first_line("\n".join(texts))
+    return "\n".join(texts)
 
 
 def read_shown(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:

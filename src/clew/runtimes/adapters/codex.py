@@ -32,7 +32,7 @@ from clew.model.events import (
     Usage,
     UsageCounted,
 )
-from clew.model.title import first_line
+from clew.model.prompt_title import prompt_title
 from clew.runtimes.adapters.codex_records import Counted, Line, Payload, Tokens
 from clew.runtimes.adapters.codex_write import FILE_ID, resume, thread_of, write
 from clew.runtimes.contract import Format, Identity, Reading, Runtime, Tool, Writer, micros, opaque, project_of, raw
@@ -49,7 +49,6 @@ _TAGS = (
 )
 _INJECTED = re.compile(rf"\s*(?:<({_TAGS})>.*</\1>|# AGENTS\.md instructions.*</INSTRUCTIONS>)\s*", re.S)
 _IMAGE_TAG = re.compile(r"<image[^<>]*>|</image>")
-_REQUEST = re.compile(r"## My request for Codex:\s*(.*)", re.S)
 _EXIT = re.compile(r"^(?:Exit code: |Process exited with code )(-?\d+)$", re.M)
 _REFUSED = ("aborted", "unsupported call: ", "failed to parse function arguments", "apply_patch verification failed",
             "patch rejected", "exec_command failed")  # fmt: skip
@@ -247,13 +246,10 @@ def _with_title(bodies: list[Body | None], state: State) -> list[Body | None]:
     if not bodies or not isinstance(first := bodies[0], MessageAdded):
         return bodies
     state.turns = [*state.turns, state.last][-TURNS:]
-    text = text_of(first.content)
-    asked = _REQUEST.search(text)
-    title = first_line(asked[1] if asked else text)
-    if title and not state.titled:
-        state.titled = True
-        return [*bodies, SessionTitled(title=title)]
-    return bodies
+    if state.titled:
+        return bodies
+    title, state.titled = prompt_title(text_of(first.content))
+    return [*bodies, SessionTitled(title=title)] if title else bodies
 
 
 def _arguments(arguments: Any) -> Raw:

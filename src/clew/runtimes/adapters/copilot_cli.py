@@ -27,15 +27,14 @@ from clew.model.events import (
     Part,
     Rewound,
     RuntimeAttached,
-    SessionTitled,
     TextPart,
     ThinkingPart,
     Usage,
     UsageCounted,
 )
-from clew.model.title import shortened
 from clew.runtimes.adapters.copilot_cli_write import VERSION, resume, write
 from clew.runtimes.contract import Format, Identity, Reading, Runtime, Tool, Writer, micros, opaque, project_of, raw
+from clew.runtimes.titles import prompt_text, title_drafts
 
 NAME = "copilot-cli"
 NOTHING = [0, 0, 0, 0, 0]
@@ -174,10 +173,7 @@ def read(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
     first = bodies[0]
     if isinstance(first, SPOKEN) and not getattr(first, "side", ""):
         state.kept = state.kept if state.kept != "" else source
-        if not state.titled and isinstance(first, MessageAdded) and first.role == "user" and first.text.strip():
-            state.titled = True
-            title = SessionTitled(title=shortened(first.text.strip().splitlines()[0].strip()))
-            drafts.append(Draft(body=title, source=f"{source}/title", said_at=at))
+        drafts += title_drafts(prompt_text(first), state, source=source, at=at)
     return drafts
 
 

@@ -23,6 +23,7 @@ from clew.model.events import (
 from clew.model.title import shortened
 from clew.runtimes.adapters.cursor_rows import NAME
 from clew.runtimes.contract import Reading, micros, opaque, raw
+from clew.runtimes.titles import prompt_text, title_drafts
 
 _QUERY = re.compile(r"<user_query>\n?(.*?)\n?</user_query>", re.DOTALL)
 _TIMESTAMP = re.compile(r"<timestamp>.*?</timestamp>\s*", re.DOTALL)
@@ -59,14 +60,7 @@ def drafts_of(bodies: list[Any], source: str, at: int | None) -> list[Draft]:
 
 def title_of(bodies: list[Any], source: str, at: int | None, state: State) -> list[Draft]:
     """A title from the first prompt, if the program has none."""
-    first = bodies[0]
-    if state.titled or not isinstance(first, MessageAdded) or first.role != "user":
-        return []
-    text = "\n".join(part.text for part in first.content if isinstance(part, TextPart))
-    if not (words := text.strip().partition("\n")[0].strip()):
-        return []
-    state.titled = True
-    return [Draft(body=SessionTitled(title=shortened(words)), source=f"{source}/title", said_at=at)]
+    return title_drafts(prompt_text(bodies[0]), state, source=source, at=at)
 
 
 class Block(msgspec.Struct):

@@ -29,6 +29,7 @@ from clew.model.events import (
 )
 from clew.model.title import shortened
 from clew.runtimes.contract import Format, Identity, Reading, Runtime, Tool, micros, opaque, project_of, raw
+from clew.runtimes.titles import prompt_text, title_drafts
 
 NAME = "droid"
 # How many of the last messages the state holds, to find the first one that a compaction kept.
@@ -228,15 +229,7 @@ def _drafts(bodies: list[Any], source: str, at: int | None) -> list[Draft]:
 
 def _title(bodies: list[Any], source: str, at: int | None, state: State) -> list[Draft]:
     """A title from the first prompt, if the program has none."""
-    first = bodies[0]
-    if state.titled or not isinstance(first, MessageAdded) or first.role != "user":
-        return []
-    lines = [part.text for part in first.content if isinstance(part, TextPart)]
-    words = "\n".join(lines).strip().partition("\n")[0].strip()
-    if not words:
-        return []
-    state.titled = True
-    return [Draft(body=SessionTitled(title=shortened(words)), source=f"{source}/title", said_at=at)]
+    return title_drafts(prompt_text(bodies[0]), state, source=source, at=at)
 
 
 # Finding and recognising ----------------------------------------------------------------------------------------------

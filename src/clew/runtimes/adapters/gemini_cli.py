@@ -34,6 +34,7 @@ from clew.model.title import shortened
 from clew.runtimes.adapters.gemini_cli_write import resume, write
 from clew.runtimes.adapters.gemini_parts import UNKNOWN, Content, bodies, object_of, parts_of, words_of
 from clew.runtimes.contract import Format, Identity, Reading, Record, Runtime, Tool, Writer, micros, opaque
+from clew.runtimes.titles import title_drafts
 
 NAME = "gemini-cli"
 # Context that the program adds before a conversation, and omits again when it resumes one.
@@ -176,7 +177,7 @@ def _message_drafts(
         drafts.append(Draft(body=body, source=return_source or f"{source}{name}", said_at=at))
     if line.type == "user" and not state.titled and any(isinstance(body, MessageAdded) for _, body in pieces):
         words = words_of(line.displayContent) or words_of(line.content)
-        drafts += _title(words, f"{source}/title", state) if not words.startswith("System:") else []
+        drafts += title_drafts(words, state, source=source) if not words.startswith("System:") else []
     usage = _usage(line, source, at, state)
     if not (pieces or usage) or any(part == UNKNOWN for part in parts_of(line.content)):
         # The source is not its id: the program's first message has the same id in every session.

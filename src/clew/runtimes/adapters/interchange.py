@@ -30,7 +30,7 @@ from clew.model.events import (
 )
 from clew.model.outline import Read, nothing_is_outlined, whole_call, whole_part, whole_return
 from clew.model.plain import plain as show_plainly
-from clew.model.title import shortened
+from clew.model.prompt_title import prompt_title
 from clew.runtimes.contract import Format, Identity, Reading, Runtime, Unreadable, iso, micros, opaque, project_of, raw
 from clew.runtimes.rounds import Answer, Prompt, Results, Round, images_of, output_text, text_of
 
@@ -380,9 +380,9 @@ def _prompted(prompt: Record, reading: Reading[State]) -> list[Any]:
     content = _message_content(prompt)
     bodies: list[Any] = [MessageAdded(role="user", **content), *_attached(prompt)] if content else []
     text = "\n".join(_texts(prompt)).strip()
-    if text and not reading.state.titled:
-        reading.state.titled = True
-        bodies.append(SessionTitled(title=shortened(text.splitlines()[0].strip())))
+    if not reading.state.titled:
+        title, reading.state.titled = prompt_title(text)
+        bodies += [SessionTitled(title=title)] if title else []
     return bodies
 
 

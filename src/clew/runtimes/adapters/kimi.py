@@ -25,15 +25,14 @@ from clew.model.events import (
     Part,
     Rewound,
     RuntimeAttached,
-    SessionTitled,
     TextPart,
     ThinkingPart,
     TurnEnded,
     Usage,
     UsageCounted,
 )
-from clew.model.title import shortened
 from clew.runtimes.contract import Format, Identity, Reading, Runtime, Tool, micros, opaque, raw
+from clew.runtimes.titles import title_drafts
 
 NAME = "kimi"
 # In Kimi Code the name of a directory's folder is the directory's name, with a mark that makes it unique.
@@ -352,11 +351,7 @@ def _prompt(parts: list[Part], key: str, at: int | None, state: State) -> list[D
     text = "\n".join(part.text for part in parts if isinstance(part, TextPart))
     body = MessageAdded(role="user", text=text) if alone else MessageAdded(role="user", parts=tuple(parts))
     drafts = [Draft(body=body, source=key, said_at=at)]
-    words = text.strip().partition("\n")[0].strip()
-    if words and not state.titled:
-        state.titled = True
-        drafts.append(Draft(body=SessionTitled(title=shortened(words)), source=f"{key}/title", said_at=at))
-    return drafts
+    return [*drafts, *title_drafts(text, state, source=key, at=at)]
 
 
 def _call(call: Call, message: str, side: str) -> CallMade:

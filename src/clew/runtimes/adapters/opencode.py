@@ -31,7 +31,7 @@ from clew.model.events import (
     Usage,
     UsageCounted,
 )
-from clew.model.title import LONGEST, first_line, shortened
+from clew.model.title import LONGEST, shortened
 from clew.runtimes.adapters import opencode_go as go
 from clew.runtimes.adapters.opencode_rows import NULL, assemble, records, sessions, split, tolerant
 from clew.runtimes.adapters.opencode_write import IMPORTED_MODEL, NAME, VERSION, resume, write
@@ -49,6 +49,7 @@ from clew.runtimes.contract import (
     project_of,
     raw,
 )
+from clew.runtimes.titles import prompt_text, title_drafts
 
 T = TypeVar("T")
 # Up to this version the output includes the reasoning.
@@ -264,10 +265,8 @@ def _part(row: Row, reading: Reading[State]) -> list[Draft]:
     if body is None:
         return [opaque(f"{NAME}.{part.type}", bytes(row.data), row.id, at)]
     drafts = [_draft_of(body, row.id, at, state)]
-    if state.role == "user" and not state.titled and isinstance(body, MessageAdded) and body.text.strip():
-        state.titled = True
-        title = SessionTitled(title=first_line(body.text))
-        drafts.append(Draft(body=title, source=f"{row.id}/title", said_at=at))
+    if state.role == "user":
+        drafts += title_drafts(prompt_text(body), state, source=row.id, at=at)
     return drafts
 
 

@@ -30,7 +30,6 @@ from clew.model.events import (
     TurnEnded,
     Usage,
 )
-from clew.model.title import shortened
 from clew.runtimes.contract import (
     Command,
     Format,
@@ -49,6 +48,7 @@ from clew.runtimes.contract import (
     raw,
 )
 from clew.runtimes.rounds import Answer, Prompt, Round, output_text
+from clew.runtimes.titles import prompt_text, title_drafts
 
 NAME = "pi"
 # How many entries the state holds for rewinds and compactions, which refer to recent ones.
@@ -181,19 +181,9 @@ def _remember(memory: dict[str, Any], name: str, value: Any) -> None:
 
 def _title(entry: Entry, first: Draft, state: State) -> list[Draft]:
     """The session's title from its first prompt, unless it has one."""
-    if (
-        state.titled
-        or entry.message is None
-        or entry.message.role != "user"
-        or not isinstance(first.body, MessageAdded)
-    ):
+    if entry.message is None or entry.message.role != "user":
         return []
-    text = "\n".join(part.text for part in first.body.content if isinstance(part, TextPart)).strip()
-    if not text:
-        return []
-    state.titled = True
-    title = SessionTitled(title=shortened(text.splitlines()[0].strip()))
-    return [Draft(body=title, source=f"{first.source}/title", said_at=first.said_at)]
+    return title_drafts(prompt_text(first.body), state, source=first.source or "", at=first.said_at)
 
 
 def _entry_bodies(entry: Entry, source: str, reading: Reading[State]) -> list[Any]:

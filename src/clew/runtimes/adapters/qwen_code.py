@@ -24,6 +24,7 @@ from clew.model.events import (
     Usage,
     UsageCounted,
 )
+from clew.model.prompt_title import prompt_title
 from clew.model.title import LONGEST, shortened
 from clew.runtimes.adapters.gemini_parts import UNKNOWN, Content, bodies, parts_of, returned, words_of, written
 from clew.runtimes.contract import (
@@ -114,9 +115,9 @@ def read(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
         name = f"{source}/record" if record_bodies else source
         drafts.append(opaque(f"{NAME}.{line.subtype or line.type or 'record'}", record, name, at))
     if not (state.title or side or line.subtype) and line.type == "user" and line.message:
-        title = shortened(next((row.strip() for row in words_of(line.message.parts).splitlines() if row.strip()), ""))
+        title, is_final = prompt_title(words_of(line.message.parts))
+        state.title = title if is_final else ""
         if title:
-            state.title = title
             drafts.append(Draft(body=SessionTitled(title=title), source=f"{source}/title", said_at=at))
     return drafts
 

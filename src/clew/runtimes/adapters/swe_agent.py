@@ -20,14 +20,13 @@ from clew.model.events import (
     MessageAdded,
     Part,
     RuntimeAttached,
-    SessionTitled,
     TextPart,
     ThinkingPart,
     TurnEnded,
     Usage,
 )
-from clew.model.title import first_line
 from clew.runtimes.contract import Format, Identity, Reading, Record, Runtime, Tool, opaque, raw
+from clew.runtimes.titles import prompt_text, title_drafts
 
 NAME = "swe-agent"
 MAIN = ("main", "primary", "")
@@ -171,12 +170,7 @@ def read(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
     if not bodies:
         return [opaque(f"{NAME}.{kind}", record, key)]
     drafts = [Draft(body=body, source=f"{key}/{i}" if i else key) for i, body in enumerate(bodies)]
-    first = bodies[0]
-    if isinstance(first, MessageAdded) and first.role == "user" and not reading.state.titled:
-        reading.state.titled = True
-        if title := first_line(first.text):
-            drafts.append(Draft(body=SessionTitled(title=title), source=f"{key}/title"))
-    return drafts
+    return [*drafts, *title_drafts(prompt_text(bodies[0]), reading.state, source=key)]
 
 
 def _item_bodies(item: Item, key: str, state: State) -> list[Any]:
