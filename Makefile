@@ -21,7 +21,7 @@ UV_EXPORT := $(BIN)/uv export --quiet --frozen --no-emit-project --no-annotate -
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help up down test test-clients check format bench bench-compare bench-capture bench-search bench-transcript bench-team bench-memory bench-hostile sbom fuzz nightly kill-campaign worker-campaign bench-idle powerloss-campaign api-campaign tamper-campaign lock clean
+.PHONY: help up down test test-clients fresh check format bench bench-compare bench-capture bench-search bench-transcript bench-team bench-memory bench-hostile sbom fuzz nightly kill-campaign worker-campaign bench-idle powerloss-campaign api-campaign tamper-campaign lock clean
 
 help:  ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,6 +45,9 @@ endif
 test-clients: $(VENV)/.dev  ## Run the real agent programs against a scripted model; installs them into a cache on first use.
 	@bash tools/install_clients.sh
 	$(BIN)/python -m pytest tests/clients -m clients -n 2 $(ARGS)
+
+fresh:  ## Install clew in a new Debian as a newcomer would, and try it; ARGS are steps: up tool pipx wheel test.
+	@bash tools/fresh.sh $(ARGS)
 
 check: $(VENV)/.dev  ## Lint, check the format, types, layers, file lengths and complexity.
 	$(BIN)/ruff check

@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "docs"
 from pages import agents
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "images" / "terminal.svg"
-COLUMNS = 108
+COLUMNS = 116
 DARK, LIGHT = (24, 26, 31), (222, 226, 232)
 RED, GREEN, YELLOW = (240, 120, 120), (140, 210, 130), (230, 200, 110)
 BLUE, MAGENTA, CYAN = (120, 170, 250), (215, 150, 240), (110, 210, 220)
@@ -49,14 +49,33 @@ line-height: {line_height}px; white-space: pre; }}
 </svg>
 """
 
-DRAFTS = """\
-{"kind": "message_added", "role": "user", "text": "why does the test lock?"}
-{"kind": "call_made", "call": "c1", "tool": "read_file", "input": {"path": "src/db.py"}}
-{"kind": "call_returned", "call": "c1", "output": "PRAGMA journal_mode=DELETE"}
-{"kind": "decision_made", "decision": "d1", "choice": "use WAL", "why": "readers never block"}
-{"kind": "scratch_set", "name": "next", "value": {"file": "src/db.py", "line": 12}}
-{"kind": "turn_ended", "usage": {"input": 1840, "output": 212, "cost_micros": 9300}}
-"""
+SESSIONS = [
+    (
+        "codex",
+        "Move the invoices to one table",
+        "billing",
+        "pytest tests/invoices",
+        "12 passed",
+        "The invoices are moved.",
+    ),
+    (
+        "gemini-cli",
+        "Why is checkout slow on Mondays?",
+        "shop",
+        "grep -rn sleep src",
+        "src/queue.py:31",
+        "A retry sleeps.",
+    ),
+    ("copilot-cli", "Review the rate limits per key", "gateway", "git diff main", "+LIMIT = 20", "The limit holds."),
+    (
+        "qwen-code",
+        "Continue the migration to WAL",
+        "shop",
+        "pytest -x",
+        "1 failed: database is locked",
+        "One writer is left.",
+    ),
+]
 
 
 class Terminal:
@@ -70,7 +89,7 @@ class Terminal:
             **kept, "HOME": str(home), "CLEW_PRINCIPAL": "person:ada", "CLEW_MACHINE": "ada-laptop",
             "TERM": "xterm-256color", "TZ": "UTC", "PATH": path, "COLUMNS": str(COLUMNS),
         }  # fmt: skip
-        self._home = home
+        self.home = home
 
     def quietly(self, command: str, stdin: str = "") -> str:
         """Run a command out of the picture; returns what it printed."""
@@ -90,7 +109,7 @@ class Terminal:
             output = _read(ours)
         if process.returncode:
             sys.exit(f"{command} ended with {process.returncode}:\n{output}")
-        return output.replace("\r\n", "\n").replace(str(self._home), "/home/ada")
+        return output.replace("\r\n", "\n").replace(str(self.home), "/home/ada")
 
 
 def _read(descriptor: int) -> str:
@@ -104,6 +123,23 @@ def _read(descriptor: int) -> str:
     return found.decode()
 
 
+def others(terminal: Terminal) -> None:
+    """Sessions of other programs in the home, written for the picture as those programs write them."""
+    for program, title, folder, command, printed, answer in SESSIONS:
+        (terminal.home / folder).mkdir(exist_ok=True)
+        drafts = [
+            {"kind": "message_added", "role": "user", "text": title},
+            {"kind": "call_made", "call": "c1", "tool": "shell", "input": {"command": command}},
+            {"kind": "call_returned", "call": "c1", "output": printed},
+            {"kind": "message_added", "role": "assistant", "text": answer},
+        ]
+        opened = json.loads(terminal.quietly(f"clew --home {terminal.home}/made open --title {title!r} --json"))["id"]
+        lines = "".join(json.dumps(draft) + "\n" for draft in drafts)
+        terminal.quietly(f"clew --home {terminal.home}/made append {opened}", lines)
+        written = f"--in {program} --cwd {terminal.home}/{folder} --no-run"
+        terminal.quietly(f"clew --home {terminal.home}/made resume {opened} {written}")
+
+
 def main() -> None:
     console = Console(record=True, width=COLUMNS, file=open(os.devnull, "w"), color_system="truecolor")  # noqa: SIM115
     with tempfile.TemporaryDirectory() as folder:
@@ -111,20 +147,13 @@ def main() -> None:
         home = Path(folder) / "a"
         agents(home)
         terminal = Terminal(home)
-        opened = terminal.quietly(
-            "clew open --title 'Fix the lock error' --agent reviewer --budget-tokens 20000 --json"
-        )
-        session = json.loads(opened)["id"][:8]
-        terminal.quietly(f"clew append {session}", DRAFTS)
-        terminal.quietly(f"clew fork {session} --at 4 --title 'Try a lock file instead'")
-        terminal.quietly(f"clew pause {session} --reason lunch")
+        others(terminal)
         terminal.quietly("clew capture --json")
-        captured = json.loads(terminal.quietly("clew sessions --agent claude-code --json"))["id"][:8]
+        captured = json.loads(terminal.quietly("clew sessions --runtime claude-code --json"))["id"][:8]
         for command in (
             "clew sessions",
-            f"clew show {captured} --events --after 2",
-            f"clew resume {captured} --in codex --print",
-            f"clew show {session}",
+            "clew search locked",
+            f"clew resume {captured} --in codex --no-run",
             "clew verify",
         ):
             console.print(Text.assemble(("$ ", "bold green"), (command, "bold")))
