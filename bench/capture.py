@@ -12,8 +12,10 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import venv
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -81,6 +83,35 @@ def size(folder: Path) -> float:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6
 
 
+class Memory:
+    """The most memory that all processes with one HOME held together, sampled while the block runs."""
+
+    def __init__(self, home: Path) -> None:
+        self.peak_mb = 0.0
+        self._mark = b"HOME=" + os.fsencode(home) + b"\0"
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._sample)
+
+    def __enter__(self) -> "Memory":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopping.set()
+        self._thread.join()
+
+    def _sample(self) -> None:
+        page = resource.getpagesize()
+        while not self._stopping.wait(0.05):
+            held = 0
+            for process in Path("/proc").glob("[0-9]*"):
+                # A process may end while it is looked at; those of others cannot be read.
+                with suppress(OSError, IndexError):
+                    if self._mark in (process / "environ").read_bytes():
+                        held += int((process / "statm").read_text().split()[1]) * page
+            self.peak_mb = max(self.peak_mb, held / 1e6)
+
+
 class Subject:
     """A program, its home with the corpus, and how it is told to take the corpus in."""
 
@@ -141,8 +172,10 @@ def main() -> int:
             for name in names:
                 home = Path(scratch) / f"{name}{round}"
                 subject = Subject(name, home, corpus)
-                cold = subject.run()
-                indexed = subject.indexed()
+                with Memory(home) as memory:
+                    cold = subject.run()
+                    indexed = subject.indexed()
+                cold = Run(cold.seconds, max(cold.peak_mb, memory.peak_mb))
                 warm = min((subject.run() for _ in range(5 if name != "sessionfs" else 1)), key=lambda run: run.seconds)
                 figures[name].append((cold, warm, size(subject.data), indexed))
                 print(
@@ -169,15 +202,16 @@ def _print(figures: dict[str, list[tuple[Run, Run, float, float]]], sessions: in
     console = Console(width=110)
     console.print(table)
     bars: list[tuple[str, float, str, bool | None]] = [
-        ("peak memory under 300 MB", median("clew", 2), "MB", median("clew", 2) < 300),
+        ("peak memory of all processes under 150 MB", median("clew", 2), "MB", median("clew", 2) < 150),
         ("disk at most 1.2x the input", median("clew", 3) / megabytes, "x", median("clew", 3) <= 1.2 * megabytes),
-        ("nothing new, under 0.3 s", median("clew", 1), "s", median("clew", 1) < 0.3),
+        ("nothing new, at most 0.06 s", median("clew", 1), "s", median("clew", 1) <= 0.06),
     ]
     if "agentsview" in figures:
         faster, warm = median("agentsview", 0) / median("clew", 0), median("clew", 1) / median("agentsview", 1)
+        searched = median("agentsview", 0) / median("clew", 4)
         bars += [
             ("cold, at least 8x faster than agentsview", faster, "x", faster >= 8),
-            ("cold and searched, times agentsview's cold", median("agentsview", 0) / median("clew", 4), "x", None),
+            ("cold and searched, at least 8x faster than agentsview", searched, "x", searched >= 8),
             ("nothing new, at most half of agentsview's", warm, "x", warm <= 0.5),
             ("disk below agentsview's", median("clew", 3) / median("agentsview", 3), "x",
              median("clew", 3) < median("agentsview", 3)),

@@ -20,8 +20,8 @@ def is_worth_it(bytes_to_come: int) -> bool:
 @contextmanager
 def following(plane: Any) -> Iterator[None]:
     """Update the views in another process while the block runs; that process finishes on its own."""
-    # Two processors are often two threads of one; then the update starts after the block.
-    at_once = (os.cpu_count() or 1) > 2
+    # On a single processor the update would only slow the capture down; it starts after the block.
+    at_once = len(os.sched_getaffinity(0)) > 1 if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1) > 1
     end = _start(plane) if at_once else -1
     try:
         yield
@@ -48,8 +48,7 @@ def _start(plane: Any) -> int:
 
 
 def follow(plane: Any) -> None:
-    """Update the views until standard input has ended and no event is left. The capture has priority."""
-    os.nice(10)
+    """Update the views until standard input has ended and no event is left."""
     ended = False
     while True:
         step = plane.call("views_step", limit=STEP)

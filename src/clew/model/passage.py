@@ -24,6 +24,7 @@ class Role(enum.StrEnum):
     NOTED = "noted"
 
 
+_SPOKEN_AS = {"user": Role.ASKED, "assistant": Role.ANSWERED}
 # The fields with the text of the other kinds.
 _NOTES: dict[type[e.Body], tuple[str, ...]] = {
     e.SessionOpened: ("title",),
@@ -61,8 +62,7 @@ def passage_of(body: e.AnyBody) -> Passage | None:
     """The text of an event; None when it has none. `Opaque` records are stored but not searched."""
     match body:
         case e.MessageAdded(role=role):
-            spoken_as = {"user": Role.ASKED, "assistant": Role.ANSWERED}.get(role, Role.NOTED)
-            return _passage(spoken_as, [body.text, *_of_parts(body.parts)])
+            return _passage(_SPOKEN_AS.get(role, Role.NOTED), [body.text, *_of_parts(body.parts)])
         case e.CallMade(tool=tool, input=value):
             return _passage(Role.RUN, [tool, *_strings(value)])
         case e.CallReturned(output=value, parts=parts):
@@ -72,7 +72,7 @@ def passage_of(body: e.AnyBody) -> Passage | None:
 
 
 def _passage(role: Role, texts: list[str]) -> Passage | None:
-    searched = tuple(text for text in texts if text)
+    searched = tuple(filter(None, texts))
     return Passage(role, searched) if searched else None
 
 

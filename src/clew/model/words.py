@@ -95,7 +95,7 @@ def indexed(text: str) -> str:
 def _prepared(text: str, joint: str, *, wholes: bool) -> str:
     """The folded text with the parts of camelCase joined by `joint`."""
     shape = _shape(text)
-    if any(seam in shape for seam in _SEAMS):
+    if b"A" in shape and any(seam in shape for seam in _SEAMS):
         text = _split_camel_case(text, shape, joint, wholes=wholes)
         shape = _shape(text)
     if not text.isascii():

@@ -3,7 +3,6 @@
 So a page of a transcript is read without the rest of the session.
 """
 
-from collections.abc import Iterator
 from hashlib import blake2b
 from typing import Any, ClassVar
 
@@ -27,7 +26,9 @@ class CourseView:
         self._own: dict[int, _OwnCourse] = {}
 
     def add(self, key: int, event: Event) -> None:
-        own = self._own.setdefault(key, _OwnCourse(key))
+        own = self._own.get(key)
+        if own is None:
+            own = self._own[key] = _OwnCourse(key)
         open_call = lambda id: self._open_call(own, event, id)  # noqa: E731
         for trace in traces(event, self._session.places(key, event), open_call):
             own.add(trace)
@@ -91,20 +92,20 @@ class _OwnCourse:
                 # The call of an ancestor has a row of this session, too.
                 self._returned[call] = seq
 
-    def rows(self, table: str) -> Iterator[dict[str, Any]]:
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        key = self.key
         match table:
             case "turn":
-                rows = [{"seq": seq, "at": min(max(at, 0), LATEST)} for seq, at in self._turns]
+                return [{"session": key, "seq": seq, "at": min(max(at, 0), LATEST)} for seq, at in self._turns]
             case "branch":
-                rows = [{"seq": seq, "parent": parent} for seq, parent in self._branches]
+                return [{"session": key, "seq": seq, "parent": parent} for seq, parent in self._branches]
             case "revised":
-                rows = [{"seq": seq, "place": place} for seq, place in self._revisions]
+                return [{"session": key, "seq": seq, "place": place} for seq, place in self._revisions]
             case _:
-                rows = [
-                    {"call": call, "returned": returned, "id": _number(self._ids.get(call, ""))}
+                return [
+                    {"session": key, "call": call, "returned": returned, "id": _number(self._ids.get(call, ""))}
                     for call, returned in self._returned.items()
                 ]
-        return ({"session": self.key, **row} for row in rows)
 
 
 def _number(id: str) -> int:

@@ -99,12 +99,12 @@ def _update_times(row: SessionRow, event: Event, *, is_said: bool) -> None:
 
 def _update_facts(row: SessionRow, event: Event, *, is_new: bool) -> None:
     match body := event.body:
-        case MessageAdded(role="user", side=""):
-            row.turns += is_new
+        case MessageAdded():
+            row.turns += is_new and body.role == "user" and not body.side
         case CallMade():
             row.calls += is_new
-        case CallReturned(failed=True):
-            row.errors += is_new
+        case CallReturned():
+            row.errors += is_new and body.failed
         case RuntimeAttached():
             row.runtime = body.runtime
             row.machine = body.machine or row.machine

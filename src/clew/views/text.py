@@ -22,7 +22,7 @@ from clew.model.events import (
     ProgressNoted,
     RuntimeAttached,
 )
-from clew.model.passage import Passage, passage_of, stretches
+from clew.model.passage import Role, passage_of, stretches
 from clew.model.query import Query, Term, parts_of, whole_of
 from clew.model.session import Session
 from clew.model.words import indexed, words
@@ -84,38 +84,36 @@ class TextView:
         if event.said_at is not None:
             state.at, state.changed = at, True
         if isinstance(body, RuntimeAttached):
-            state.runtime, state.tags, state.changed = storable(body.runtime), "", True
+            state.runtime, state.tags, state.changed = storable(body.runtime), {}, True
             return
         tool = state.tool(body) if isinstance(body, (CallMade, CallReturned)) else ""
         passage = passage_of(body)
         if passage is None:
             return
-        tags = self._tags(key, event, passage, state, tool)
+        outcome = ("error" if body.failed else "success") if isinstance(body, CallReturned) else ""
+        is_known = isinstance(body, (FactLearned, DecisionMade, ProgressNoted))
+        tags = self._tags(key, state, _Tagged(passage.role, event.actor, tool, outcome, is_known))
         parts = list(stretches(passage.texts))
         if len(parts) > 1:
             tags = f"{tags} {tag(LONG)}"
-        self._rows.setdefault(key, []).extend(
-            {"session": key, "seq": event.seq, "at": at // SECOND_US, "text": self._text(text, tags)} for text in parts
-        )
-        self._characters += sum(map(len, parts))
+        rows = self._rows.setdefault(key, [])
+        for text in parts:
+            self._characters += len(text)
+            rows.append({"session": key, "seq": event.seq, "at": at // SECOND_US, "text": self._text(text, tags)})
         if self._characters > MOST_CHARACTERS:
             self._write_passages()
 
-    def _tags(self, key: int, event: Event, passage: Passage, state: "_SessionState", tool: str) -> str:
-        if not state.tags:
-            session = self._session(key)
-            state.tags = f"{tag(PROJECT, session.project_key)} {tag(SESSION, key)}"
-            for kind, value in ((AGENT, session.agent), (RUNTIME, state.runtime)):
-                if value:
-                    state.tags += f" {tag(kind, value)}"
-        tags = f"{state.tags} {tag(ROLE, passage.role)} {tag(PERSON, event.actor)}"
-        if tool:
-            tags += f" {tag(TOOL, tool)}"
-        if isinstance(event.body, CallReturned):
-            tags += f" {tag(OUTCOME, 'error' if event.body.failed else 'success')}"
-        elif isinstance(event.body, (FactLearned, DecisionMade, ProgressNoted)):
-            tags += f" {tag(KNOWN)}"
-        return tags
+    def _tags(self, key: int, state: "_SessionState", tagged: "_Tagged") -> str:
+        if tagged in state.tags:
+            return state.tags[tagged]
+        session = self._session(key)
+        values = (
+            (PROJECT, session.project_key), (SESSION, key), (AGENT, session.agent), (RUNTIME, state.runtime),
+            (ROLE, tagged.role), (PERSON, tagged.person), (TOOL, tagged.tool), (OUTCOME, tagged.outcome),
+        )  # fmt: skip
+        tags = [tag(kind, value) for kind, value in values if value or kind == PERSON]
+        state.tags[tagged] = joined = " ".join([*tags, tag(KNOWN)] if tagged.is_known else tags)
+        return joined
 
     def _text(self, text: str, tags: str) -> str:
         """The text in the form that the index expects; SQLite's index splits prepared text into words itself."""
@@ -138,7 +136,7 @@ class TextView:
         rows.sort(key=lambda row: row["id"])
         if self._dialect == "lite":
             self._tx.many("passage_add", rows)
-            self._tx.many("words_add", [{"id": row["id"], "text": row["text"]} for row in rows])
+            self._tx.many("words_add", rows)
         elif rows:
             self._tx.run("passage_add", rows=msgspec.json.encode(rows).decode())
             if len(rows) >= MANY:
@@ -199,16 +197,26 @@ class TextView:
         return _SessionState(runtime=storable(origin_of(self._session(key).metadata).runtime))
 
 
+class _Tagged(NamedTuple):
+    """What the tags of a passage say, besides its session."""
+
+    role: Role
+    person: str
+    tool: str
+    outcome: str
+    is_known: bool
+
+
 class _SessionState(msgspec.Struct):
     """The fold's state of a session: its runtime, the tools of its open calls, and the time of its last event.
 
-    `tags` are the tags that all its passages share, computed once.
+    `tags` are those of its passages, each combination put together once.
     """
 
     runtime: str = ""
     calls: dict[str, str] = msgspec.field(default_factory=dict)
     at: int = 0
-    tags: str = ""
+    tags: dict[_Tagged, str] = msgspec.field(default_factory=dict)
     changed: bool = False
 
     def tool(self, body: CallMade | CallReturned) -> str:

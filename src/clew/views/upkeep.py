@@ -312,7 +312,7 @@ def _reached(rows: Sequence[Row]) -> dict[str, int]:
 class _Folding:
     """Folds some events into some views in one transaction.
 
-    It writes the changed rows about once a second, so memory stays bounded.
+    While it folds a pruned session again it writes the changed rows about once a second, so memory stays bounded.
     """
 
     def __init__(self, tx: Transaction, group: list[type[View]], store: Store, dialect: str) -> None:
@@ -338,14 +338,14 @@ class _Folding:
         if isinstance(event.body, BodiesPruned):
             for earlier in own_events(self._store, self._session(key), upto=event.seq):
                 self._add(key, earlier)
+                if time.monotonic() > self._due:
+                    self.write()
 
     def _add(self, key: int, event: Event) -> None:
         if is_first(event):
             self._session.begin(key)
         for fold in self._folds:
             fold.add(key, event)
-        if time.monotonic() > self._due:
-            self.write()
 
     def write(self) -> None:
         """Write the changed rows."""

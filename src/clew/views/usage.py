@@ -82,14 +82,18 @@ class UsageView:
         if not isinstance(body, SPENDING) or body.usage is None:
             return
         used = body.usage
-        self._rows.setdefault(key, []).append(
-            {
-                "session": key, "record": record_of(event), "message": answer_of(event, self._session_with(key)),
-                "position": event.position,
-                "at": min(when(event), LATEST), "model": storable(f"{body.model}-fast" if used.fast else body.model),
-                **{name: _bounded(getattr(used, name)) for name in COUNTS},
-            }
-        )  # fmt: skip
+        row: dict[str, Any] = {
+            "session": key, "record": record_of(event), "message": answer_of(event, self._session_with(key)),
+            "position": event.position, "at": min(when(event), LATEST),
+            "model": storable(f"{body.model}-fast" if used.fast else body.model),
+            "input": used.input, "output": used.output, "cache_read": used.cache_read,
+            "cache_write": used.cache_write, "cache_write_hour": used.cache_write_hour, "reasoning": used.reasoning,
+            "cost_micros": used.cost_micros,
+        }  # fmt: skip
+        for name in COUNTS:
+            if not 0 <= row[name] <= MOST:
+                row[name] = min(max(row[name], 0), MOST)
+        self._rows.setdefault(key, []).append(row)
 
     def _session_with(self, key: int) -> Session:
         if key not in self._sessions:
@@ -106,10 +110,6 @@ class UsageView:
     @staticmethod
     def clear(tx: Transaction, dialect: str) -> None:
         tx.run("usage_clear")
-
-
-def _bounded(count: int) -> int:
-    return min(max(count, 0), MOST)
 
 
 VIEW = UsageView

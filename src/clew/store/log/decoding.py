@@ -1,6 +1,6 @@
 """Stored rows become events: bodies from their row or their blob, removed and damaged ones by a stand-in."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -67,6 +67,18 @@ class Decoder:
         except UNREADABLE as error:
             raise self._unreadable(row.seq, error) from error
         return self._event(row, source, value)
+
+    def events_or_stand_ins(self, rows: Sequence[Row]) -> Iterator[Event]:
+        """The events of some rows, with a stand-in for each damaged one."""
+        done = 0
+        while done < len(rows):
+            try:
+                for event in self.events(rows[done:]):
+                    done += 1
+                    yield event
+            except Damaged:
+                yield self.event_or_stand_in(rows[done])
+                done += 1
 
     def event_or_stand_in(self, row: Row) -> Event:
         """The event of a row; a stand-in when its body is damaged, so that the others are found."""

@@ -51,8 +51,9 @@ def entries(store: Store, *, after: int, limit: int = EVERYTHING) -> Iterator[En
             sessions = {session.key: session for session in map(session_from, tx.run("sessions_by_key", keys=keys))}
         for project, key, session, events in written:
             decoder = Decoder(store.database, store.blobs, project=project, key=key, session=session)
-            for event in events:
-                yield Entry(sessions[key], decoder.event_or_stand_in(event))
+            entry_session = sessions[key]
+            for event in decoder.events_or_stand_ins(events):
+                yield Entry(entry_session, event)
         if len(rows) < most:
             return
         limit -= len(rows)
@@ -72,8 +73,7 @@ def own_events(store: Store, session: Session, *, after: int = 0, upto: int) -> 
     )  # fmt: skip
     own = Segment(session.key, session.id, after + 1, upto)
     for rows in pages(store.database, session.project_key, own, EVERYTHING):
-        for row in rows:
-            yield decoder.event_or_stand_in(row)
+        yield from decoder.events_or_stand_ins(rows)
 
 
 def inherited_events(store: Store, session: Session) -> Iterator[Event]:
@@ -86,8 +86,7 @@ def readable_events(store: Store, session: Session, *, after: int = 0, upto: int
     for part in clip(store.lineage(session), after + 1, upto):
         decoder = Decoder(store.database, store.blobs, project=session.project_key, key=part.key, session=part.id)
         for rows in pages(store.database, session.project_key, part, EVERYTHING):
-            for row in rows:
-                yield decoder.event_or_stand_in(row)
+            yield from decoder.events_or_stand_ins(rows)
 
 
 def readable_of_kind(store: Store, session: Session, kind: str, *, upto: int) -> Iterator[Event]:
@@ -99,7 +98,7 @@ def readable_of_kind(store: Store, session: Session, kind: str, *, upto: int) ->
         while is_more:
             with store.database.read() as tx:
                 rows = tx.run("events_of_kind", first=first, limit=EVENTS_PAGE, **bounds)
-            yield from map(decoder.event_or_stand_in, rows)
+            yield from decoder.events_or_stand_ins(rows)
             is_more = len(rows) == EVENTS_PAGE
             first = rows[-1][0] + 1 if rows else first
 
