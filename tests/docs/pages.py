@@ -5,6 +5,12 @@ Two kinds of example are run, in the order of the page, in one home of their own
 * a ```console block: a line after `$ ` is a command of `clew`, lines after `> ` its here-document, the rest its output;
 * a ```python block; a ```text block right after it is what it prints. Blocks of one page share their names.
 
+A command may read a file (`< FILE`, `"$(cat FILE)"`), write one (`> FILE`) or both print and write (`| tee FILE`).
+
+What the examples of a page need, and no reader, is Python in a comment of the page, `<!-- run ... -->`. It has `home` and
+three functions: `clew(arguments, stdin)` returns what a command prints, `is_shown_as(actual, shown)` says as what the page
+shows an id or an address, and `at_the_end(function)` has it called after the page.
+
 Ids and times differ from run to run, so two pages are compared by their `shape`.
 """
 
@@ -12,12 +18,14 @@ import io
 import json
 import os
 import re
+import secrets
 import shlex
+import shutil
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,11 +41,13 @@ SHORTEST = 6
 
 EXAMPLE = re.compile(
     r"^```console\n(?P<console>.*?)^```$"
-    r"|^```python\n(?P<python>.*?)^```$(?P<gap>\n\n```text\n)?(?(gap)(?P<printed>.*?)^```$)",
+    r"|^```python\n(?P<python>.*?)^```$(?P<gap>\n\n```text\n)?(?(gap)(?P<printed>.*?)^```$)"
+    r"|^<!-- run\n(?P<run>.*?)^-->$",
     re.MULTILINE | re.DOTALL,
 )
 # A whole id, or the beginning of one in the first column of a table.
 ID = re.compile(rf"\b[{ALPHABET}]{{{LENGTH}}}\b|(?<=^ )[{ALPHABET}]{{10}}(?=   )", re.MULTILINE)
+CAT = re.compile(r"\$\(cat ([\w./-]+)\)")
 WORD = re.compile(rf"\b[{ALPHABET}]{{{SHORTEST},{LENGTH}}}\b")
 VARYING = [
     (re.compile(r"── \d{4}-\d\d-\d\d ─"), "── <day> ─"),
@@ -53,6 +63,12 @@ VARYING = [
     (re.compile(r"\b\d+ (s|min|h|d) ago\b"), "<ago>"),
     (re.compile(r"\b\d{16}\b"), "<at>"),
     (re.compile(r"\b[0-9a-f]{64}\b"), "<digest>"),
+    (re.compile(r"\+[0-9a-f]{8}\+[A-Za-z0-9+/]{44}"), "<key>"),
+    (re.compile(r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{43}=(?!\S)"), "<hash>"),
+    (re.compile(r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{80,}={0,2}(?!\S)"), "<signature>"),
+    (re.compile(r"\[REDACTED:([a-z-]+):[0-9a-f]{8}\]"), r"[REDACTED:\1:<mark>]"),
+    (re.compile(r"\bkey [A-Za-z0-9]{12} "), "key <key> "),
+    (re.compile(r"\bhttp://127\.0\.0\.1:\d+"), "<address>"),
     (re.compile(r"\b\d+(\.\d+)+\b"), "<number>"),
     (re.compile(r"─+"), "─"),
     (re.compile(r"[ ]+"), " "),
@@ -88,16 +104,36 @@ class Replay:
     """Runs a page's examples; `ids` leads from the ids on the page to those of this run."""
 
     def __init__(self, home: Path) -> None:
-        self._home = home
         self._ids: dict[str, str] = {}
         self._code = 0
-        self._names: dict[str, Any] = {"__name__": "__main__"}
+        self._names: dict[str, Any] = {"__name__": "__main__", "home": home}
+        self._shown = {str(home): SHOWN_HOME}
+        self._end = ExitStack()
+        self._unseen: dict[str, Any] = {
+            "home": home, "clew": self._unseen_clew, "is_shown_as": self._is_shown_as, "at_the_end": self._end.callback,
+        }  # fmt: skip
 
     def page(self, text: str) -> str:
         """The page with the output of this run."""
-        return EXAMPLE.sub(self._example, text)
+        with self._end:
+            return EXAMPLE.sub(self._example, text)
+
+    def _unseen_clew(self, arguments: str, stdin: str = "") -> str:
+        output = self._clew(shlex.split(arguments), stdin)
+        if self._code:
+            raise ValueError(f"clew {arguments} ended with {self._code}: {output}")
+        return output
+
+    def _is_shown_as(self, actual: str, shown: str) -> None:
+        if ID.fullmatch(shown):
+            self._ids[shown] = actual
+        else:
+            self._shown[actual] = shown
 
     def _example(self, example: re.Match[str]) -> str:
+        if example["run"] is not None:
+            exec(compile(example["run"], "<unseen>", "exec"), self._unseen)  # noqa: S102  # a page of ours
+            return f"<!-- run\n{WORD.sub(self._renamed, example['run'])}-->"
         if example["console"] is not None:
             return "```console\n" + "".join(map(self._step, steps(example["console"]))) + "```"
         printed = self._python(example["python"])
@@ -106,24 +142,43 @@ class Replay:
 
     def _step(self, step: Step) -> str:
         command = WORD.sub(self._renamed, step.command)
-        output = f"{self._code}\n" if command == "echo $?" else self._clew(command, step.stdin)
+        output = f"{self._code}\n" if command == "echo $?" else self._shell(command, step.stdin[:-1])
         self._ids.update(zip(ID.findall("\n".join(step.shown)), ID.findall(output), strict=False))
         return f"$ {command}\n" + "".join(f"> {line}\n" for line in step.stdin) + output
+
+    def _shell(self, command: str, lines: list[str]) -> str:
+        """What a command prints, whichever of its files a shell would have opened."""
+        # What another command has written is what stands for it.
+        command = CAT.sub(lambda file: Path(file[1]).read_text("utf-8").strip(), command)
+        for actual, shown in self._shown.items():
+            command = command.replace(shown, actual)
+        program, *words = shlex.split(command.removesuffix("<<'END'"))
+        if program != "clew":
+            raise ValueError(f"only `clew` and `echo $?` are run, not {command!r}")
+        words = [os.path.expanduser(word) for word in words]
+        arguments, files = _redirected(words)
+        stdin = Path(files["<"]).read_text("utf-8") if "<" in files else "".join(f"{line}\n" for line in lines)
+        written = files.get(">") or files.get("tee")
+        output = self._clew(arguments, stdin, Path(written) if written else None, printed=">" not in files)
+        return self._tidy(output)
 
     def _renamed(self, word: re.Match[str]) -> str:
         found = [actual for shown, actual in self._ids.items() if shown.startswith(word[0])]
         return found[0][: len(word[0])] if found else word[0]
 
-    def _clew(self, command: str, lines: list[str]) -> str:
-        program, *arguments = shlex.split(command.removesuffix("<<'END'"))
-        if program != "clew":
-            raise ValueError(f"only `clew` and `echo $?` are run, not {command!r}")
-        with tempfile.TemporaryFile("w+") as stdin, _place(sys, "stdin", stdin), _place(sys, "argv", ["", *arguments]):
-            stdin.writelines(f"{line}\n" for line in lines[:-1])
-            stdin.seek(0)
-            with _printed() as output:
+    def _clew(self, arguments: list[str], stdin: str, written: Path | None = None, *, printed: bool = True) -> str:
+        with tempfile.TemporaryFile("w+") as given, _place(sys, "stdin", given), _place(sys, "argv", ["", *arguments]):
+            given.write(stdin)
+            given.seek(0)
+            if written is None:
+                with _printed() as output:
+                    self._code = run()
+                return output.getvalue()
+            # The two streams apart, because only one of them goes into the file.
+            with _printed() as output, redirect_stderr(Printed(io.BytesIO(), "utf-8", write_through=True)) as said:
                 self._code = run()
-        return self._tidy(output.getvalue())
+            written.write_text(output.getvalue(), "utf-8")
+            return (output.getvalue() if printed else "") + said.getvalue()
 
     def _python(self, code: str) -> str:
         with _printed() as output:
@@ -132,9 +187,22 @@ class Replay:
 
     def _tidy(self, output: str) -> str:
         """Without the blank lines around a table and the spaces behind it, which nobody sees."""
-        lines = [line.rstrip() for line in output.replace(str(self._home), SHOWN_HOME).splitlines()]
-        text = "\n".join(lines).strip("\n")
+        for actual, shown in self._shown.items():
+            output = output.replace(actual, shown)
+        text = "\n".join(line.rstrip() for line in output.splitlines()).strip("\n")
         return f"{text}\n" if text else ""
+
+
+def _redirected(words: list[str]) -> tuple[list[str], dict[str, str]]:
+    """The arguments, and the files by what leads to them: `<`, `>` or `tee`."""
+    files: dict[str, str] = {}
+    if words[-3:-1] == ["|", "tee"]:
+        files["tee"] = words[-1]
+        words = words[:-3]
+    while len(words) > 2 and words[-2] in ("<", ">"):
+        files[words[-2]] = words[-1]
+        words = words[:-2]
+    return words, files
 
 
 def shape(text: str) -> str:
@@ -159,12 +227,21 @@ def shape(text: str) -> str:
     return "\n".join(line.rstrip() for line in text.splitlines())
 
 
+def _short_folder() -> Path:
+    """A new folder whose path is as long as what stands for it, so that tables are as wide as they are shown."""
+    while True:
+        folder = Path("/tmp") / secrets.token_hex(2)
+        with suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+            return folder
+
+
 @contextmanager
 def new_home() -> Iterator[Path]:
     """The home of somebody called Ada, who has used Claude Code and not yet clew, and lives in UTC."""
     before = dict(os.environ)
-    with tempfile.TemporaryDirectory() as folder:
-        home = Path(folder) / "ada"
+    home = _short_folder()
+    try:
         agents(home)
         os.environ |= {"HOME": str(home), "CLEW_PRINCIPAL": "person:ada", "TZ": "UTC", "NO_COLOR": "1"}
         os.environ["CLEW_MACHINE"] = "ada-laptop"
@@ -174,12 +251,17 @@ def new_home() -> Iterator[Path]:
         # No program of this machine, so that the pages are the same on every one.
         os.environ["PATH"] = str(home / "bin")
         time.tzset()
+        folder_before = os.getcwd()
+        os.chdir(home)
         try:
             yield home
         finally:
+            os.chdir(folder_before)
             os.environ.clear()
             os.environ.update(before)
             time.tzset()
+    finally:
+        shutil.rmtree(home)
 
 
 def agents(home: Path) -> None:
@@ -236,8 +318,9 @@ def _place(owner: Any, name: str, value: Any) -> Iterator[None]:
 
 
 def main() -> None:
+    sys.path.insert(0, str(ROOT / "tests"))
     for name in sys.argv[1:]:
-        page = Path(name)
+        page = Path(name).absolute()
         with new_home() as home:
             page.write_text(Replay(home).page(page.read_text("utf-8")), "utf-8")
 

@@ -51,7 +51,30 @@ def table(page: str, first_column: str) -> list[list[str]]:
 # Examples -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/cli.md", "docs/python.md"])
+# What runs until it is stopped is tried by tests/cli/test_first_run.py and tests/server/test_commands.py.
+STAYS = {"docs/server.md"}
+WITH_EXAMPLES = sorted(
+    name for page in PAGES if re.search(r"^```(console|text)$", text(page), re.MULTILINE)
+    and (name := str(page.relative_to(ROOT))) not in STAYS
+)  # fmt: skip
+
+
+def test_the_pages_whose_examples_are_run_are_known() -> None:
+    """A page that stays away by mistake would be true without being tried."""
+    assert {"README.md", *(f"docs/{name}.md" for name in "access audit cli finding python secrets sync".split())} <= {
+        *WITH_EXAMPLES
+    }
+
+
+@pages
+def test_a_block_that_shows_output_is_run(page: Path) -> None:
+    """A block of another language is not run, so it may show commands and no output of theirs."""
+    if str(page.relative_to(ROOT)) not in STAYS:
+        for language, block in FENCED.findall(text(page)):
+            assert language == "console" or "$ clew" not in block, block
+
+
+@pytest.mark.parametrize("page", WITH_EXAMPLES)
 def test_the_examples_of_a_page_print_what_it_says(page: str) -> None:
     shown = text(ROOT / page)
     with new_home() as home:
