@@ -7,9 +7,9 @@ Two kinds of example are run, in the order of the page, in one home of their own
 
 A command may read a file (`< FILE`, `"$(cat FILE)"`), write one (`> FILE`) or both print and write (`| tee FILE`).
 
-What the examples of a page need, and no reader, is Python in a comment of the page, `<!-- run ... -->`. It has `home` and
-three functions: `clew(arguments, stdin)` returns what a command prints, `is_shown_as(actual, shown)` says as what the page
-shows an id or an address, and `at_the_end(function)` has it called after the page.
+What the examples of a page need, and no reader, is Python in a comment of the page, `<!-- run ... -->`. It has `home`
+and three functions: `clew(arguments, stdin)` returns what a command prints, `is_shown_as(actual, shown)` says as what
+the page shows an id or an address, and `at_the_end(function)` has it called after the page.
 
 Ids and times differ from run to run, so two pages are compared by their `shape`.
 """
