@@ -5,6 +5,15 @@ import sys
 
 def main() -> None:
     """The `clew` command."""
+    try:
+        _main()
+    except KeyboardInterrupt:
+        # It came while clew was being loaded or was ending; in between, run() handles it.
+        print("\nstopped", file=sys.stderr)
+        sys.exit(130)
+
+
+def _main() -> None:
     if sys.argv[1:] in (["--version"], ["-V"]):
         from clew import __version__
 

@@ -13,7 +13,7 @@ from clew.cli import CAPTURED, upkeep
 from clew.cli.follower import following, is_worth_it
 from clew.cli.output import print_json, table
 from clew.cli.pushing import pushes_if_wanted
-from clew.model.errors import InvalidInput
+from clew.model.errors import ClewError, InvalidInput
 from clew.model.plain import plain
 
 FIELDS = ("runtime", "path", "session", "records", "events", "opaque", "quarantined", "error", "status", "note")
@@ -23,11 +23,7 @@ def capture(plane: Any, paths: list[str], runtime: str, home: str, *, as_json: b
     # Before the store is opened, because opening changes its files.
     store = _fingerprints_of_store(plane.settings)
     finds = plane.call("capture_find", runtime=runtime, home=home, paths=paths or None)
-    reports = []
-    for report in _captured(plane, finds, progress=not as_json and not quiet):
-        reports.append(report)
-        if as_json:
-            _print_report(report, quiet=quiet)
+    reports = _reports(plane, finds, as_json=as_json, quiet=quiet)
     has_failed = any(report.error for report in reports)
     if not (paths or home or has_failed):
         from clew.service.capture import in_background
@@ -36,6 +32,22 @@ def capture(plane: Any, paths: list[str], runtime: str, home: str, *, as_json: b
     _print_totals(reports, as_json=as_json, quiet=quiet)
     if store is not None and reports and not (paths or home or runtime or finds.changed):
         _cache_report(plane.settings, {**finds.fingerprints, **store}, reports)
+
+
+def _reports(plane: Any, finds: Any, *, as_json: bool, quiet: bool) -> list[Any]:
+    """Capture, and return the report of each file; as JSON each is printed as it comes."""
+    reports: list[Any] = []
+    try:
+        for report in _captured(plane, finds, progress=not as_json and not quiet):
+            reports.append(report)
+            if as_json:
+                _print_report(report, quiet=quiet)
+    except ClewError:
+        # The log takes nothing more, for example because the disk is full.
+        if reports:
+            _print_totals(reports, as_json=as_json, quiet=quiet)
+        raise
+    return reports
 
 
 def _print_report(report: Any, *, quiet: bool) -> None:
@@ -128,9 +140,13 @@ def print_summary(reports: list[Any], *, quiet: bool) -> None:
     else:
         for report in changed:
             click.echo(f"{report.status}: {plain(report.session[:10])} {plain(report.path)}")
+    paths: dict[str, list[str]] = {}
     for report in reports:
         if report.error:
-            click.echo(f"{plain(report.path)}: {plain(report.error)}", err=True)
+            paths.setdefault(report.error, []).append(report.path)
+    for error, (first, *others) in paths.items():
+        more = f" and {len(others):,} more" if others else ""
+        click.echo(f"{plain(first)}{more}: {plain(error)}", err=True)
 
 
 def _rows(reports: list[Any]) -> list[list[str]]:

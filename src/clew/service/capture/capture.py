@@ -13,13 +13,15 @@ Capturing a file is a pipeline of steps. Each step is a file of this folder:
 9. commit_batch.py queues the result, commits many files at once and completes the reports (report.py).
 
 capture_lines.py, capture_records.py (documents and databases) and capture_packed.py run these steps. An error in one
-file is reported for that file; the other files are captured.
+file is reported for that file; the other files are captured. An error of the log, such as a full disk, ends the capture
+and is raised once; what was committed before stays.
 """
 
 import os
 
 from clew.capture_cache import file_fingerprint
 from clew.model.access import Right
+from clew.model.errors import Busy, DiskFull
 from clew.runtimes.contract import Format
 from clew.service.capture import discovery
 from clew.service.capture.capture_database import capture_database
@@ -36,14 +38,20 @@ from clew.service.kernel.registry import operation
 def capture(context: Context, *, files: list[SessionFile]) -> list[Captured]:
     """Capture the new part of these files."""
     run = CaptureRun(context)
+    _capture_files(run, files)
+    run.is_last_pass = True
+    _capture_files(run, run.postponed)
+    return run.reports
+
+
+def _capture_files(run: CaptureRun, files: list[SessionFile]) -> None:
     for session_file in files:
         _capture_file(run, session_file)
+        if run.batch.stopped_by is not None:
+            raise run.batch.stopped_by
     run.batch.commit()
-    run.is_last_pass = True
-    for session_file in run.postponed:
-        _capture_file(run, session_file)
-    run.batch.commit()
-    return run.reports
+    if run.batch.stopped_by is not None:
+        raise run.batch.stopped_by
 
 
 def _capture_file(run: CaptureRun, session_file: SessionFile) -> None:
@@ -66,6 +74,8 @@ def _capture_file(run: CaptureRun, session_file: SessionFile) -> None:
         if not any(other is report for other in run.reports):
             run.reports.append(report)
         report_error(report, error)
+        if isinstance(error, DiskFull | Busy):
+            run.batch.stopped_by = error
 
 
 def _capture_content(run: CaptureRun, session_file: SessionFile, format: Format, report: Captured) -> None:

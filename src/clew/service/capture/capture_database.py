@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from clew.model.errors import ClewError
+from clew.model.errors import Busy, ClewError, DiskFull
 from clew.runtimes.contract import Format, Rows
 from clew.runtimes.records import UNREADABLE
 from clew.service.capture.capture_records import Records, capture_records
@@ -31,6 +31,9 @@ def capture_database(run: CaptureRun, session_file: SessionFile, format: Format,
                 _capture_session(run, source, rows, database, named, identity, report)
             except (ClewError, *UNREADABLE) as error:
                 report_error(report, error)
+                if isinstance(error, DiskFull | Busy):
+                    run.batch.stopped_by = error
+                    return
 
 
 def _capture_session(

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from clew.model.errors import Conflict
+from clew.model.errors import Busy, ClewError, Conflict, DiskFull, Unavailable
 from clew.model.session import Session
 from clew.service.capture.report import RACED, Captured, report_counts, report_error, report_unchanged
 from clew.service.kernel.context import Context
@@ -12,6 +12,8 @@ from clew.store.native_files.updates import apply_updates
 
 # A batch of this many bytes is committed.
 BATCH_BYTES = 8 * 1024 * 1024
+# Errors of the log, which every other file would meet as well.
+STOPPING = (DiskFull, Busy, Unavailable)
 
 
 class CommitBatch:
@@ -23,6 +25,8 @@ class CommitBatch:
         self._bytes = 0
         # The log cannot find these sessions by name before the commit.
         self._waiting_names: set[str] = set()
+        self.stopped_by: ClewError | None = None
+        """Why the log takes nothing more at present: nothing more is committed, and the capture ends."""
 
     def add(self, report: Captured, update: FileUpdate) -> None:
         """Queue a part of a file; a batch that is large enough is committed."""
@@ -49,6 +53,10 @@ class CommitBatch:
         if not self._queue:
             return
         queue, self._queue, self._bytes, self._waiting_names = self._queue, [], 0, set()
+        if self.stopped_by is not None:
+            for report, _ in queue:
+                report_error(report, self.stopped_by)
+            return
         outcomes = apply_updates(self._context.store, [update for _, update in queue], actor=self._context.principal)
         for (report, update), outcome in zip(queue, outcomes, strict=True):
             if isinstance(outcome, Session):
@@ -58,6 +66,8 @@ class CommitBatch:
                 self.report_race(report, update.file_id)
             else:
                 report_error(report, outcome)
+                if isinstance(outcome, STOPPING):
+                    self.stopped_by = outcome
 
     def report_race(self, report: Captured, file_id: bytes) -> None:
         """Report what another process, which was quicker, stored of the file."""
