@@ -6,3 +6,6 @@ same format: it adds rules and disables some. To update, copy a newer gitleaks.t
 
 # The rule file comes from this commit of gitleaks, 27 commits after its version 8.30.0.
 RULES_OF = "gitleaks b58d3f102cf3a2c84cb7f923d05c25c9b1aed84b"
+
+# How far a secret can reach from one part of a file into the next.
+REACH = 8 * 1024

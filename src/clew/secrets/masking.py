@@ -14,6 +14,7 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
+from clew.secrets import REACH
 from clew.secrets.escapes import unescaped
 from clew.secrets.json_text import Layout
 from clew.secrets.mask_cache import SHORTEST, MaskCache, Masked, digest_of
@@ -121,6 +122,22 @@ class Masker:
                 crossed[start:end] = (b"1" if is_bare else b"*") * (end - start)
             data = bytes(crossed)
         return data
+
+    def blanked_at_ends(self, data: bytes, before: bytes, after: bytes) -> bytes:
+        """The bytes of a part of a file: the secrets that reach into the part before or after it are overwritten."""
+        before, after = before[-REACH:], after[:REACH]
+        crossed = bytearray(data)
+        windows = [(0, data[:REACH]), (max(0, len(data) - REACH), data[-REACH:])]
+        for start, piece in windows if len(data) > REACH else windows[:1]:
+            first, last = (before if not start else b""), (after if start + len(piece) == len(data) else b"")
+            window = first + piece + last
+            end = len(first) + len(piece)
+            for low, high, _, is_bare in self.changes(window, self.scanner.find(window)):
+                if low < len(first) < high or low < end < high:
+                    low, high = max(low, len(first)), min(high, end)
+                    at = start - len(first)
+                    crossed[at + low : at + high] = (b"1" if is_bare else b"*") * (high - low)
+        return bytes(crossed)
 
     def changes(self, text: bytes, secrets: list[Finding]) -> Iterator[Change]:
         """The changes that mask these secrets, in order and without overlaps."""

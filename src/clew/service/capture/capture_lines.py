@@ -22,7 +22,7 @@ from clew.service.capture.chunked_lines import (
 )
 from clew.service.capture.compare import begins_with_stored, find_moved
 from clew.service.capture.identity import identify
-from clew.service.capture.prepare import Part, prepare_update
+from clew.service.capture.prepare import Part, prepare_update, project_of
 from clew.service.capture.reconcile import (
     SharedBeginning,
     reconcile,
@@ -41,6 +41,7 @@ from clew.service.capture.report import (
 )
 from clew.service.capture.run import CaptureRun, Source
 from clew.service.kernel.call import permit
+from clew.service.privacy.mask_on_write import masks_secrets
 from clew.store.native_files.lookup import find_file, iterate_lines, session_of
 from clew.store.native_files.native_file import NativeFile
 
@@ -194,6 +195,9 @@ def _capture_chunk(run: CaptureRun, lines: Lines, state: State, chunk: Chunk, re
         choice, drafts = _add_to_chosen_session(run, lines, state, chunk, translated)
     if choice.shared is not None:
         drafts = [draft for draft in drafts if draft.source not in choice.shared.sources]
+    if is_torn and masks_secrets(run.context, project_of(choice.into)):
+        # Half of a secret looks like none, so the half line is not stored; it is read again when it is whole.
+        chunk, is_torn = msgspec.structs.replace(chunk, data=chunk.data[: translated.end - chunk.start]), False
     progress, part = _next_part(lines, progress, chunk, translated, is_torn=is_torn)
     update = prepare_update(run, source, state.reading, state.stored, choice, drafts, part)
     run.batch.add(report, update)

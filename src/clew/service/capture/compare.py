@@ -6,10 +6,11 @@ from typing import BinaryIO
 
 from blake3 import blake3
 
+from clew.secrets import REACH
 from clew.service.capture.archived import move_fork_copies
 from clew.service.capture.chunked_lines import hash_ends
 from clew.service.capture.run import CaptureRun, Source
-from clew.service.privacy.mask_on_write import bytes_masked_if_required
+from clew.service.privacy.mask_on_write import bytes_masked_if_required, masks_secrets
 from clew.store.native_files.lookup import files_with_native_id, find_file, segment_digests, session_of
 from clew.store.native_files.native_file import NativeFile
 from clew.store.native_files.updates import move_file
@@ -24,11 +25,15 @@ def begins_with_stored(run: CaptureRun, file: BinaryIO, size: int, stored: Nativ
         return False
     if size > stored.stored_bytes > COMPARED_BYTES:
         return True
-    for start, length, digest in segment_digests(run.store, stored):
+
+    def read(start: int, end: int) -> bytes:
         file.seek(start)
-        if not _has_digest(run, stored, file.read(length), digest):
-            return False
-    return True
+        return file.read(end - start)
+
+    return all(
+        _has_digest(run, stored, read, start, length, digest)
+        for start, length, digest in segment_digests(run.store, stored)
+    )
 
 
 def equals_stored(run: CaptureRun, data: bytes, stored: NativeFile) -> bool:
@@ -37,7 +42,8 @@ def equals_stored(run: CaptureRun, data: bytes, stored: NativeFile) -> bool:
         return False
     segments = segment_digests(run.store, stored)
     return bool(segments) and all(
-        _has_digest(run, stored, data[start : start + length], digest) for start, length, digest in segments
+        _has_digest(run, stored, lambda start, end: data[start:end], start, length, digest)
+        for start, length, digest in segments
     )
 
 
@@ -60,9 +66,19 @@ def find_moved(
     return None
 
 
-def _has_digest(run: CaptureRun, stored: NativeFile, data: bytes, digest: bytes) -> bool:
-    """Whether these bytes have the digest of a stored segment, as they are or masked."""
+def _has_digest(
+    run: CaptureRun, stored: NativeFile, read: Callable[[int, int], bytes], start: int, length: int, digest: bytes
+) -> bool:
+    """Whether bytes of a file have the digest of a stored segment, as they are or masked."""
+    data = read(start, start + length)
     if blake3(data).digest() == digest:
         return True
-    masked = bytes_masked_if_required(run.context, session_of(run.store, stored).project, data)
-    return masked != data and blake3(masked).digest() == digest
+    project = session_of(run.store, stored).project
+    if not masks_secrets(run.context, project):
+        return False
+    # Each segment was masked with those of the same capture next to it; which they were is not stored.
+    before, after = read(max(0, start - REACH), start), read(start + length, start + length + REACH)
+    return any(
+        blake3(bytes_masked_if_required(run.context, project, data, before=first, after=last)).digest() == digest
+        for first, last in ((before, after), (b"", after), (before, b""), (b"", b""))
+    )

@@ -7,6 +7,7 @@ import msgspec
 from clew.model.events import Draft
 from clew.model.session import Session
 from clew.runtimes.contract import Reading
+from clew.secrets import REACH
 from clew.service.capture.choose_session import Choice
 from clew.service.capture.discovery import printable_path
 from clew.service.capture.report import Counts
@@ -43,7 +44,7 @@ def prepare_update(
     for blob in reading.blobs.values():
         objects.save(run.store, blob)
     reading.blobs.clear()
-    project = _project_of(choice.into)
+    project = project_of(choice.into)
     return FileUpdate(
         file_id=stored.file_id if stored else source.file_id,
         machine=run.context.machine,
@@ -70,7 +71,7 @@ def prepare_update(
     )
 
 
-def _project_of(into: Session | Opening | Forking) -> str:
+def project_of(into: Session | Opening | Forking) -> str:
     return into.parent.project if isinstance(into, Forking) else into.project
 
 
@@ -78,7 +79,11 @@ def _masked_segments(run: CaptureRun, project: str, data: bytes) -> bytes:
     """The bytes as the project keeps them, masked segment by segment: later captures compare the file by segments."""
     if not masks_secrets(run.context, project):
         return data
-    starts = range(0, len(data), SEGMENT_BYTES)
+    ends = range(SEGMENT_BYTES, len(data) + SEGMENT_BYTES, SEGMENT_BYTES)
     return b"".join(
-        bytes_masked_if_required(run.context, project, data[start : start + SEGMENT_BYTES]) for start in starts
-    )
+        bytes_masked_if_required(
+            run.context, project, data[end - SEGMENT_BYTES : end],
+            before=data[max(0, end - SEGMENT_BYTES - REACH) : end - SEGMENT_BYTES], after=data[end : end + REACH],
+        )
+        for end in ends
+    )  # fmt: skip

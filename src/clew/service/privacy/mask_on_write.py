@@ -18,13 +18,16 @@ def masked_if_required(context: Context, project: str, drafts: list[Draft]) -> l
     return mask_drafts(context, drafts)
 
 
-def bytes_masked_if_required(context: Context, project: str, data: bytes) -> bytes:
-    """Bytes of a native file, masked if the project requires it; masking keeps the length."""
+def bytes_masked_if_required(
+    context: Context, project: str, data: bytes, *, before: bytes = b"", after: bytes = b""
+) -> bytes:
+    """Bytes of a native file between others, masked if the project requires it; masking keeps the length."""
     if not data or not masks_secrets(context, project):
         return data
     from clew.service.privacy.masking import masker_of
 
-    return masker_of(context).blanked(data)
+    mask = masker_of(context)
+    return mask.blanked(mask.blanked_at_ends(data, before, after) if before or after else data)
 
 
 def text_masked_if_required(context: Context, project: str, text: str) -> str:

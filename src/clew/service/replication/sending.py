@@ -20,13 +20,14 @@ from clew.model.events import (
 from clew.model.object_names import objects_of
 from clew.model.session import Session
 from clew.model.title import uncut
+from clew.secrets import REACH
 from clew.service.capture.packed_files import files_to_export
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
 from clew.service.replication.values import LIFE, PAGE_BYTES, Digest, NativeFile, Parcel, Piece, Sent
 from clew.store.log import receiving
 from clew.store.native_files import remote_copies
-from clew.store.native_files.lookup import files_of, find_segment, segment_digests
+from clew.store.native_files.lookup import PartOfFile, files_of, find_segment, segment_digests
 from clew.store.objects import objects
 
 PAGE_EVENTS = 2_000
@@ -149,11 +150,11 @@ def blob(
     """Read a blob that an event or a native file of a session names, piece by piece; secrets in a text are masked."""
     if digest not in _names(context, session, at):
         raise NotFound(f"session {session.id} names no blob {digest[:80]!r}", session=session.id)
-    data, masked = find_segment(context.store, session, digest), dict[str, int]()
-    if data is None:
-        data = objects.load(context.store, digest)
-    if context.answers_leave_machine:
-        data, masked = _without_secrets(context, digest, data)
+    masks, masked = context.answers_leave_machine, dict[str, int]()
+    segment = find_segment(context.store, session, digest, around=REACH if masks else 0)
+    data = segment.data if segment is not None else objects.load(context.store, digest)
+    if masks:
+        data, masked = _without_secrets(context, digest, segment or PartOfFile(b"", data, b""))
     end = start + PAGE_BYTES
     return Piece(
         packed=zstandard.compress(data[start:end]).hex(), size=len(data), next=end if end < len(data) else None,
@@ -171,10 +172,12 @@ def _names(context: Context, session: Session, at: int) -> set[str]:
     return named | {digest.hex() for digest in digests}
 
 
-def _without_secrets(context: Context, digest: str, data: bytes) -> tuple[bytes, dict[str, int]]:
+def _without_secrets(context: Context, digest: str, part: PartOfFile) -> tuple[bytes, dict[str, int]]:
     from clew.service.handover.native_export import masked_pieces
     from clew.service.privacy.masking import masker_of
 
-    counts = Counter[str]()
-    masked = b"".join(masked_pieces(masker_of(context), iter([data]), f"blob {digest}", counts))
+    mask, counts = masker_of(context), Counter[str]()
+    # Half of a secret looks like none.
+    data = mask.blanked_at_ends(part.data, part.before, part.after)
+    masked = b"".join(masked_pieces(mask, iter([data]), f"blob {digest}", counts))
     return masked, dict(counts)

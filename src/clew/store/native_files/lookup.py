@@ -1,6 +1,7 @@
 """Find native files and read their bytes."""
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from clew.model.session import Session
 from clew.store.database.contract import Transaction
@@ -89,11 +90,24 @@ def is_complete(store: Store, file: NativeFile) -> bool:
     return sum(length for _, length, _ in segment_digests(store, file)) >= file.stored_bytes
 
 
-def find_segment(store: Store, session: Session, digest: str) -> bytes | None:
-    """The segment with this digest in one of a session's native files."""
+class PartOfFile(NamedTuple):
+    """A segment, and the bytes next to it."""
+
+    before: bytes
+    data: bytes
+    after: bytes
+
+
+def find_segment(store: Store, session: Session, digest: str, *, around: int = 0) -> PartOfFile | None:
+    """The segment with this digest in one of a session's native files, with so many bytes of those next to it."""
     for file in files_of(store, session):
-        for start, _, segment_digest in segment_digests(store, file):
+        digests = segment_digests(store, file)
+        for number, (start, length, segment_digest) in enumerate(digests):
             if segment_digest.hex() == digest:
                 with store.database.read() as tx:
-                    return segments.read(tx, store, file, start)
+                    data = segments.read(tx, store, file, start)
+                    before = segments.read(tx, store, file, digests[number - 1][0]) if around and number else b""
+                    has_next = around and number + 1 < len(digests)
+                    after = segments.read(tx, store, file, start + length) if has_next else b""
+                return PartOfFile(before[max(0, len(before) - around) :], data, after[:around])
     return None
