@@ -13,15 +13,16 @@ from typing import Any
 import pytest
 
 from clew.model.errors import TooManyRequests
+from clew.model.steps import end_step
 from clew.server.http import budgets as counted
-from clew.server.http import exchange, uvicorn_server
-from clew.server.http.budgets import BUSY_SECONDS, MOST_RUNNING, Budgets
+from clew.server.http import exchange, right_of_way, uvicorn_server
+from clew.server.http.budgets import BUSY_SECONDS, MOST_RUNNING, Budgets, Turn
 from clew.server.http.request_body import Gone
+from clew.server.http.right_of_way import SHORT_SECONDS, RightOfWay, Work
 from clew.server.http.supervisor import BUDGETS_VARIABLE
-from clew.server.http.turns import MOST_WAITING, Turns
+from clew.server.http.turns import MOST_UNREAD_BYTES, MOST_WAITING, Turns
 from clew.server.options import Options
 from clew.service import call
-from clew.service.kernel.cancellation import check_cancelled
 from server.running import Running
 
 Serve = Callable[..., Running]
@@ -54,7 +55,8 @@ def test_a_budget_holds_over_all_processes_of_a_server(pair: Callable[[int], Bud
         one.begin_stream("person:ben")
     second.end_stream("person:ann")
     first.begin_stream("person:ann")
-    assert [one.begin_operation("person:ann") for one in (first, second) * 3] == [True] * MOST_RUNNING + [False] * 2
+    turns = [one.begin_operation("person:ann") for one in (first, second) * 3]
+    assert turns == [Turn.SHORT] * MOST_RUNNING + [Turn.NOT_YET] * 2
     for one in (first, second, first, second):
         one.take_request("person:ann")
     with pytest.raises(TooManyRequests):
@@ -78,13 +80,23 @@ def test_whoever_used_much_processor_time_works_on_one_request_at_a_time(monkeyp
     monkeypatch.setattr(counted.time, "monotonic", lambda: now[0])
     one = Budgets(Options())
     for _ in range(MOST_RUNNING):
-        assert one.begin_operation("person:busy")
+        assert one.begin_operation("person:busy") is Turn.SHORT
     for _ in range(MOST_RUNNING):
         one.end_operation("person:busy", BUSY_SECONDS)
-    assert [one.begin_operation("person:busy") for _ in range(2)] == [True, False]
-    assert all(one.begin_operation("person:calm") for _ in range(MOST_RUNNING))
+    assert [one.begin_operation("person:busy") for _ in range(2)] == [Turn.LONG, Turn.NOT_YET]
+    assert all(one.begin_operation("person:calm") is Turn.SHORT for _ in range(MOST_RUNNING))
     now[0] += 60
-    assert one.begin_operation("person:busy")
+    assert one.begin_operation("person:busy") is Turn.SHORT
+
+
+def test_many_short_requests_are_not_long_ones_and_abandoned_ones_are() -> None:
+    one = Budgets(Options())
+    for seconds in [SHORT_SECONDS] * 100:
+        assert one.begin_operation("person:quick") is Turn.SHORT
+        one.end_operation("person:quick", seconds)
+        one.begin_operation("person:leaving")
+        one.end_operation("person:leaving", seconds, is_abandoned=True)
+    assert one.begin_operation("person:leaving") is Turn.LONG
 
 
 def test_more_principals_than_places_push_out_those_that_do_nothing() -> None:
@@ -124,7 +136,7 @@ def pool() -> Iterator[ThreadPoolExecutor]:
 
 def test_a_request_that_waits_is_dropped_when_its_client_leaves(pool: ThreadPoolExecutor) -> None:
     async def scene() -> None:
-        turns, free = Turns(Budgets(Options()), pool), threading.Event()
+        turns, free = Turns(Budgets(Options()), pool, RightOfWay()), threading.Event()
         staying, leaving = Client(), Client()
         done: list[str] = []
         running = [
@@ -146,12 +158,12 @@ def test_a_request_that_waits_is_dropped_when_its_client_leaves(pool: ThreadPool
 
 def test_work_ends_when_its_client_leaves(pool: ThreadPoolExecutor) -> None:
     async def scene() -> None:
-        turns, client, begun = Turns(Budgets(Options()), pool), Client(), threading.Event()
+        turns, client, begun = Turns(Budgets(Options()), pool, RightOfWay()), Client(), threading.Event()
 
         def work() -> None:
             begun.set()
             while True:
-                check_cancelled()
+                end_step()
 
         running = asyncio.ensure_future(turns.run("person:ann", work, client.receive))
         await asyncio.to_thread(begun.wait)
@@ -164,7 +176,7 @@ def test_work_ends_when_its_client_leaves(pool: ThreadPoolExecutor) -> None:
 
 def test_a_queue_has_an_end(pool: ThreadPoolExecutor) -> None:
     async def scene() -> None:
-        turns, free, client = Turns(Budgets(Options()), pool), threading.Event(), Client()
+        turns, free, client = Turns(Budgets(Options()), pool, RightOfWay()), threading.Event(), Client()
         all_ = [
             asyncio.ensure_future(turns.run("person:ann", free.wait, client.receive))
             for _ in range(MOST_RUNNING + MOST_WAITING + 1)
@@ -175,6 +187,64 @@ def test_a_queue_has_an_end(pool: ThreadPoolExecutor) -> None:
         await asyncio.gather(*all_, return_exceptions=True)
 
     asyncio.run(scene())
+
+
+def test_whoever_leaves_answers_unread_gets_no_other_until_then(pool: ThreadPoolExecutor) -> None:
+    async def scene() -> None:
+        turns, client = Turns(Budgets(Options()), pool, RightOfWay()), Client()
+        done: list[str] = []
+        with turns.sending("person:ann", MOST_UNREAD_BYTES):
+            next_answer = asyncio.ensure_future(turns.run("person:ann", lambda: done.append("next"), client.receive))
+            await turns.run("person:ben", lambda: done.append("other"), client.receive)
+            # The answer that is being sent goes on.
+            await turns.run("person:ann", lambda: done.append("piece"), client.receive, is_begun=True)
+            done.append("read")
+        await next_answer
+        assert done == ["other", "piece", "read", "next"]
+
+    asyncio.run(scene())
+
+
+# The right of way -----------------------------------------------------------------------------------------------------
+
+
+def test_long_work_waits_for_short_requests_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(right_of_way, "LONGEST_WAIT_SECONDS", 60.0)
+    ways, order = RightOfWay(), list[str]()
+    ways.begin("person:ben")
+
+    def work() -> None:
+        ways.give_way("person:ann", 60.0)
+        order.append("long")
+
+    working = threading.Thread(target=work)
+    working.start()
+    while not ways.waiting and working.is_alive():
+        os.sched_yield()
+    order.append("short")
+    ways.end("person:ben")
+    working.join()
+    assert order == ["short", "long"]
+
+
+def test_long_work_waits_neither_for_its_own_principal_nor_for_ever() -> None:
+    ways = RightOfWay()
+    ways.begin("person:ann")
+    ways.give_way("person:ann", 3600.0)
+    ways.begin("person:ben")
+    ways.give_way("person:ann", 0.001)
+
+
+def test_a_request_is_short_until_it_has_computed_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(right_of_way, "SHORT_SECONDS", 0.0)
+    ways = RightOfWay()
+    work = Work(ways, "person:ben", is_long=False)
+    assert ways.on_their_way == 1
+    work.start()
+    work.end_step()
+    assert ways.on_their_way == 0
+    work.end()
+    assert ways.on_their_way == 0
 
 
 # Real sockets ---------------------------------------------------------------------------------------------------------
@@ -222,6 +292,28 @@ def test_an_answer_that_nobody_reads_is_given_up(serve: Serve, monkeypatch: pyte
             os.sched_yield()
         while connections:
             os.sched_yield()
+
+
+def test_a_long_list_comes_in_pieces_and_is_the_same(serve: Serve) -> None:
+    running = serve()
+    id = call(running.owner, "open", {}).id
+    secret = f"password={'Tq7vRz2mWk9x'}; "
+    for number in range(30):
+        text = f"{number} {secret if number % 3 else ''}" + "lorem ipsum " * 6000
+        made = {"kind": "call_made", "call": f"{number}", "tool": "t"}
+        said = {"kind": "message_added", "role": "user", "text": text}
+        call(running.owner, "append", {"session": id, "drafts": [said, made]})
+    path = f"/v1/sessions/{id}/events"
+    with running.client(running.key()) as client:
+        whole = client.get(path)
+        assert "content-length" not in whole.headers
+        assert "link" not in whole.headers
+        assert "Tq7vRz2mWk9x" not in whole.text
+        assert whole.text.count("REDACTED") == 20
+        one_by_one = [client.get(f"{path}?after={seq}&limit=1").json()[0] for seq in range(len(whole.json()))]
+        assert whole.json() == one_by_one
+        assert client.get(f"{path}?after=999").text == "[]"
+        assert client.get(f"{path}?limit=40").headers["link"].endswith('rel="next"')
 
 
 def test_an_answer_is_not_larger_than_a_server_can_hold(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:

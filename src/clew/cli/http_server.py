@@ -54,10 +54,10 @@ def supervise(settings: app.Settings, words: Sequence[str], listener: socket.soc
 def serve_supervised(application: "Application", fd: int, *, proxies: str = "") -> None:
     """Serve on a socket of the supervisor that started this process."""
     from clew.server.http.supervisor import end_with_supervisor
-    from clew.server.http.uvicorn_server import make_server
+    from clew.server.http.uvicorn_server import make_server, serve
 
     end_with_supervisor()
-    make_server(application, proxies=proxies).run(sockets=[socket.socket(fileno=fd)])
+    serve(make_server(application, proxies=proxies), socket.socket(fileno=fd))
 
 
 def _mcp(contexts: Any, options: "Options") -> Any:

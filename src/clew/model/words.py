@@ -10,6 +10,8 @@ import re
 import unicodedata
 from collections.abc import Iterator
 
+from clew.model.steps import end_step
+
 LONGEST = 64
 # No real letter has more marks than this.
 MOST_MARKS = 32
@@ -116,6 +118,7 @@ def stream(text: str) -> str:
 
 
 def _gap(match: re.Match[str]) -> str:
+    end_step()
     return SEAM if match[0] == SEAM else " "
 
 
@@ -162,6 +165,7 @@ def _split_camel_case(text: str, shape: bytes, joint: str, *, wholes: bool) -> s
     whole: list[str] = []
     last = end = 0
     for cut in _cuts(shape):
+        end_step()
         parts += text[last:cut], joint
         last = cut
         if cut >= end:

@@ -8,6 +8,7 @@ from math import log2
 from string import ascii_letters, digits
 from sys import maxsize
 
+from clew.model.steps import end_step
 from clew.secrets.allowing import Allowing
 from clew.secrets.patterns import Finder, Spans
 from clew.secrets.rules import Rule
@@ -59,6 +60,7 @@ class RuleSearch:
         lines: dict[int, bool] = {}
         others = [*runs]
         while at <= len(piece) and (spans := self._next(piece, at)):
+            end_step()
             start, end = self._secret(spans) if len(spans) > 1 else spans[0]
             if others and (after := _after(start, end, others)):
                 at = max(end, at + 1, after - BACK)

@@ -7,6 +7,7 @@ from sys import maxsize
 
 import msgspec
 
+from clew.model.steps import end_step
 from clew.secrets import base64_runs
 from clew.secrets.allowing import Allowing
 from clew.secrets.escapes import Origins, unescaped
@@ -82,6 +83,7 @@ class Scanner:
     def _findings_in(self, text: bytes) -> Iterator[Finding]:
         dense = ""
         for start, piece in _pieces(text):
+            end_step()
             runs: list[tuple[int, int]] = []
             # The rule that found runs of secrets in the last piece comes first: it spares the others the same work.
             for id in sorted(self._matching(self._candidates(piece), piece), key=lambda id: id != dense):

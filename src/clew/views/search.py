@@ -15,6 +15,7 @@ from clew.model.events import CallMade, CallReturned, Event
 from clew.model.passage import STRETCH, Passage, Role, passage_of
 from clew.model.query import Query, Snippet, Term, matched_groups, matches, parts_of, snippet, whole_of
 from clew.model.session import Session
+from clew.model.steps import end_step
 from clew.model.words import words
 from clew.store.derived import Parameters, Transaction
 from clew.store.log.feed import own_events, session_by_key
@@ -278,6 +279,7 @@ class Search:
             for row in rows:
                 if self._looked_at >= MOST_LOOKED_AT:
                     return
+                end_step()
                 self._looked_at += 1
                 self._last_looked_at = row.id
                 is_inside = self._scope.sessions is None or row.session in self._scope.sessions
@@ -323,8 +325,11 @@ class Search:
         event = next(own_events(self._store, session, after=seq - 1, upto=seq), None)
         if event is not None:
             # Either all rules apply to the event as it is, or all to what the caller sees of it.
+            end_step()
             is_match = self._only_seen or self._is_decided or self._matches(passage_of(event.body))
+            end_step()
             event = self._seen(event)
+            end_step()
             passage = passage_of(event.body)
             if passage is not None and is_match and (not self._only_seen or self._matches(passage)):
                 return session, event, passage

@@ -2,7 +2,8 @@
 
 A budget is per principal, so more keys give no more of it. Four things are counted: requests per second (a token
 bucket), operations that run, streams that are open, and processor time. Whoever has used much processor time lately
-works on one request at a time, so the others find the interpreter free.
+works on one request at a time. Whoever has used much for long or abandoned requests gives way to others
+(`right_of_way.py`) from the beginning of a request.
 
 The counts are in memory that the processes share: a file of the supervisor's, which a lock protects. A count belongs to
 the number of its process, so a process that starts again forgets what the dead one had counted.
@@ -17,15 +18,17 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import Enum, auto
 
 from clew.model.errors import TooManyRequests
+from clew.server.http.right_of_way import SHORT_SECONDS
 from clew.server.http.supervisor import BUDGETS_VARIABLE, MOST_PROCESSES
 from clew.server.options import Options
 
 # How many principals have counts at a time; an idle principal needs none.
 SETS = 512
 PLACES = 16
-_HEAD = struct.Struct("=Qdddd")
+_HEAD = struct.Struct("=Qddddd")
 _COUNTS = struct.Struct(f"={MOST_PROCESSES}H")
 PLACE_BYTES = _HEAD.size + 2 * _COUNTS.size
 TABLE_BYTES = SETS * PLACES * PLACE_BYTES
@@ -35,6 +38,16 @@ MOST_RUNNING = 4
 HALF_LIFE_SECONDS = 2.0
 # A principal that used more than a quarter of a processor lately works on one request at a time.
 BUSY_SECONDS = 0.25 * HALF_LIFE_SECONDS / 0.693
+# The requests of a principal that lately spent more than this on long and abandoned ones are long from their beginning.
+MOST_EXCESS_SECONDS = 0.25
+
+
+class Turn(Enum):
+    """Whether an operation may begin now, and what kind of work it probably is."""
+
+    NOT_YET = auto()
+    SHORT = auto()
+    LONG = auto()
 
 
 class Budgets:
@@ -67,20 +80,21 @@ class Budgets:
         if left < 1:
             raise TooManyRequests(f"more than {self._rate:g} requests a second; slow down and try again")
 
-    def begin_operation(self, principal: str) -> bool:
-        """Count an operation that begins; False if as many run already as may."""
+    def begin_operation(self, principal: str) -> Turn:
+        """Count an operation that begins, unless as many run already as may."""
         with self._place(principal) as place:
             most = 1 if place.work > BUSY_SECONDS else MOST_RUNNING
             if sum(place.running) >= most:
-                return False
+                return Turn.NOT_YET
             place.running[self._worker] += 1
-            return True
+            return Turn.LONG if place.excess > MOST_EXCESS_SECONDS else Turn.SHORT
 
-    def end_operation(self, principal: str, seconds: float) -> None:
+    def end_operation(self, principal: str, seconds: float, *, is_abandoned: bool = False) -> None:
         """Count the processor time of an operation that has ended."""
         with self._place(principal) as place:
             place.running[self._worker] = max(0, place.running[self._worker] - 1)
             place.work += seconds
+            place.excess += seconds if is_abandoned else max(0.0, seconds - SHORT_SECONDS)
 
     def begin_stream(self, principal: str) -> None:
         """Count a stream that is opened, or refuse it."""
@@ -144,22 +158,24 @@ class Budgets:
 class _Place:
     """The counts of one principal."""
 
-    __slots__ = ("_offset", "at", "name", "now", "running", "streams", "tokens", "work", "worked_at")
+    __slots__ = ("_offset", "at", "excess", "name", "now", "running", "streams", "tokens", "work", "worked_at")
 
     def __init__(self, table: mmap.mmap, offset: int, now: float) -> None:
         self._offset = offset
         self.now = now
-        self.name, self.tokens, self.at, self.work, self.worked_at = _HEAD.unpack_from(table, offset)
+        self.name, self.tokens, self.at, self.work, self.excess, self.worked_at = _HEAD.unpack_from(table, offset)
         self.running = list(_COUNTS.unpack_from(table, offset + _HEAD.size))
         self.streams = list(_COUNTS.unpack_from(table, offset + _HEAD.size + _COUNTS.size))
         if now:
-            self.work *= 0.5 ** (max(0.0, now - self.worked_at) / HALF_LIFE_SECONDS)
+            left = 0.5 ** (max(0.0, now - self.worked_at) / HALF_LIFE_SECONDS)
+            self.work *= left
+            self.excess *= left
             self.worked_at = now
 
     def clear(self, name: int) -> None:
-        self.name, self.tokens, self.at, self.work = name, 0.0, 0.0, 0.0
+        self.name, self.tokens, self.at, self.work, self.excess = name, 0.0, 0.0, 0.0, 0.0
 
     def write(self, table: mmap.mmap) -> None:
-        _HEAD.pack_into(table, self._offset, self.name, self.tokens, self.at, self.work, self.worked_at)
+        _HEAD.pack_into(table, self._offset, self.name, self.tokens, self.at, self.work, self.excess, self.worked_at)
         _COUNTS.pack_into(table, self._offset + _HEAD.size, *self.running)
         _COUNTS.pack_into(table, self._offset + _HEAD.size + _COUNTS.size, *self.streams)

@@ -48,6 +48,8 @@ class Answer(msgspec.Struct, frozen=True):
     body: bytes
     headers: Headers
     rest: Iterator[bytes] | None = None
+    held: int = 0
+    """How many bytes the rest may hold until it is sent."""
 
 
 class Exchange:

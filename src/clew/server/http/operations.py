@@ -7,6 +7,7 @@ small statement. What is read from the socket is read before, what is written to
 import asyncio
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any, TypeVar, TypeVarTuple
 
@@ -19,6 +20,7 @@ from clew.server.http.endpoints import Endpoint, endpoints
 from clew.server.http.exchange import Answer, Exchange
 from clew.server.http.problems import Refused
 from clew.server.http.request_handler import Later, RequestHandler
+from clew.server.http.right_of_way import RightOfWay
 from clew.server.http.route_table import RouteTable
 from clew.server.http.turns import Turns
 from clew.server.login.identity import Credential, Identity
@@ -44,7 +46,8 @@ class Operations:
         self.options = identity.options
         self._pool = pool
         self.budgets = Budgets(self.options)
-        self._turns = Turns(self.budgets, pool)
+        self.right_of_way = RightOfWay()
+        self._turns = Turns(self.budgets, pool, self.right_of_way)
         self._principals: dict[str, str] = {}
         self._tree: RouteTable[Endpoint] = RouteTable()
         self.endpoints = endpoints()
@@ -73,15 +76,17 @@ class Operations:
             body = await request_body.read(
                 receive, exchange.headers, most=self.options.most_bytes, seconds=self.options.body_seconds
             )
-        admit = partial(self.admit, exchange, credential)
+        admit = partial(self.admit, exchange, credential, is_counted=self._is_counted(credential))
         handler = RequestHandler(admit, self.store, exchange, endpoint, values, body)
         step: Answer | Later = handler.run
         if self._shares_commit(endpoint, body):
-            step = await self.append_queue.run(handler.prepare)
+            with self._on_the_way(credential):
+                step = await self.append_queue.run(handler.prepare)
         answer = step if isinstance(step, Answer) else await self._finish(step, credential, receive)
-        await exchange.answer(send, answer)
-        if answer.rest is not None:
-            await self._send_rest(exchange, credential, answer.rest, receive, send)
+        with self._sending(credential, len(answer.body) + answer.held):
+            await exchange.answer(send, answer)
+            if answer.rest is not None:
+                await self._send_rest(exchange, credential, answer.rest, receive, send)
 
     async def _send_rest(
         self, exchange: Exchange, credential: Credential, rest: Iterator[bytes], receive: Receive, send: Send
@@ -94,7 +99,7 @@ class Operations:
 
         try:
             while exchange.method != "HEAD":
-                piece = await self.in_turn(credential, partial(next, rest, None), receive_end)
+                piece = await self.in_turn(credential, partial(next, rest, None), receive_end, is_begun=True)
                 if gone.done():
                     raise request_body.Gone
                 if piece is None:
@@ -128,19 +133,43 @@ class Operations:
                     ) from None  # fmt: skip
                 await asyncio.sleep(POLL_SECONDS)
 
-    def admit(self, exchange: Exchange, credential: Credential) -> Context:
+    def admit(self, exchange: Exchange, credential: Credential, *, is_counted: bool = False) -> Context:
         """The caller's context, unless they ask too often; in a thread."""
         context = self._identity.authenticate(credential)
         exchange.context = context
-        if credential.how != "owner":
+        if credential.how != "owner" and not is_counted:
             self.budgets.take_request(context.principal)
         return context
 
-    async def in_turn(self, credential: Credential, function: Callable[[], T], receive: Receive) -> T:
+    def _is_counted(self, credential: Credential) -> bool:
+        """Count a request of a known caller before anything else is done for it: refusing a flood costs little then."""
+        principal = self._principals.get(credential.text)
+        if principal is None:
+            return False
+        self.budgets.take_request(principal)
+        return True
+
+    async def in_turn(
+        self, credential: Credential, function: Callable[[], T], receive: Receive, *, is_begun: bool = False
+    ) -> T:
         """The result of a function in a thread, when it is the turn of the caller."""
         if credential.how == "owner":
             return await self.in_thread(function)
-        return await self._turns.run(await self.principal(credential), function, receive)
+        return await self._turns.run(await self.principal(credential), function, receive, is_begun=is_begun)
+
+    @contextmanager
+    def _on_the_way(self, credential: Credential) -> Iterator[None]:
+        """Long work of others waits for this request, whose principal is known if it is not its first one."""
+        principal = self._principals.get(credential.text, "")
+        self.right_of_way.begin(principal)
+        try:
+            yield
+        finally:
+            self.right_of_way.end(principal)
+
+    def _sending(self, credential: Credential, size: int) -> AbstractContextManager[None]:
+        principal = self._principals.get(credential.text)
+        return self._turns.sending(principal, size) if principal else nullcontext()
 
     async def principal(self, credential: Credential) -> str:
         """Whose budget a request counts for. The credential may have ended meanwhile; `admit` looks."""

@@ -12,6 +12,7 @@ from itertools import chain
 from typing import Any
 
 from clew.model.errors import ClewError, InvalidInput, StaleHead
+from clew.model.steps import end_step
 from clew.server.http import idempotency
 from clew.server.http.append_queue import Pending
 from clew.server.http.arguments import from_body, from_path, from_query
@@ -22,10 +23,10 @@ from clew.server.http.paging import cursor, link
 from clew.server.http.problems import CONTENT_TYPE, Headers, Refused, problem
 from clew.server.login.identity import SAFE
 from clew.service.kernel.call import PreparedCall, call, prepare_call, record_done, request_of, run_in_pieces
-from clew.service.kernel.cancellation import check_cancelled
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import Operation
 from clew.service.kernel.results import to_json
+from clew.service.sessions.events import MOST_ANSWER_BYTES
 from clew.store import Store
 from clew.store.log.plan import AlreadyAnswered, Appended, Request
 
@@ -36,6 +37,8 @@ UNKNOWN = Refused(
 )
 # An answer in pieces begins when this much of it is made; an error before that is answered as a problem.
 BEGINNING_BYTES = 1024 * 1024
+# The items of a list that are masked at once: enough that a pass costs little, and few enough for the cache.
+MASKED_BYTES = 64 * 1024
 _ETAG = re.compile(rb'(?:W/)?"(\d{1,19})(?:\.[0-9a-f]+)?"')
 
 Later = Callable[[], Answer]
@@ -191,12 +194,17 @@ class RequestHandler:
             result = call(context, endpoint.operation.name, arguments)
         except StaleHead as error:
             raise _precondition(error) if is_expected else error from None
-        check_cancelled()
+        if endpoint.is_masked and isinstance(result, list) and endpoint.method == "GET":
+            return self._list(context, result, arguments)
         body = to_json(result)
-        if endpoint.is_masked:
-            check_cancelled()
-            body = masked(context, body)
-        return self._answer(result, arguments, body)
+        return self._answer(result, arguments, masked(context, body) if endpoint.is_masked else body)
+
+    def _list(self, context: Context, result: list[Any], arguments: Mapping[str, Any]) -> Answer:
+        """A list, masked some items at a time; a long one is sent while the rest of it is masked."""
+        headers = [JSON, *self._next_page(arguments, result)]
+        pieces = _masked_pieces(context, result)
+        beginning, is_whole = _beginning(pieces)
+        return self._sent_in_pieces(beginning, None if is_whole else pieces, headers, held=MOST_ANSWER_BYTES)
 
     def _in_pieces(self, context: Context, arguments: Mapping[str, Any]) -> Answer:
         """The beginning of an answer that is sent while it is made; a refusal comes before it."""
@@ -204,12 +212,17 @@ class RequestHandler:
         pieces = run_in_pieces(prepared)
         record_done(prepared)
         beginning, is_whole = _beginning(pieces)
+        return self._sent_in_pieces(beginning, None if is_whole else pieces, [JSON])
+
+    def _sent_in_pieces(
+        self, beginning: bytes, pieces: Iterator[bytes] | None, headers: Headers, *, held: int = 0
+    ) -> Answer:
         accepted = self._exchange.headers.get(b"accept-encoding", b"")
-        if is_whole:
-            body, headers = compressed(beginning, accepted)
-            return Answer(200, body, [JSON, *headers])
-        rest, headers = compressed_pieces(chain([beginning], pieces), accepted)
-        return Answer(200, b"", [JSON, *headers], rest)
+        if pieces is None:
+            body, more = compressed(beginning, accepted)
+            return Answer(200, body, [*headers, *more])
+        rest, more = compressed_pieces(chain([beginning], pieces), accepted)
+        return Answer(200, b"", [*headers, *more], rest, held)
 
     def _arguments(self) -> dict[str, Any]:
         endpoint, query = self._endpoint, self._exchange.scope["query_string"]
@@ -227,10 +240,7 @@ class RequestHandler:
         operation, exchange = self._endpoint.operation, self._exchange
         headers: Headers = [JSON]
         if self._endpoint.method == "GET":
-            goes_on = cursor(operation, arguments, result)
-            if goes_on:
-                path = exchange.scope.get("raw_path") or exchange.scope["path"].encode()
-                headers.append((b"link", link(path.decode("latin-1"), exchange.scope["query_string"], *goes_on)))
+            headers += self._next_page(arguments, result)
             if operation.version is not None:
                 tag = b'"%d.%08x"' % (operation.version(result), zlib.crc32(body))
                 headers.append((b"etag", tag))
@@ -240,12 +250,36 @@ class RequestHandler:
             headers += more
         return Answer(200, body, headers)
 
+    def _next_page(self, arguments: Mapping[str, Any], result: Any) -> Headers:
+        """The `Link` to the next page, if there is one."""
+        scope = self._exchange.scope
+        goes_on = cursor(self._endpoint.operation, arguments, result)
+        if not goes_on:
+            return []
+        path = scope.get("raw_path") or scope["path"].encode()
+        return [(b"link", link(path.decode("latin-1"), scope["query_string"], *goes_on))]
+
 
 def masked(context: Context, body: bytes) -> bytes:
     """What leaves the machine: the one place where secrets are taken out of answers."""
     from clew.service.privacy.masking import masker
 
     return masker(context)(body)
+
+
+def _masked_pieces(context: Context, items: list[Any]) -> Iterator[bytes]:
+    """The masked JSON of a list, which it empties; some items at a time, so that a step takes little time."""
+    items.reverse()
+    piece: list[bytes] = []
+    size, opening = 0, b"["
+    while items:
+        piece.append(to_json(items.pop()))
+        size += len(piece[-1])
+        end_step()
+        if size >= MASKED_BYTES or not items:
+            yield opening + masked(context, b"[%b]" % b",".join(piece))[1:-1]
+            piece, size, opening = [], 0, b","
+    yield b"]" if opening == b"," else b"[]"
 
 
 def _beginning(pieces: Iterator[bytes]) -> tuple[bytes, bool]:

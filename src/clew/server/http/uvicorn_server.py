@@ -5,6 +5,7 @@ that takes too long.
 """
 
 import asyncio
+import gc
 import os
 import resource
 import socket
@@ -24,9 +25,9 @@ from clew.server.http.supervisor import GRACE_SECONDS
 HEADER_SECONDS = 20.0
 # How long a client may take to read the end of an answer, once the connection is to be closed.
 CLOSING_SECONDS = 5.0
-# How long a thread that computes keeps the interpreter while another one waits for it: a tenth of Python's default,
-# because a request passes through several threads.
-SWITCH_SECONDS = 0.0005
+# How long a thread that computes keeps the interpreter while another one waits for it: a fiftieth of Python's
+# default, because a request passes through several threads and takes turns in each of them.
+SWITCH_SECONDS = 0.0001
 MOST_DESCRIPTORS = 65_536
 # Descriptors that the store, its blobs, the log and the libraries may need.
 OTHER_DESCRIPTORS = 128
@@ -169,6 +170,14 @@ def make_server(application: Application, *, proxies: str = "") -> Server:
         backlog=BACKLOG,
     )
     return Server(config, application)
+
+
+def serve(server: Server, listener: socket.socket) -> None:
+    """Serve with this process alone, until it is told to end."""
+    # What is loaded by now stays for good. The garbage collector would stop everybody to look at all of it again.
+    gc.collect()
+    gc.freeze()
+    server.run(sockets=[listener])
 
 
 # The account of the client --------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from clew.model.access import Right
 from clew.model.codec import on_one_line
 from clew.model.errors import ClewError, InvalidInput, TooManyRequests
 from clew.model.events import Event
+from clew.model.steps import end_step
 from clew.server.http.arguments import pairs
 from clew.server.http.exchange import ALWAYS, Exchange
 from clew.server.http.metrics import Metrics
@@ -30,7 +31,6 @@ from clew.server.login.identity import Credential
 from clew.server.streams.watcher import EVERYWHERE, Watcher
 from clew.service.find.filters import project_key
 from clew.service.kernel.call import call, permit
-from clew.service.kernel.cancellation import check_cancelled
 from clew.service.kernel.context import Context
 from clew.service.kernel.results import to_json
 from clew.service.sessions.history import text_bytes
@@ -41,7 +41,9 @@ Given = TypeVarTuple("Given")
 # The texts of the events that are read and masked at once.
 PAGE_BYTES = 512 * 1024
 PAGE = 200
-# How long a client may take to read a page.
+# A piece is sent once the client has read the one before, so the connection holds no more than one.
+PIECE_BYTES = 64 * 1024
+# How long a client may take to read a piece.
 SEND_SECONDS = 60.0
 # How long a stream waits before it reads again after the store could not be read.
 RETRY_SECONDS = 0.5
@@ -83,7 +85,7 @@ class Streams:
         self._metrics = metrics
         self._pool = pool
         # All streams of a principal may wait: each has one page to read.
-        self._turns = Turns(operations.budgets, pool, most_waiting=MOST_LISTENERS)
+        self._turns = Turns(operations.budgets, pool, operations.right_of_way, most_waiting=MOST_LISTENERS)
         self.listeners = 0
         """Open streams of this process."""
         self._stopping = False
@@ -174,7 +176,9 @@ class Streams:
                 await _send(send, b"event: problem\ndata: %b\n\n" % text)
                 return
             if page.events:
-                await _send(send, page.text)
+                with self._turns.sending(principal, len(page.text)):
+                    for start in range(0, len(page.text), PIECE_BYTES):
+                        await _send(send, page.text[start : start + PIECE_BYTES])
                 self._metrics.streamed.inc(page.events)
                 sent = page.after
             after = page.after
@@ -314,7 +318,7 @@ def _page_of(found: Iterable[Event]) -> tuple[list[Event], bool]:
     events: list[Event] = []
     size = 0
     for event in found:
-        check_cancelled()
+        end_step()
         events.append(event)
         size += text_bytes(event.body)
         if size > PAGE_BYTES:

@@ -10,8 +10,8 @@ from clew.model.access import Right
 from clew.model.errors import InvalidInput, TooLarge
 from clew.model.events import Draft, Event
 from clew.model.session import Session
+from clew.model.steps import end_step
 from clew.service.find.filters import project_key
-from clew.service.kernel.cancellation import check_cancelled
 from clew.service.kernel.context import Context
 from clew.service.kernel.effects import permit_objects
 from clew.service.kernel.registry import operation
@@ -73,7 +73,7 @@ def within_an_answer(context: Context, events: Iterable[Event]) -> list[Event]:
     answer: list[Event] = []
     size = 0
     for event in events:
-        check_cancelled()
+        end_step()
         size += text_bytes(event.body)
         if answer and size > MOST_ANSWER_BYTES:
             raise TooLarge(
