@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from clew.service.replication.push import Pushed
     from clew.service.sessions.forks import Difference
     from clew.service.sessions.info import SessionInfo
-    from clew.service.sessions.list import SessionLine
+    from clew.service.sessions.line import SessionLine
     from clew.service.sessions.show import SessionDetail
     from clew.service.sessions.transcript import Transcript
     from clew.store.log.leases import Lease

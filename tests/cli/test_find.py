@@ -165,7 +165,7 @@ def test_sessions_as_a_table_and_as_json(clew: Clew, shop: str) -> None:
         "title",
     ]
     assert re.sub(r"\d+ d ago", "ago", line).split() == [
-        shop[:10], "ago", "active", "codex", "reviewer", "shop", "1", "1", "1", "$4.50", "Fix", "the", "lock",
+        shop[:10], "ago", "idle", "codex", "reviewer", "shop", "1", "1", "1", "$4.50", "Fix", "the", "lock",
     ]  # fmt: skip
     [one] = clew("sessions", "--file", "lock.py", "--failed", "--json").objects
     assert (one["id"], one["turns"], one["errors"], one["cost_micros"]) == (shop, 1, 1, 4_500_003)

@@ -67,7 +67,7 @@ _VOLATILE = (
     (re.compile(r"\b[0-9a-z]{20}\b"), "id"),
     (
         re.compile(
-            r'"(at|due_at|made_at|said_at|ended_at|duration_us|until|used_at|opened_at|last_at|began_at|lease_until|exported_at|position)":\d+'
+            r'"(at|due_at|made_at|said_at|ended_at|duration_us|until|used_at|opened_at|last_at|began_at|stored_at|lease_until|exported_at|position)":\d+'
         ),
         r'"\1":0',
     ),

@@ -9,6 +9,8 @@ from msgspec import Raw
 
 from clew.model.errors import InvalidInput, NotFound
 from clew.model.events import (
+    ApprovalAsked,
+    ApprovalGiven,
     CallMade,
     CallReturned,
     Draft,
@@ -16,9 +18,12 @@ from clew.model.events import (
     Opaque,
     RuntimeAttached,
     SessionTitled,
+    ThinkingPart,
+    TurnEnded,
+    TurnStarted,
     Usage,
 )
-from clew.model.session import Session
+from clew.model.session import Session, Status
 from clew.service import Context, call
 from clew.store import Store
 from clew.store.log.opening import Forking
@@ -119,7 +124,8 @@ def test_narrowed_down(context: Context, some: dict[str, Session]) -> None:
         ({}, "new mid old"), ({"project": "shop"}, "old"), ({"project": "default"}, "new mid"),
         ({"agent": "reviewer"}, "old"), ({"agent": "x"}, ""), ({"person": "bob"}, "mid"), ({"person": ME}, "new old"),
         ({"runtime": "codex"}, "old"), ({"runtime": "pi"}, "mid"), ({"machine": "laptop"}, "old"),
-        ({"machine": "server"}, "mid"), ({"state": "paused"}, "old"), ({"state": "active"}, "mid"),
+        ({"machine": "server"}, "mid"), ({"state": "paused"}, "old"),
+        ({"state": "idle"}, "mid"), ({"state": "active"}, ""),
         ({"state": "opened"}, "new"), ({"state": "archived"}, ""), ({"failed": True}, "old"),
         ({"file": "billing.py"}, "mid"), ({"file": "app/billing.py"}, "mid"), ({"file": "other.py"}, ""),
         # A session is there from its first event to its last.
@@ -161,3 +167,65 @@ def test_what_cannot_be_meant_is_refused(context: Context) -> None:
             listed(context, **filters)
     with pytest.raises(NotFound, match="no project 'x'; there are: default"):
         listed(context, project="x")
+
+
+# Who waits for whom ---------------------------------------------------------------------------------------------------
+
+
+def said(role: str, at: int, text: str = "x", **more: Any) -> Draft:
+    return Draft(body=MessageAdded(role=role, text=text, **more), said_at=at)
+
+
+def status(context: Context, session: Session) -> str:
+    [line] = [line for line in listed(context) if line.id == session.id]
+    shown = call(context, "show", {"session": session.id}).session
+    assert shown.status == line.status
+    others = {str(other) for other in Status if session.id in {one.id for one in listed(context, state=str(other))}}
+    assert others == {line.status}, "the filter finds what the list says"
+    return str(line.status)
+
+
+def test_a_session_waits_for_a_person_once_its_agent_has_answered(context: Context) -> None:
+    now = context.store.now()
+    session = opened(context, asked("why?", now))
+    assert status(context, session) == "active"
+    add(context, session, said("assistant", now, "", parts=(ThinkingPart(text="hm"),)))
+    assert status(context, session) == "active", "a thought is no answer"
+    add(context, session, said("assistant", now), Draft(body=CallMade(call="1", tool="Bash"), said_at=now))
+    assert status(context, session) == "active"
+    add(context, session, Draft(body=CallReturned(call="1"), said_at=now), said("assistant", now))
+    assert status(context, session) == "waiting"
+    add(context, session, said("assistant", now, side="helper"), SessionTitled(title="Why"))
+    assert status(context, session) == "waiting"
+    add(context, session, said("user", now))
+    assert status(context, session) == "active"
+
+
+def test_a_question_of_the_agent_waits_for_a_person(context: Context) -> None:
+    now = context.store.now()
+    for body, answer in (
+        (CallMade(call="1", tool="AskUserQuestion"), CallReturned(call="1")),
+        (ApprovalAsked(approval="a", question="go on?"), ApprovalGiven(approval="a", allowed=True)),
+        (TurnEnded(), TurnStarted()),
+    ):
+        session = opened(context, asked("why?", now), Draft(body=body, said_at=now))
+        assert status(context, session) == "waiting", body.kind
+        add(context, session, Draft(body=answer, said_at=now))
+        assert status(context, session) == "active", body.kind
+
+
+def test_a_silent_session_is_idle_and_an_answer_waits_longer(context: Context) -> None:
+    now = context.store.now()
+    for role, hours, expected in (
+        ("user", 0.9, "active"), ("user", 1.1, "idle"), ("assistant", 1.1, "waiting"), ("assistant", 23.9, "waiting"),
+        ("assistant", 24.1, "idle"),
+    ):  # fmt: skip
+        session = opened(context, said(role, now - int(hours * HOUR)))
+        assert status(context, session) == expected, (role, hours)
+        call(context, "close", {"session": session.id})
+        assert status(context, session) == "closed"
+
+
+def test_a_subagent_waits_for_nobody(context: Context) -> None:
+    metadata = '{"runtime":"x","native":"child","parent":"mother"}'
+    assert status(context, opened(context, said("assistant", context.store.now()), metadata=metadata)) == "active"

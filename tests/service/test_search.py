@@ -335,7 +335,7 @@ def test_a_session_moves_on_and_its_filters_with_it(context: Context, shop: dict
     assert hits(context, "lock", state="paused")
     call(context, "resume", {"session": shop["idle"]})
     assert hits(context, "lock", state="paused") == []
-    assert hits(context, "lock", state="active", session=shop["idle"]) == [(shop["idle"], 2)]
+    assert hits(context, "lock", state="idle", session=shop["idle"]) == [(shop["idle"], 2)]
 
 
 def test_a_fork_is_found_by_what_it_says_itself(context: Context) -> None:

@@ -21,10 +21,10 @@ FAR = 2**62
 # Three tables as a year of work fills them: hours, sessions, words of all kinds of rarity, and tags.
 FILL = """
 INSERT INTO listing (session, project, id, title, agent, person, runtime, machine, folder, state, outcome, events,
-    turns, calls, errors, began_at, said_at, kept_at, last_at, private, called_by)
+    turns, calls, errors, began_at, said_at, kept_at, last_at, private, called_by, waiting)
 SELECT n, n % 7, 'id' || n, 'title', 'agent' || n % 20, 'person:' || n % 5, 'runtime' || n % 8, 'machine' || n % 3,
     '', (ARRAY['active', 'paused', 'closed'])[n % 3 + 1], '', 9, 3, 3, n % 2, n * 1000, n * 1000, n * 1000, n * 1000, 0,
-    CASE n % 9 WHEN 0 THEN 'native' || n % 90 ELSE '' END
+    CASE n % 9 WHEN 0 THEN 'native' || n % 90 ELSE '' END, n % 2
 FROM generate_series(1, 3000) AS n;
 INSERT INTO touched (session, type, what, name, read, written, read_seq, written_seq, last_at)
 SELECT n % 3000, 'file', 'src/file' || n || '.py', 'file' || n % 900 || '.py', 1, 0, 1, 0, n
@@ -57,25 +57,26 @@ _REACH = Reach(
     me="person:1", projects=frozenset({"p"}), agents=frozenset({("p", "a"), ("", "b")}), sessions=frozenset({"s"})
 )
 REACH = parameters_of(_REACH, {"p": 3}, {"s": 7})
+STATUS: dict[str, Any] = {"status": "idle", "quiet_since": 5000, "unanswered_since": 900}
 TIMES: list[dict[str, Any]] = [{}, {"since": 1000}, {"until": 90_000}, {"since": 1000, "until": 90_000}]
 
 STATEMENTS: dict[str, list[dict[str, Any]]] = {
     "hits": [
         {**PAGE, "match": words, **more}
         for words in (*WORDS, TAGGED)
-        for more in (*TIMES, {"state": "paused"}, {"before": 5000, "first": 4000}, {"limit": 1000}, REACH)
+        for more in (*TIMES, STATUS, {"before": 5000, "first": 4000}, {"limit": 1000}, REACH)
     ],
     "hits_count": [
-        {**PAGE, "match": words, **more} for words in (*WORDS, TAGGED) for more in (*TIMES, {"state": "paused"}, REACH)
+        {**PAGE, "match": words, **more} for words in (*WORDS, TAGGED) for more in (*TIMES, STATUS, REACH)
     ],
-    "passages": [{**PAGE, **more} for more in (*TIMES, {"state": "paused"}, {"before": 5000}, REACH)],
+    "passages": [{**PAGE, **more} for more in (*TIMES, STATUS, {"before": 5000}, REACH)],
     "passage_last": [{"first": 1024, "beyond": 2048}],
     "passage_spilled": [{}],
     "sessions_page": [
         {**LIST, **more}
         for more in (
             {}, {"project": 3}, {"agent": "agent7"}, {"person": "person:1"}, {"runtime": "runtime3"},
-            {"state": "paused"}, {"machine": "machine1"}, {"since": 5000}, {"until": 5000}, {"failed": 1},
+            {"state": "active", **STATUS}, {"machine": "machine1"}, {"since": 5000}, {"until": 5000}, {"failed": 1},
             {"keys": "[1, 2, 3]"}, {"keys": "[]"}, {"project": 3, "agent": "agent7", "state": "paused", "since": 7},
             {"before_at": 5000, "before": 17}, {"limit": 10_000}, REACH,
         )

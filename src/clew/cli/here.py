@@ -9,7 +9,7 @@ from clew.cli.output import one_line
 from clew.model.errors import NotFound
 
 if TYPE_CHECKING:
-    from clew.service.sessions.list import SessionLine
+    from clew.service.sessions.line import SessionLine
 
 # A folder may have run this many subagents after its newest session.
 LOOKED_AT = 200

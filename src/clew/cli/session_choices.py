@@ -11,7 +11,7 @@ from clew.cli.times import ago
 from clew.views.contract import origin_of
 
 if TYPE_CHECKING:
-    from clew.service.sessions.list import SessionLine
+    from clew.service.sessions.line import SessionLine
 
 # The first page fills the screen; a filter needs them all.
 PAGE, NEXT_PAGE = 200, 1000
@@ -64,7 +64,7 @@ class SessionChoices:
         title = f"{'  ' * (depth - 1)}└ " if depth else ""
         columns = [(ago(line.last_at), AGO)]
         if width >= WIDEST:
-            columns.append((line.state, STATE))
+            columns.append((line.status, STATE))
         if width >= WIDE:
             columns.append((line.runtime, RUNTIME))
         if width >= WIDER and self.everywhere:
@@ -119,7 +119,7 @@ class SessionChoices:
             if line.state != "erased" and not origin_of(line.metadata).parent and line.id not in self._texts:
                 self._lines.append(line)
                 self._texts[line.id] = " ".join(
-                    (line.title or "", line.runtime, line.project, line.agent, line.state)
+                    (line.title or "", line.runtime, line.project, line.agent, line.status)
                 ).casefold()  # fmt: skip
         self._show()
 

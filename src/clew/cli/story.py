@@ -15,7 +15,7 @@ from clew.cli.times import ago, moment
 from clew.model.plain import plain
 
 if TYPE_CHECKING:
-    from clew.service.sessions.list import SessionLine
+    from clew.service.sessions.line import SessionLine
 
 MOST = 10_000
 DAY_SECONDS = 86_400

@@ -30,6 +30,8 @@ from clew.model.events import (
 
 # The bodies that can report a cost.
 SPENDING = (MessageAdded, CallMade, UsageCounted, TurnEnded)
+# A budget warns when this much of it is used.
+WARNS_AT = 0.8
 # Both databases can count further than this.
 MOST_SPENT = 2**62
 
@@ -41,6 +43,35 @@ class State(enum.StrEnum):
     CLOSED = "closed"
     ARCHIVED = "archived"
     ERASED = "erased"
+
+
+class Status(enum.StrEnum):
+    """What a person sees of a session: its state, and of an active one whether somebody is at work on it.
+
+    It is waiting when its agent has answered or asked something and no person has replied yet.
+    """
+
+    OPENED = "opened"
+    ACTIVE = "active"
+    WAITING = "waiting"
+    IDLE = "idle"
+    PAUSED = "paused"
+    CLOSED = "closed"
+    ARCHIVED = "archived"
+    ERASED = "erased"
+
+
+# An active session is idle when nothing has happened in it for this long. An answer waits longer for its reader.
+QUIET_US = 3_600_000_000
+UNANSWERED_US = 24 * QUIET_US
+
+
+def status_of(state: str, *, is_waiting: bool, last_at: int, now: int) -> Status:
+    if state != State.ACTIVE:
+        return Status(state)
+    if last_at < now - (UNANSWERED_US if is_waiting else QUIET_US):
+        return Status.IDLE
+    return Status.WAITING if is_waiting else Status.ACTIVE
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):
@@ -191,3 +222,8 @@ def with_budget(head: Head, budget: Budget) -> Head:
         if limit is not None and not 0 <= limit <= MOST_SPENT:
             raise InvalidInput(f"{limit} is not a valid budget; expected 0 to {MOST_SPENT}")
     return msgspec.structs.replace(head, budget_tokens=budget.tokens, budget_cost_micros=budget.cost_micros)
+
+
+def with_unmetered(head: Head, cost_micros: int) -> Head:
+    """The head with money that no program reported, to be compared with the budget; it is never stored."""
+    return msgspec.structs.replace(head, spent_cost_micros=min(head.spent_cost_micros + cost_micros, MOST_SPENT))

@@ -22,6 +22,7 @@ from clew.store.log.feed import own_events, session_by_key
 from clew.store.log.rows import EVERYTHING
 from clew.store.reach import EVERYWHERE
 from clew.store.store import Store
+from clew.views.sessions import status_parameters
 from clew.views.text import LONG, ROLE, ROOM, SECOND_US, SESSION, first_id, index_query, tag
 from clew.views.upkeep import Views
 
@@ -47,7 +48,9 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
     roles: tuple[Role, ...] = ()
     since: int | None = None
     until: int | None = None
-    state: str = ""
+    status: str = ""
+    now: int = 0
+    """When it is asked for sessions with a status."""
     sessions: frozenset[int] | None = None
     reach: Parameters = EVERYWHERE
 
@@ -250,7 +253,7 @@ class Search:
         return self._row_count(tx, parameters)
 
     def _row_count(self, tx: Transaction, parameters: dict[str, Any]) -> int:
-        if self._dialect == "lite" and parameters.keys() & {"since", "until", "state", "me"}:
+        if self._dialect == "lite" and parameters.keys() & {"since", "until", "status", "me"}:
             parameters["joined"] = 1
         return int(tx.run("hits_count", **parameters)[0][0])
 
@@ -310,8 +313,8 @@ class Search:
             parameters["since"], parameters["first"] = scope.since, max(first, first_id(scope.since))
         if scope.until is not None:
             parameters["until"], parameters["before"] = scope.until, min(before, _beyond(tx, scope.until))
-        if scope.state:
-            parameters["state"] = scope.state
+        if scope.status:
+            parameters |= status_parameters(scope.status, scope.now)
         return {**parameters, **scope.reach}
 
     def _passage(self, row: PassageRow) -> tuple[Session, Event, Passage] | None:

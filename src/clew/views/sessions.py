@@ -6,6 +6,8 @@ import msgspec
 
 from clew.model.events import (
     KINDS,
+    ApprovalAsked,
+    ApprovalGiven,
     CallMade,
     CallReturned,
     Event,
@@ -19,13 +21,20 @@ from clew.model.events import (
     SessionOpened,
     SessionResumed,
     SessionTitled,
+    TextPart,
+    TurnEnded,
+    TurnStarted,
 )
-from clew.model.session import LIFECYCLE, State
+from clew.model.session import LIFECYCLE, QUIET_US, UNANSWERED_US, State
 from clew.store.derived import Row, Transaction
 from clew.views.contract import LATEST, Sessions, is_first, origin_of, storable, when
 
 # The steps that count as activity; leases, handoffs and retention do not.
 WORK = ("work", "knowledge")
+# The tools with which agents ask a person.
+ASKING = frozenset(
+    "AskUserQuestion ExitPlanMode ask_user ask_user_question ask_followup_question request_user_input question".split()
+)
 
 
 class SessionRow(msgspec.Struct):
@@ -57,6 +66,8 @@ class SessionRow(msgspec.Struct):
     private: int = 0
     called_by: str = ""
     """The native id of the session that started this one as a subagent."""
+    waiting: int = 0
+    """Whether the agent has answered or asked something, and no person has replied yet."""
 
 
 class SessionNames(NamedTuple):
@@ -72,6 +83,11 @@ class SessionNames(NamedTuple):
     machine: str
 
 
+def status_parameters(status: str, now: int) -> dict[str, Any]:
+    """The parameters of a statement that looks for sessions with this status."""
+    return {"status": status, "quiet_since": now - QUIET_US, "unanswered_since": now - UNANSWERED_US}
+
+
 def session_row(row: Row) -> SessionRow:
     return SessionRow(*row)
 
@@ -85,6 +101,25 @@ def take(row: SessionRow, event: Event, *, is_new: bool = True) -> None:
     row.state = LIFECYCLE[row.state].get(step, row.state)
     _update_times(row, event, is_said=event.said_at is not None or (event.source is None and step in WORK))
     _update_facts(row, event, is_new=is_new)
+    # A subagent answers to the session that started it.
+    row.waiting = int(not row.called_by and _is_waiting(row, event))
+
+
+def _is_waiting(row: SessionRow, event: Event) -> bool:
+    match event.body:
+        case MessageAdded(role="assistant", side="", content=content):
+            # What a model thinks is not yet an answer.
+            return any(isinstance(part, TextPart) for part in content) or bool(row.waiting)
+        case MessageAdded(role="user", side="") | CallReturned(side="") | TurnStarted() | ApprovalGiven():
+            return False
+        case CallMade(side="", tool=tool):
+            return tool in ASKING
+        case TurnEnded():
+            return row.turns > 0
+        case ApprovalAsked():
+            return True
+        case _:
+            return bool(row.waiting)
 
 
 def _update_times(row: SessionRow, event: Event, *, is_said: bool) -> None:
@@ -125,7 +160,7 @@ class SessionsView:
     """The fold of the list."""
 
     name: ClassVar[str] = "sessions"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     def __init__(self, tx: Transaction, session: Sessions, dialect: str) -> None:
         self._tx = tx

@@ -43,7 +43,7 @@ VIEWS: tuple[type[View], ...] = tuple(
     import_module(f"{PACKAGE}.{file.stem}").VIEW for file in statement_files(PACKAGE) if file.stem != "views"
 )
 # Each view brings tables of its own, so another view makes another schema.
-LAYOUT = 5
+LAYOUT = 6
 SCHEMA = 100 * LAYOUT + len(VIEWS)
 VERSION_TABLE = "clew_views"
 RECORD = """

@@ -7,21 +7,31 @@ from clew.cli.output import one_line
 from clew.cli.times import moment
 from clew.model import events as e
 from clew.model.events import Event
+from clew.views.contract import when
 
 
 def print_events(events: list[Event]) -> None:
+    """Print the events, each with the time at which it happened."""
+    before = 0
     for event in events:
-        click.echo(f"{event.seq:>5}  ", nl=False)
-        click.secho(f"{moment(event.at)}  ", dim=True, nl=False)
-        click.secho(f"{event.kind:<18} ", fg="cyan", nl=False)
-        click.echo(one_line(_summary(event.body)))
+        before = when(event, before)
+        _print_event(event, before)
 
 
 def print_events_of_all(events: list[Event]) -> None:
     """Print the events of several sessions, each behind its session's id."""
+    before: dict[str, int] = {}
     for event in events:
+        before[event.session] = when(event, before.get(event.session, 0))
         click.secho(f"{event.session[:8]}", fg="magenta", nl=False)
-        print_events([event])
+        _print_event(event, before[event.session])
+
+
+def _print_event(event: Event, at: int) -> None:
+    click.echo(f"{event.seq:>5}  ", nl=False)
+    click.secho(f"{moment(at)}  ", dim=True, nl=False)
+    click.secho(f"{event.kind:<18} ", fg="cyan", nl=False)
+    click.echo(one_line(_summary(event.body)))
 
 
 def _summary(body: e.AnyBody) -> str:

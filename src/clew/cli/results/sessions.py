@@ -12,7 +12,7 @@ from clew.cli.times import ago
 from clew.views.contract import origin_of
 
 if TYPE_CHECKING:
-    from clew.service.sessions.list import SessionLine
+    from clew.service.sessions.line import SessionLine
 
 
 def print_sessions(lines: "list[SessionLine]") -> None:
@@ -52,7 +52,7 @@ def _session_row(line: "SessionLine", depth: int) -> dict[str, str]:
     prefix = f"{'  ' * (depth - 1)}└ " if depth else ""
     prefix += "subagent: " if origin_of(line.metadata).parent else ""
     return {
-        "id": line.id[:10], "last": ago(line.last_at), "state": line.state, "runtime": line.runtime,
+        "id": line.id[:10], "last": ago(line.last_at), "state": line.status, "runtime": line.runtime,
         "agent": line.agent, "project": line.project, "person": line.person.removeprefix("person:"),
         "turns": number_if_any(line.turns), "calls": number_if_any(line.calls), "errors": number_if_any(line.errors),
         "cost": cost(line.cost_micros) if line.tokens else "", "title": prefix + (line.title or "(untitled)"),

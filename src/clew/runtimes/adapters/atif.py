@@ -28,6 +28,7 @@ from clew.model.events import (
 )
 from clew.model.outline import Read, nothing_is_outlined
 from clew.model.title import LONGEST, shortened
+from clew.runtimes.adapters.interchange import NOTHING, Totals
 from clew.runtimes.contract import Format, Identity, Reading, Record, Runtime, iso, micros, opaque, raw
 from clew.runtimes.rounds import Answer, Prompt, Results, Round, output_text, whole
 from clew.runtimes.titles import title_drafts
@@ -270,7 +271,9 @@ def _numbered(step: dict[str, Any], number: int) -> bytes:
     return msgspec.json.encode({"step_id": number, **step})
 
 
-def document(steps: Iterable[bytes], *, session: str, agent: str, model: str, title: str) -> Iterator[bytes]:
+def document(
+    steps: Iterable[bytes], *, session: str, agent: str, model: str, title: str, totals: Totals = NOTHING
+) -> Iterator[bytes]:
     """An ATIF document around its steps, a piece at a time; raises before the first piece if there is no step."""
     head = {
         "schema_version": VERSION,
@@ -282,7 +285,11 @@ def document(steps: Iterable[bytes], *, session: str, agent: str, model: str, ti
         yield (b"," if total > 1 else msgspec.json.encode(head)[:-1] + b',"steps":[') + step
     if not total:
         raise InvalidInput("a trajectory has at least one step, and this conversation has none; export another session")
-    tail = {"final_metrics": {"total_steps": total}} | ({"extra": {"title": title}} if title else {})
+    metrics: dict[str, Any] = {"total_steps": total}
+    if totals.tokens or totals.cached_tokens:
+        metrics |= {"total_cached_tokens": totals.cached_tokens}
+        metrics |= {} if totals.cost_micros is None else {"total_cost_usd": totals.cost_micros / 1e6}
+    tail = {"final_metrics": metrics} | ({"extra": {"title": title}} if title else {})
     yield b"]," + msgspec.json.encode(tail)[1:]
 
 

@@ -42,8 +42,25 @@ LAST = 253_402_300_799_000_000
 # What all exports share -----------------------------------------------------------------------------------------------
 
 
+class Totals(msgspec.Struct, frozen=True, kw_only=True):
+    """What a whole session did and used itself, as lists show it."""
+
+    turns: int = 0
+    calls: int = 0
+    errors: int = 0
+    tokens: int = 0
+    cached_tokens: int = 0
+    cost_micros: int | None = None
+
+
+NOTHING = Totals()
+
+
 class About(msgspec.Struct, frozen=True, kw_only=True):
     """The facts about a session that an export shows beside the conversation. Times are in microseconds.
+
+    `began_at` and `last_at` are when things happened, `opened_at` is when the log took the first of them. The
+    totals are zero when only a part of the session is exported.
 
     `blob` returns the bytes that a part names, `read` the events of rounds that are only an outline.
     """
@@ -54,7 +71,10 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
     agent: str = ""
     runtime: str = ""
     cwd: str = ""
+    began_at: int = 0
+    last_at: int = 0
     opened_at: int = 0
+    totals: Totals = NOTHING
     exported_at: int = 0
     head: int = 0
     blob: Callable[[str], bytes]
@@ -216,7 +236,7 @@ def _header(rounds: list[Round], about: About) -> dict[str, Any]:
         "type": "session",
         "version": 1,
         "externalId": about.session,
-        "createdAt": moment(about.opened_at),
+        "createdAt": moment(about.began_at or about.opened_at),
         "source": {"application": "clew"},
     }
     if rounds:

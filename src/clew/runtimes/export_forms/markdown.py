@@ -15,6 +15,7 @@ from clew.runtimes.adapters.interchange import (
     About,
     Called,
     Exchange,
+    Totals,
     content_of,
     file_text,
     moment,
@@ -70,11 +71,28 @@ def facts(about: About) -> list[tuple[str, str]]:
         ("Agent", about.agent),
         ("Runtime", about.runtime),
         ("Directory", about.cwd),
+        ("Began", clock(about.began_at) if about.began_at else ""),
+        ("Last", clock(about.last_at) if about.last_at else ""),
         ("Opened", clock(about.opened_at) if about.opened_at else ""),
+        ("Turns", f"{about.totals.turns:,}" if about.totals.turns else ""),
+        ("Calls", _calls(about.totals)),
+        ("Used", _used(about.totals)),
         ("Last event", str(about.head) if about.head else ""),
         ("Exported", clock(about.exported_at) if about.exported_at else ""),
     ]
     return [(name, value) for name, value in pairs if value]
+
+
+def _calls(totals: Totals) -> str:
+    failed = f", {totals.errors:,} failed" if totals.errors else ""
+    return f"{totals.calls:,}{failed}" if totals.calls else ""
+
+
+def _used(totals: Totals) -> str:
+    if not (totals.tokens or totals.cached_tokens):
+        return ""
+    cost = "" if totals.cost_micros is None else f", ${totals.cost_micros / 1e6:,.6f}"
+    return f"{totals.tokens:,} tokens and {totals.cached_tokens:,} from a cache{cost}"
 
 
 def clock(at: int) -> str:

@@ -51,7 +51,7 @@ def _row(line: dict[str, Any]) -> str:
         f'<br><small class="id">{escaped(line["id"])}</small>{fork}{private}'
         f'<td><a href="/?{escaped(project)}">{one_line(line["project"])}</a>'
         f"<td>{one_line(line['runtime'] or line['agent'])}"
-        f'<td><span class="state {escaped(line["state"])}">{escaped(line["state"])}</span>'
+        f'<td><span class="state {escaped(line["status"])}">{escaped(line["status"])}</span>'
         f"<td class=n>{line['turns']:,}<td class=n>{line['calls']:,}{failed}<td>{moment(line['last_at'])}</tr>"
     )
 

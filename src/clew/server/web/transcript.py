@@ -49,8 +49,8 @@ def _about(shown: dict[str, Any]) -> str:
     session = shown["session"]
     fields = [
         ("Id", escaped(session["id"])), ("Project", escaped(session["project"])), ("Agent", escaped(session["agent"])),
-        ("State", escaped(session["state"])), ("Events", f"{session['head']:,}"),
-        ("Opened", moment(session["opened_at"])), ("Last", moment(session["last_at"])),
+        ("State", escaped(session["status"])), ("Events", f"{session['head']:,}"),
+        ("Began", moment(session["began_at"])), ("Last", moment(session["last_at"])),
         ("Owner", escaped(session["owner"])),
         ("Forked from", _link(session["parent"]) if session["parent"] else ""),
         ("Forks", ", ".join(f"{_link(fork[0])} at {fork[1]}" for fork in shown["forks"])),

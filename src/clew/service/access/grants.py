@@ -19,7 +19,7 @@ from clew.service.kernel.call import permit, target_of
 from clew.service.kernel.context import Context
 from clew.service.kernel.effects import Effect, permit_effect
 from clew.service.kernel.registry import Group, operation
-from clew.service.sessions.info import SessionInfo, info
+from clew.service.sessions.line import SessionLine, session_line
 from clew.store.access.grants import GrantRecord, add_grant, find_grant, list_grants, list_grants_for, remove_grant
 from clew.store.access.principals import list_teams_of
 from clew.store.log.opening import LONGEST_AGENT
@@ -141,19 +141,19 @@ def link(
     return made
 
 
-@operation(right=Right.ADMINISTER, route="PUT /sessions/{session}/privacy")
+@operation(right=Right.ADMINISTER, route="PUT /sessions/{session}/privacy", reads_views=True)
 def privacy(
     context: Context,
     session: Session,
     *,
     private: Annotated[bool, msgspec.Meta(description="Only for you, and whom you share it with.")] = False,
-) -> SessionInfo:
+) -> SessionLine:
     """Make a session private, or open it to all who may see its project."""
     permit_effect(context, Effect.CLOSE if private else Effect.OPEN, session)
     if private != session.private:
         context.store.append(session, [Draft(body=PrivacySet(private=private))], actor=context.principal)
         session = msgspec.structs.replace(session, private=private)
-    return info(context, session, context.store.head(session))
+    return session_line(context, session)
 
 
 @operation(right=Right.SEE, route="DELETE /grants/{grant}", filters_by_reach=True, audited=True, group=ACCESS)

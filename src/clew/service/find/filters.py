@@ -3,7 +3,7 @@
 import os
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
@@ -12,11 +12,14 @@ from clew.model.access import Right
 from clew.model.dates import Period, period, since, until
 from clew.model.errors import InvalidInput, NotFound
 from clew.model.nearest import suggestion
+from clew.model.session import State as Stored
+from clew.model.session import Status
 from clew.service.kernel.context import Context
 from clew.store.log.rows import EVERYTHING
 from clew.store.projects import is_in_reach, list_projects
 from clew.views.contract import LONGEST, storable
 from clew.views.files import TouchedFile, name_of
+from clew.views.sessions import status_parameters
 
 Project = Annotated[str, msgspec.Meta(description="Only this project.")]
 Agent = Annotated[str, msgspec.Meta(description="Only this agent.")]
@@ -26,6 +29,15 @@ Machine = Annotated[str, msgspec.Meta(description="Only this machine.")]
 When = Annotated[str, msgspec.Meta(description="A time as people write it: today, 'last week', 2026-10 ...")]
 Since = Annotated[str, msgspec.Meta(description="From then on: tuesday, 3d, 2026-10-05 ...")]
 Until = Annotated[str, msgspec.Meta(description="Up to then, and all of it.")]
+State = (
+    Annotated[
+        Status,
+        msgspec.Meta(
+            description="Only sessions in this state. One that is going on is active, waiting for a person, or idle."
+        ),
+    ]
+    | None
+)
 File = Annotated[str, msgspec.Meta(description="Only sessions that touched this file: billing.py, app/billing.py ...")]
 
 
@@ -80,6 +92,14 @@ def runtime_name(context: Context, name: str) -> str:
         if tx.run("sessions_page", **wanted, **context.reach(Right.SEE)):
             return storable(name)
     raise unknown_runtime(name)
+
+
+def with_status(context: Context, status: Status | None) -> dict[str, Any]:
+    """The parameters of a list of sessions with this status; the stored state, which has an index, is one of them."""
+    if status is None:
+        return {}
+    stored = Stored.ACTIVE if status in (Status.WAITING, Status.IDLE) else Stored(status)
+    return {"state": str(stored), **status_parameters(str(status), context.store.now())}
 
 
 def projects(context: Context, right: Right) -> dict[int, str]:

@@ -2,7 +2,7 @@
 
 import enum
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
@@ -11,7 +11,7 @@ from clew.model.dates import Period
 from clew.model.errors import InvalidInput
 from clew.model.passage import Role
 from clew.model.query import Query, Snippet, parse
-from clew.model.session import Session, State
+from clew.model.session import Session
 from clew.service.find.filters import (
     Agent,
     File,
@@ -19,6 +19,7 @@ from clew.service.find.filters import (
     Project,
     Runtime,
     Since,
+    State,
     Until,
     When,
     principal,
@@ -126,7 +127,7 @@ def search(
     tool: Annotated[str, msgspec.Meta(description="Only calls of this tool, and what they returned.")] = "",
     outcome: Annotated[Outcome, msgspec.Meta(description="Only what calls returned, with this outcome.")] | None = None,
     file: File = "",
-    state: Annotated[State, msgspec.Meta(description="Only sessions in this state.")] | None = None,
+    state: State = None,
     session: Session | None = None,
     when: When = "",
     since: Since = "",
@@ -156,7 +157,7 @@ def search(
     context.views.catch_up()
     start, end = _seconds(period)
     scope = Scope(
-        tags=tags, roles=_roles(role), state=state or "", since=start, until=end,
+        tags=tags, roles=_roles(role), since=start, until=end, **_status(context, state),
         sessions=touching(context, file, Right.READ) if file else None,
     )  # fmt: skip
     if not parsed.wanted and scope == Scope():
@@ -194,6 +195,10 @@ def _roles(role: Speaker | None) -> tuple[Role, ...]:
     return _ROLES[role] if role in _ROLES else (Role(role),)
 
 
+def _status(context: Context, state: State) -> dict[str, Any]:
+    return {"status": str(state), "now": context.store.now()} if state else {}
+
+
 def _page(context: Context, query_run: Search, order: Order, *, flat: bool, limit: int, after: str) -> SearchPage:
     sessions: list[SessionHits] = []
     hits: list[Hit] = []
@@ -211,7 +216,7 @@ def _page(context: Context, query_run: Search, order: Order, *, flat: bool, limi
         names = list_projects(context.store)
         lines = _lines(context, [group.key for group in groups.groups])
         sessions = [
-            _session(lines[group.key], names, group.hits, group.count, not group.is_exact)
+            _session(lines[group.key], names, group.hits, group.count, more=not group.is_exact)
             for group in groups.groups
             if group.key in lines
         ]
@@ -244,7 +249,7 @@ def _partial_page(
     lines = _lines(context, list(by_session))
     names = list_projects(context.store)
     sessions = [
-        _session(lines[key], names, own[:EACH], len(own), False) for key, own in by_session.items() if key in lines
+        _session(lines[key], names, own[:EACH], len(own), more=False) for key, own in by_session.items() if key in lines
     ]
     return msgspec.structs.replace(empty, total=None, total_is_exact=False, partial=True, sessions=sessions)
 
@@ -268,7 +273,7 @@ def _lines(context: Context, keys: list[int]) -> dict[int, SessionRow]:
         return {key: session_row(row) for key in keys for row in tx.run("sessions_row", session=key)}
 
 
-def _session(line: SessionRow, names: dict[int, str], hits: list[Hit], count: int, more: bool) -> SessionHits:
+def _session(line: SessionRow, names: dict[int, str], hits: list[Hit], count: int, *, more: bool) -> SessionHits:
     return SessionHits(
         session=line.id, title=line.title, project=names.get(line.project, ""), runtime=line.runtime, agent=line.agent,
         state=line.state, last_at=line.last_at, hits=[_shown(hit) for hit in hits], count=count, more=more,

@@ -2,14 +2,13 @@
 
 import enum
 from datetime import UTC, date, datetime, timedelta, tzinfo
-from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 
 from clew.model.access import Right
 from clew.model.dates import Period
-from clew.model.events import Usage
+from clew.model.events import Budget
 from clew.model.retention import DAY_US
 from clew.model.session import Session
 from clew.service.find.filters import (
@@ -26,10 +25,10 @@ from clew.service.find.filters import (
     runtime_name,
     times,
 )
+from clew.service.find.spending import ALWAYS, Counts, counted_against_budget, price_table, share_of
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
 from clew.store.projects import list_projects
-from clew.views import prices
 from clew.views.contract import storable
 from clew.views.prices import Prices
 from clew.views.sessions import SessionNames
@@ -39,7 +38,6 @@ HOUR_US = DAY_US // 24
 # 1990. Earlier times are wrong clocks, so they are not split into days.
 EARLIEST = 631_152_000_000_000
 YEAR_US = 366 * DAY_US
-ALWAYS = 2**62
 
 
 class By(enum.StrEnum):
@@ -54,26 +52,14 @@ class By(enum.StrEnum):
     MACHINE = "machine"
 
 
-class UsageRow(msgspec.Struct, kw_only=True):
-    """The usage of one group, named by `by`. `cost_micros` leaves out the `unpriced` tokens, which have no price."""
+class UsageRow(Counts, kw_only=True):
+    """The usage of one group, named by `by`."""
 
     by: dict[str, str]
-    answers: int = 0
-    input: int = 0
-    output: int = 0
-    cache_read: int = 0
-    cache_write: int = 0
-    reasoning: int = 0
-    cost_micros: int = 0
-    unpriced: int = 0
     title: str = ""
     budget_tokens: int | None = None
     budget_cost_micros: int | None = None
     budget_used: float | None = None
-
-    @property
-    def tokens(self) -> int:
-        return self.input + self.output + self.cache_read + self.cache_write
 
 
 class UsageReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -166,8 +152,8 @@ class _Sums:
             self._rows[key] = UsageRow(by=dict(zip(map(str, self._by), key, strict=True)))
             if By.SESSION in self._by:
                 self._rows[key].title = session.title
-        _add(self.total, spent, self.prices)
-        if unpriced_tokens := _add(self._rows[key], spent, self.prices):
+        self.total.add(spent, self.prices)
+        if unpriced_tokens := self._rows[key].add(spent, self.prices):
             model = spent.model or "(no model)"
             self.unpriced[model] = self.unpriced.get(model, 0) + unpriced_tokens
 
@@ -177,12 +163,6 @@ class _Sums:
         if not {By.DAY, By.MONTH} & set(self._by):
             rows.sort(key=lambda used: (-used.cost_micros, -used.tokens))
         return rows
-
-
-def price_table(context: Context) -> Prices:
-    """The shipped prices, overridden by `prices.json` in the clew home if that exists."""
-    own = Path(context.home) / "prices.json" if context.home else None
-    return prices.load(own if own is not None and own.exists() else None)
 
 
 def _spending(context: Context, period: Period, keys: list[int] | None = None) -> list[UsageSum]:
@@ -239,51 +219,10 @@ def _value(name: By, session: SessionNames, spent: UsageSum, projects: dict[int,
             return str(getattr(session, str(name)))
 
 
-def _add(used: UsageRow, spent: UsageSum, table: Prices) -> int:
-    """Add a sum; returns the number of tokens without a price."""
-    used.input += spent.input
-    used.output += spent.output
-    used.cache_read += spent.cache_read
-    used.cache_write += spent.cache_write
-    used.reasoning += spent.reasoning
-    used.answers += spent.answers
-    counts = Usage(
-        input=spent.input, output=spent.output, cache_read=spent.cache_read, cache_write=spent.cache_write,
-        cache_write_hour=spent.cache_write_hour,
-    )  # fmt: skip
-    # The cost that a program reports is more exact than the list price.
-    cost = spent.cost_micros or table.cost(spent.model, counts)
-    if cost is None:
-        used.unpriced += spent.tokens
-        return spent.tokens
-    used.cost_micros += cost
-    return 0
-
-
 def _compare_budgets(context: Context, rows: list[UsageRow]) -> None:
     for used in rows:
-        head = context.store.head(context.store.session(used.by["session"]))
-        used.budget_tokens, used.budget_cost_micros = head.budget_tokens, head.budget_cost_micros
-        shares = [
-            spent / limit
-            for spent, limit in (
-                (head.spent_tokens, head.budget_tokens),
-                (head.spent_cost_micros, head.budget_cost_micros),
-            )
-            if limit
-        ]
-        used.budget_used = max(shares, default=None)
-
-
-def costs(context: Context, keys: list[int]) -> dict[int, tuple[int, int | None]]:
-    """The tokens and the cost of some sessions; the cost is None when no model used has a price."""
-    usage_by_session: dict[int, UsageRow] = {}
-    table = price_table(context)
-    with context.views.read() as tx:
-        rows = tx.run("usage_sums", since=0, until=ALWAYS, offset=0, keys=msgspec.json.encode(keys).decode())
-    for spent in map(usage_sum, rows):
-        _add(usage_by_session.setdefault(spent.session, UsageRow(by={})), spent, table)
-    return {
-        key: (used.tokens, used.cost_micros if used.cost_micros or not used.unpriced else None)
-        for key, used in usage_by_session.items()
-    }
+        session = context.store.session(used.by["session"])
+        head = context.store.head(session)
+        if head.budget != Budget():
+            used.budget_tokens, used.budget_cost_micros = head.budget_tokens, head.budget_cost_micros
+            used.budget_used = share_of(head.budget, *counted_against_budget(context, session, head, used))

@@ -85,7 +85,7 @@ def _as_json(outgoing: list[Outgoing], mask: Callable[[bytes], tuple[bytes, obje
     yield b"]" if outgoing else b"[]"
 
 
-@operation(right=Right.READ, route="GET /sessions/{session}/export", in_pieces=export_in_pieces)
+@operation(right=Right.READ, route="GET /sessions/{session}/export", in_pieces=export_in_pieces, reads_views=True)
 def export(
     context: Context,
     session: Session,
@@ -104,7 +104,7 @@ def export(
     return files
 
 
-@operation(right=Right.READ, hidden=True)
+@operation(right=Right.READ, hidden=True, reads_views=True)
 def export_files(
     context: Context,
     session: Session,

@@ -29,6 +29,7 @@ from clew.service.handover.masked_history import MaskedHistory
 from clew.service.handover.outgoing import Outgoing
 from clew.service.kernel.context import Context
 from clew.service.sessions.history import History
+from clew.service.sessions.line import session_line
 from clew.store.objects import objects
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def formed(
     if strict and fidelity.dropped:
         lost = ", ".join(f"{change.count} {change.what} ({change.why})" for change in fidelity.dropped)
         raise Lossy(f"{form} cannot take everything: {lost}; leave out --strict to go on without", lost=lost)
-    about = _about(context, session, outline)
+    about = _about(context, session, outline, is_whole=upto is None)
     if mask is not None:
         about = _masked_about(about, mask)
     masked = history.counts if isinstance(history, MaskedHistory) else Counter[str]()
@@ -85,10 +86,11 @@ def _fidelity(form: Form, events: list[Event]) -> Fidelity:
     return forms.trajectory(events) if form == Form.ATIF else forms.interchange(events)
 
 
-def _about(context: Context, session: Session, outline: Outline) -> "About":
-    from clew.runtimes.adapters.interchange import About
+def _about(context: Context, session: Session, outline: Outline, *, is_whole: bool) -> "About":
+    from clew.runtimes.adapters.interchange import NOTHING, About, Totals
 
     events = outline.events
+    line = session_line(context, session)
     attached = next((event.body for event in reversed(events) if isinstance(event.body, RuntimeAttached)), None)
     return About(
         session=session.id,
@@ -97,9 +99,12 @@ def _about(context: Context, session: Session, outline: Outline) -> "About":
         agent=session.agent,
         runtime=attached.runtime if attached else "",
         cwd=attached.cwd if attached else "",
+        began_at=line.began_at,
+        last_at=line.last_at,
         opened_at=session.opened_at,
         exported_at=context.store.now(),
         head=events[-1].seq if events else 0,
+        totals=Totals(**{name: getattr(line, name) for name in Totals.__struct_fields__}) if is_whole else NOTHING,
         blob=partial(objects.load, context.store),
         read=outline.read,
     )
@@ -167,4 +172,6 @@ def _trajectory(spoken: list[Round], about: "About", mask: "Masker | None", coun
     steps = atif.steps(spoken, about.read)
     if mask is not None:
         steps = mask_elements(mask, steps, counts)
-    return atif.document(steps, session=about.session, agent=about.agent, model=model, title=about.title)
+    return atif.document(
+        steps, session=about.session, agent=about.agent, model=model, title=about.title, totals=about.totals
+    )

@@ -9,7 +9,7 @@ from clew.model import codec
 from clew.model.access import Right
 from clew.model.errors import InvalidInput, TooLarge
 from clew.model.events import Draft, Event
-from clew.model.session import Session
+from clew.model.session import SPENDING, Session
 from clew.model.steps import end_step
 from clew.service.find.filters import project_key
 from clew.service.kernel.context import Context
@@ -31,7 +31,12 @@ def prepare_append(
     """The request of an append, ready to be committed."""
     accepted = masked_if_required(context, session.project, [_draft(value) for value in drafts])
     permit_objects(context, session, [draft.body for draft in accepted])
-    return context.store.prepare(session, accepted, actor=context.principal, expect=expect, lease=lease)
+    request = context.store.prepare(session, accepted, actor=context.principal, expect=expect, lease=lease)
+    if any(isinstance(draft.body, SPENDING) and draft.body.usage is not None for draft in accepted):
+        from clew.service.sessions.budget import unmetered  # Most appends use nothing, and need no views.
+
+        request.unmetered = unmetered(context, session, context.store.head(session), accepted)
+    return request
 
 
 @operation(

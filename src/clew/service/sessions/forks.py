@@ -54,8 +54,19 @@ def fork(
     # The child reads all that its parent says.
     permit(context, Right.READ, session)
     title = None if title is None else text_masked_if_required(context, session.project, title)
-    child = context.store.open(Forking(parent=session, at=at, title=title), actor=context.principal)
+    forking = Forking(parent=session, at=at, title=title, unmetered=_unmetered(context, session))
+    child = context.store.open(forking, actor=context.principal)
     return info(context, child, context.store.head(child))
+
+
+def _unmetered(context: Context, session: Session) -> int:
+    """The money that its budget counts and that no program reported; without a budget in money, none."""
+    head = context.store.head(session)
+    if head.budget_cost_micros is None:
+        return 0
+    from clew.service.sessions.budget import unmetered
+
+    return unmetered(context, session, head)
 
 
 @operation(right=Right.READ, route="GET /sessions/{left}/diff/{right}", reads_views=True)

@@ -1,4 +1,4 @@
-"""The lifecycle of a session: open, pause, resume, close, archive, and its budget."""
+"""The lifecycle of a session: open, pause, resume, close, archive."""
 
 from typing import Annotated, Any
 
@@ -9,7 +9,6 @@ from clew.model.errors import WrongState
 from clew.model.events import (
     Body,
     Budget,
-    BudgetSet,
     Draft,
     SessionArchived,
     SessionClosed,
@@ -17,9 +16,7 @@ from clew.model.events import (
     SessionResumed,
 )
 from clew.model.session import Session
-from clew.service.kernel.call import permit
 from clew.service.kernel.context import Context
-from clew.service.kernel.effects import Effect, permit_effect
 from clew.service.kernel.registry import operation
 from clew.service.privacy.mask_on_write import masked_if_required, text_masked_if_required
 from clew.service.sessions.info import SessionInfo, info
@@ -100,6 +97,10 @@ def resume(
 ) -> Changed:
     """Resume a paused or closed session, exactly as it was left."""
     head = context.store.head(session)
+    if head.budget_cost_micros is not None:
+        from clew.service.sessions.budget import with_all_counted
+
+        head = with_all_counted(context, session)
     if head.over_budget:
         raise WrongState(
             f"session {session.id} is over its budget ({head.spent_tokens:,} tokens, "
@@ -123,25 +124,6 @@ def close(
 def archive(context: Context, session: Session, *, reason: Reason = "", lease: Epoch | None = None) -> Changed:
     """Archive a closed session: from then on it is read-only."""
     return _change(context, session, SessionArchived(reason=reason), lease)
-
-
-@operation(right=Right.SEE, route="POST /sessions/{session}/budget")
-def budget(
-    context: Context,
-    session: Session,
-    *,
-    tokens: Annotated[int, msgspec.Meta(ge=1, description="Tokens it may use.")] | None = None,
-    usd: Annotated[float, msgspec.Meta(ge=0, le=1e9, description="US dollars it may cost.")] | None = None,
-    unlimited: Annotated[bool, msgspec.Meta(description="Remove the budget.")] = False,
-) -> SessionInfo:
-    """Show or set what a session may use, in tokens and US dollars."""
-    wanted = Budget() if unlimited else budget_of(tokens, usd)
-    if wanted is None:
-        permit(context, Right.ADMINISTER, session)
-    else:
-        permit_effect(context, Effect.BUDGET, session)
-        context.store.append(session, [Draft(body=BudgetSet(budget=wanted))], actor=context.principal)
-    return info(context, session, context.store.head(session))
 
 
 def _change(context: Context, session: Session, body: Body, lease: int | None) -> Changed:

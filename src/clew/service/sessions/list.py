@@ -6,35 +6,15 @@ import msgspec
 
 from clew.model.access import Right
 from clew.model.errors import NotFound
-from clew.model.session import Session, State
+from clew.model.session import Session
 from clew.service.find import filters
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
-from clew.service.sessions.info import SessionInfo, info
+from clew.service.sessions.line import SessionLine, session_lines
 from clew.store.derived import Transaction
 from clew.store.log.rows import EVERYTHING
 from clew.views.contract import storable
-from clew.views.sessions import SessionRow, session_row
-
-
-class SessionLine(SessionInfo, frozen=True, kw_only=True, omit_defaults=True):
-    """A session in a list. `last_at` and `began_at` are when things happened, as the runtime's clock says.
-
-    Turns, calls, errors, tokens and cost are the session's own; what it shares with the session it was forked from
-    counts there. `cost_micros` is None when no price is known.
-    """
-
-    runtime: str = ""
-    person: str = ""
-    machine: str = ""
-    folder: str = ""
-    outcome: str = ""
-    turns: int = 0
-    calls: int = 0
-    errors: int = 0
-    began_at: int = 0
-    tokens: int = 0
-    cost_micros: int | None = None
+from clew.views.sessions import session_row
 
 
 @operation(right=Right.SEE, route="GET /sessions", filters_by_reach=True, reads_views=True)
@@ -46,7 +26,7 @@ def sessions(
     person: filters.Person = "",
     runtime: filters.Runtime = "",
     machine: filters.Machine = "",
-    state: Annotated[State, msgspec.Meta(description="Only sessions in this state.")] | None = None,
+    state: filters.State = None,
     folder: Annotated[str, msgspec.Meta(description="Only sessions that worked in this folder or below it.")] = "",
     file: filters.File = "",
     failed: Annotated[bool, msgspec.Meta(description="Only sessions with calls that failed.")] = False,
@@ -63,7 +43,7 @@ def sessions(
         "project": filters.project_key(context, project) if project else None, "agent": storable(agent) or None,
         "person": storable(filters.principal(person)) if person else None,
         "runtime": filters.runtime_name(context, runtime) or None, "machine": storable(machine) or None,
-        "state": str(state) if state else None, "since": period.start, "until": period.end,
+        "since": period.start, "until": period.end, **filters.with_status(context, state),
         "failed": 1 if failed else None, **_below(folder),
     }  # fmt: skip
     given = {name: value for name, value in wanted.items() if value is not None} | dict(context.reach(Right.SEE))
@@ -73,7 +53,7 @@ def sessions(
         if touching is not None:
             given["keys"] = msgspec.json.encode(sorted(touching)).decode()
         rows = [session_row(row) for row in tx.run("sessions_page", before_at=at, before=key, limit=limit, **given)]
-    return _with_heads(context, rows)
+    return session_lines(context, rows)
 
 
 def _below(folder: str) -> dict[str, str]:
@@ -90,22 +70,3 @@ def _place_of(tx: Transaction, session: Session) -> tuple[int, int]:
         raise NotFound(f"session {session.id} is in no list any more; begin again without --before")
     row = session_row(rows[0])
     return row.last_at, row.session
-
-
-def _with_heads(context: Context, rows: list[SessionRow]) -> list[SessionLine]:
-    """The lines of a list; the log itself says where each session stands."""
-    from clew.service.find.usage import costs
-
-    spent = costs(context, [row.session for row in rows])
-    by_key = {listed.session.key: listed for listed in context.store.sessions(keys=[row.session for row in rows])}
-    lines = []
-    for row in rows:
-        listed = by_key[row.session]
-        tokens, cost = spent.get(row.session, (0, None))
-        values = msgspec.structs.asdict(info(context, listed.session, listed.head)) | {
-            "title": row.title, "last_at": row.last_at, "began_at": row.began_at, "runtime": row.runtime,
-            "person": row.person, "machine": row.machine, "folder": row.folder, "outcome": row.outcome,
-            "turns": row.turns, "calls": row.calls, "errors": row.errors, "tokens": tokens, "cost_micros": cost,
-        }  # fmt: skip
-        lines.append(SessionLine(**values))
-    return lines

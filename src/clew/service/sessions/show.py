@@ -15,7 +15,7 @@ from clew.model.working_set import Touched, working_set
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
 from clew.service.knowledge.known import known_of
-from clew.service.sessions.info import SessionInfo, info
+from clew.service.sessions.line import SessionLine, session_line
 from clew.service.sessions.subagents import caller, subagents
 from clew.store.log.feed import readable_of_kind
 
@@ -31,7 +31,7 @@ class Stretch(msgspec.Struct, frozen=True, kw_only=True):
 class SessionDetail(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A session with what it knows and what it touched."""
 
-    session: SessionInfo
+    session: SessionLine
     lineage: list[Stretch]
     forks: list[tuple[str, int]]
     subagent_of: str = ""
@@ -50,12 +50,12 @@ class SessionDetail(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 def show(context: Context, session: Session) -> SessionDetail:
     """Show a session: its state, lineage, knowledge and working set."""
     store = context.store
-    head = store.head(session)
+    line = session_line(context, session)
     known = knowledge.knowledge(known_of(context, session))
     return SessionDetail(
-        session=info(context, session, head),
+        session=line,
         lineage=[
-            Stretch(session=part.id, first=part.first, last=min(part.last, head.head))
+            Stretch(session=part.id, first=part.first, last=min(part.last, line.head))
             for part in store.lineage(session)
         ],
         forks=[(child.id, child.at) for child in store.children(session, context.reach(None))],

@@ -43,6 +43,8 @@ class Forking(msgspec.Struct, frozen=True, kw_only=True):
     metadata: str | None = None
     private: bool = False
     id: str | None = None
+    unmetered: int = 0
+    """The money that the parent used of its budget and that no program reported."""
 
 
 def check(opening: Opening | Forking, actor: str) -> None:
@@ -121,7 +123,7 @@ def _open_child(tx: Transaction, forking: Forking, actor: str) -> Plan:
     spent = head if head.budget != Budget() else Head(state=State.OPENED, head=0, digest=b"")
     forked = SessionForked(
         parent=parent.id, upto=at, title=child.title, private=child.private, spent_tokens=spent.spent_tokens,
-        spent_cost_micros=spent.spent_cost_micros,
+        spent_cost_micros=spent.spent_cost_micros + forking.unmetered,
     )  # fmt: skip
     plan.note(forked, actor)
     return plan

@@ -16,7 +16,7 @@ from clew.model.errors import (
     StaleHead,
 )
 from clew.model.events import Body, BudgetWasExceeded, PrivacySet, SessionPaused, SessionTitled
-from clew.model.session import Head, Session, apply
+from clew.model.session import Head, Session, apply, with_unmetered
 from clew.store.database.contract import Row
 from clew.store.log.prepare import Prepared
 
@@ -54,7 +54,9 @@ class AlreadyAnswered(Conflict):
 class Request:
     """One caller's append."""
 
-    __slots__ = ("actor", "drafts", "error", "expect", "lease", "receipt", "result", "session", "spent", "unseen")
+    __slots__ = (
+        "actor", "drafts", "error", "expect", "lease", "receipt", "result", "session", "spent", "unmetered", "unseen",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -71,6 +73,8 @@ class Request:
         self.lease = lease
         # Sources that were made for this request: not worth looking up until it has been tried once.
         self.unseen: frozenset[str | None] = frozenset()
+        # What list prices say that the session used and that no program reported, in millionths of a US dollar.
+        self.unmetered = 0
         self.receipt: Receipt | None = None
         self.result: Appended | None = None
         self.error: BaseException | None = None
@@ -150,10 +154,13 @@ class Plan:
                 self.blobs.append(draft)
             if key is not None:
                 fresh[key] = (self.seq, draft.body.kind, draft.text, draft.blob, None)
-        exceeded = self.seq > start and self.head.over_budget and self.head.state == "active"
-        if exceeded:
-            request.spent = self.head
-            self._pause()
+        exceeded = False
+        if self.seq > start and self.head.state == "active":
+            spent = self.head if not request.unmetered else with_unmetered(self.head, request.unmetered)
+            exceeded = spent.over_budget
+            if exceeded:
+                request.spent = spent
+                self._pause(spent)
         self._known.update(fresh)
         return Appended(seqs=seqs, deduplicated=repeated, head=self.seq, exceeded=exceeded)
 
@@ -163,11 +170,12 @@ class Plan:
         self._event(Prepared(body, encoded.decode(), chain.body_hash(encoded), None, None), actor)
         return self.seq
 
-    def _pause(self) -> None:
+    def _pause(self, spent: Head) -> None:
         """Over budget: what was spent is stored, then the session is paused in the same commit."""
-        head = self.head
-        spent = {"spent_tokens": head.spent_tokens, "spent_cost_micros": head.spent_cost_micros}
-        self.note(BudgetWasExceeded(budget=head.budget, **spent), "clew")
+        note = BudgetWasExceeded(
+            budget=spent.budget, spent_tokens=spent.spent_tokens, spent_cost_micros=spent.spent_cost_micros
+        )
+        self.note(note, "clew")
         self.note(SessionPaused(reason="budget exceeded"), "clew")
 
     def _event(self, draft: Prepared, actor: str) -> None:

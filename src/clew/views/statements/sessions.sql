@@ -20,7 +20,8 @@ CREATE TABLE listing (
     kept_at BIGINT NOT NULL,
     last_at BIGINT NOT NULL,
     private BIGINT NOT NULL,
-    called_by TEXT NOT NULL
+    called_by TEXT NOT NULL,
+    waiting BIGINT NOT NULL
 );
 -- This index alone decides what a caller may reach.
 CREATE INDEX listing_last ON listing (last_at, session, began_at, project, private, person, agent);
@@ -44,23 +45,25 @@ DELETE FROM listing WHERE session = :session
 
 -- name: sessions_row
 SELECT session, project, id, title, agent, person, runtime, machine, folder, state, outcome, events, turns, calls,
-    errors, began_at, said_at, kept_at, last_at, private, called_by
+    errors, began_at, said_at, kept_at, last_at, private, called_by, waiting
 FROM listing WHERE session = :session
 
 -- name: sessions_set
 INSERT INTO listing (session, project, id, title, agent, person, runtime, machine, folder, state, outcome, events,
-    turns, calls, errors, began_at, said_at, kept_at, last_at, private, called_by)
+    turns, calls, errors, began_at, said_at, kept_at, last_at, private, called_by, waiting)
 VALUES (:session, :project, :id, :title, :agent, :person, :runtime, :machine, :folder, :state, :outcome, :events,
-    :turns, :calls, :errors, :began_at, :said_at, :kept_at, :last_at, :private, :called_by)
+    :turns, :calls, :errors, :began_at, :said_at, :kept_at, :last_at, :private, :called_by,
+    :waiting)
 ON CONFLICT (session) DO UPDATE SET title = excluded.title, agent = excluded.agent, person = excluded.person,
     runtime = excluded.runtime, machine = excluded.machine, folder = excluded.folder, state = excluded.state,
     outcome = excluded.outcome, events = excluded.events, turns = excluded.turns, calls = excluded.calls,
     errors = excluded.errors, began_at = excluded.began_at, said_at = excluded.said_at, kept_at = excluded.kept_at,
-    last_at = excluded.last_at, private = excluded.private, called_by = excluded.called_by
+    last_at = excluded.last_at, private = excluded.private, called_by = excluded.called_by,
+    waiting = excluded.waiting
 
 -- name: sessions_page
 SELECT session, project, id, title, agent, person, runtime, machine, folder, state, outcome, events, turns, calls,
-    errors, began_at, said_at, kept_at, last_at, private, called_by
+    errors, began_at, said_at, kept_at, last_at, private, called_by, waiting
 FROM listing l
 WHERE last_at <= :before_at AND (last_at < :before_at OR session < :before)
 --if project AND project = :project
@@ -68,6 +71,10 @@ WHERE last_at <= :before_at AND (last_at < :before_at OR session < :before)
 --if person AND person = :person
 --if runtime AND runtime = :runtime
 --if state AND state = :state
+--if status AND CASE WHEN state <> 'active' THEN state
+--if status     WHEN last_at < CASE waiting WHEN 1 THEN CAST(:unanswered_since AS BIGINT)
+--if status         ELSE CAST(:quiet_since AS BIGINT) END THEN 'idle'
+--if status     WHEN waiting = 1 THEN 'waiting' ELSE 'active' END = :status
 --if machine AND machine = :machine
 --if folder AND (folder = :folder OR folder {plain} >= :below AND folder {plain} < :beyond)
 --if since AND last_at >= :since

@@ -87,7 +87,10 @@ DELETE FROM speaking WHERE session = :session
 --pg SELECT p.id, p.session, p.seq, p.at FROM p WHERE TRUE
 --if since AND p.at >= :since
 --if until AND p.at < :until
---if state AND p.session IN (SELECT session FROM listing WHERE state = :state)
+--if status AND p.session IN (SELECT session FROM listing WHERE CASE WHEN state <> 'active' THEN state
+--if status     WHEN last_at < CASE waiting WHEN 1 THEN CAST(:unanswered_since AS BIGINT)
+--if status         ELSE CAST(:quiet_since AS BIGINT) END THEN 'idle'
+--if status     WHEN waiting = 1 THEN 'waiting' ELSE 'active' END = :status)
 --if me AND EXISTS (SELECT 1 FROM listing l WHERE l.session = p.session AND {reached(l.project, l.person, l.session, l.private, l.agent)})
 --lite ORDER BY w.rowid DESC LIMIT :limit
 --pg ORDER BY p.id DESC LIMIT :limit
@@ -102,7 +105,10 @@ SELECT count(*) FROM (
 --pg WHERE p.words @@ CAST(:match AS tsquery) AND p.id + 0 < :before AND p.id + 0 >= :first
 --if since AND p.at >= :since
 --if until AND p.at < :until
---if state AND p.session IN (SELECT session FROM listing WHERE state = :state)
+--if status AND p.session IN (SELECT session FROM listing WHERE CASE WHEN state <> 'active' THEN state
+--if status     WHEN last_at < CASE waiting WHEN 1 THEN CAST(:unanswered_since AS BIGINT)
+--if status         ELSE CAST(:quiet_since AS BIGINT) END THEN 'idle'
+--if status     WHEN waiting = 1 THEN 'waiting' ELSE 'active' END = :status)
 --if me AND EXISTS (SELECT 1 FROM listing l WHERE l.session = p.session AND {reached(l.project, l.person, l.session, l.private, l.agent)})
 LIMIT :limit) AS counted
 
@@ -112,6 +118,9 @@ SELECT p.id, p.session, p.seq, p.at FROM passage p
 WHERE p.id < :before AND p.id >= :first
 --if since AND p.at >= :since
 --if until AND p.at < :until
---if state AND p.session IN (SELECT session FROM listing WHERE state = :state)
+--if status AND p.session IN (SELECT session FROM listing WHERE CASE WHEN state <> 'active' THEN state
+--if status     WHEN last_at < CASE waiting WHEN 1 THEN CAST(:unanswered_since AS BIGINT)
+--if status         ELSE CAST(:quiet_since AS BIGINT) END THEN 'idle'
+--if status     WHEN waiting = 1 THEN 'waiting' ELSE 'active' END = :status)
 --if me AND EXISTS (SELECT 1 FROM listing l WHERE l.session = p.session AND {reached(l.project, l.person, l.session, l.private, l.agent)})
 ORDER BY p.id DESC LIMIT :limit
