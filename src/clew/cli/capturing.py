@@ -1,10 +1,10 @@
 """A capture with a progress bar and a table, once or whenever a file changes."""
 
 import os
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import click
@@ -12,6 +12,7 @@ import click
 from clew.cli import CAPTURED, upkeep
 from clew.cli.follower import following, is_worth_it
 from clew.cli.output import print_json, table
+from clew.cli.progress import OnProgress, progress
 from clew.cli.pushing import pushes_if_wanted
 from clew.model.errors import ClewError, InvalidInput
 from clew.model.plain import plain
@@ -38,7 +39,7 @@ def _reports(plane: Any, finds: Any, *, as_json: bool, quiet: bool) -> list[Any]
     """Capture, and return the report of each file; as JSON each is printed as it comes."""
     reports: list[Any] = []
     try:
-        for report in _captured(plane, finds, progress=not as_json and not quiet):
+        for report in _captured(plane, finds, shown=not as_json and not quiet):
             reports.append(report)
             if as_json:
                 _print_report(report, quiet=quiet)
@@ -85,34 +86,32 @@ def _fingerprints_of_store(settings: Any) -> dict[str, str | None] | None:
     return {**{name: fingerprint(name) for name in paths}, str(in_background.failures_path(settings.home)): None}
 
 
-def _captured(plane: Any, finds: Any, *, progress: bool) -> Iterator[Any]:
+def _captured(plane: Any, finds: Any, *, shown: bool) -> Iterator[Any]:
     """The report of each file, with a progress bar on a terminal."""
     yield from finds.unchanged
     total = sum(file.size for file in finds.changed)
     if is_worth_it(total):
         with following(plane):
-            yield from _with_bar(plane, finds.changed, total, progress=progress)
+            yield from _with_bar(plane, finds.changed, total, shown=shown)
     elif finds.changed:
-        yield from _with_bar(plane, finds.changed, total, progress=progress)
+        yield from _with_bar(plane, finds.changed, total, shown=shown)
         upkeep.catch_up(plane)
 
 
-def _with_bar(plane: Any, files: list[Any], total: int, *, progress: bool) -> Iterator[Any]:
+def _with_bar(plane: Any, files: list[Any], total: int, *, shown: bool) -> Iterator[Any]:
     from clew.service.capture.changed_files import split_into_portions
 
-    if not progress or not sys.stderr.isatty():
+    with progress("capturing", shown=shown) as on_progress:
+        done = 0
         for portion in split_into_portions(files):
-            yield from plane.call("capture", files=portion)
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+            # What this portion reports comes after all that was captured before it.
+            report_from = partial(_report_from, on_progress, done, total) if on_progress else None
+            yield from plane.call_reporting(report_from, "capture", files=portion)
+            done += sum(file.size for file in portion)
 
-    columns = (TextColumn("capturing"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("capture", total=total)
-        for portion in split_into_portions(files, most_bytes=4 * 1024 * 1024):
-            yield from plane.call("capture", files=portion)
-            bar.advance(task, sum(file.size for file in portion))
+
+def _report_from(on_progress: OnProgress, before: int, total: int, done: int, _: int) -> None:
+    on_progress(before + done, total)
 
 
 def totals(reports: list[Any]) -> dict[str, Any]:

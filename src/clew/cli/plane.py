@@ -2,7 +2,12 @@
 
 from typing import Any
 
+import msgspec
+
 from clew import app, client
+from clew.cli.progress import OnProgress
+from clew.local import Local
+from clew.service import call
 
 
 class LazyPlane:
@@ -20,6 +25,13 @@ class LazyPlane:
 
     def call(self, name: str, /, **arguments: Any) -> Any:
         return self.client.call(name, **arguments)
+
+    def call_reporting(self, on_progress: OnProgress | None, name: str, /, **arguments: Any) -> Any:
+        """Call an operation that reports its progress; one that a server carries out reports none."""
+        client = self.client
+        if on_progress is None or not isinstance(client, Local):
+            return client.call(name, **arguments)
+        return call(msgspec.structs.replace(client.context, on_progress=on_progress), name, arguments)
 
     def close(self) -> None:
         if self._plane is not None:

@@ -1,19 +1,16 @@
 """Pushes with a progress bar and a table, and pushes beside a capture."""
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import msgspec
 
 from clew import app
 from clew.cli.output import print_json, table
+from clew.cli.progress import progress
 from clew.model.errors import InvalidInput
 from clew.model.plain import plain
-from clew.service import Context, call
 
 if TYPE_CHECKING:
     from clew.consumers.push import Pushes
@@ -24,10 +21,10 @@ def push(plane: Any, ids: list[str], name: str, *, again: bool, as_json: bool) -
     """Push once, and print a row for each remote."""
     from clew.service.replication import remotes
 
-    context: Context = plane.client.context
-    with _progress_bar("pushing", shown=not as_json) as on_progress:
-        reporting = msgspec.structs.replace(context, on_progress=on_progress)
-        results: list[Pushed] = call(reporting, "push", {"sessions": ids or None, "remote": name, "again": again})
+    with progress("pushing", shown=not as_json) as on_progress:
+        results: list[Pushed] = plane.call_reporting(
+            on_progress, "push", sessions=ids or None, remote=name, again=again
+        )
     reached = {pushed.remote for pushed in results}
     for setting in [] if ids else remotes.all_of(plane.settings.home):
         if name in ("", setting.name) and setting.name not in reached:
@@ -88,21 +85,6 @@ def _pushes(plane: Any, name: str, *, as_json: bool) -> "Pushes":
         plane.client.context, plane.settings.home, name=name, pushed=print_pushed,
         report=lambda text: click.echo(plain(text), err=True),
     )  # fmt: skip
-
-
-@contextmanager
-def _progress_bar(text: str, *, shown: bool) -> Iterator[Callable[[int, int], None] | None]:
-    """A progress bar on a terminal; nothing elsewhere."""
-    if not shown or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn(text), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("push", total=None)
-        yield lambda done, total: progress.update(task, completed=done, total=total)
 
 
 def _print_results(results: "list[Pushed]") -> None:

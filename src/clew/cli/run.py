@@ -21,6 +21,7 @@ from clew.cli.help import ALIASES, WIDEST, Sections, Summaries
 from clew.cli.options import SessionId, complete_id, flag_of
 from clew.cli.output import print_error, print_result
 from clew.cli.plane import LazyPlane
+from clew.cli.progress import progress
 from clew.model.errors import ClewError, InvalidInput
 from clew.service.kernel.registry import Operation, Parameter, find, load
 
@@ -152,7 +153,8 @@ def command(operation: Operation) -> click.Command:
             upkeep.catch_up(plane)
         if isinstance(given.get("query"), tuple):
             given["query"] = " ".join(given["query"])
-        result = plane.call(operation.name, **given)
+        with progress(operation.command, shown=not as_json) as on_progress:
+            result = plane.call_reporting(on_progress, operation.name, **given)
         if as_csv and operation.rows is not None and not as_json:
             from clew.cli.results.csv_table import print_csv
 

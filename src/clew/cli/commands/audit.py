@@ -13,6 +13,7 @@ from clew.cli.exits import exit_code
 from clew.cli.help import Summaries
 from clew.cli.options import complete_id, json_option
 from clew.cli.output import print_json
+from clew.cli.progress import progress
 from clew.model.errors import Conflict, InvalidInput
 from clew.model.plain import plain
 
@@ -183,10 +184,11 @@ def verify(
     Only a checkpoint that you kept elsewhere, or a witness, shows that the end of the log was cut off.
     """
     notes = [_read_checkpoint(path) for path in paths]
-    if bundle:
-        result = _verify_bundle(bundle, notes, keys, witnesses)
-    else:
-        result = plane.call("audit_verify", checkpoints=notes, keys=list(keys), witnesses=list(witnesses))
+    with progress("verifying", shown=not as_json):
+        if bundle:
+            result = _verify_bundle(bundle, notes, keys, witnesses)
+        else:
+            result = plane.call("audit_verify", checkpoints=notes, keys=list(keys), witnesses=list(witnesses))
     if as_json:
         print_json(result)
     else:

@@ -5,6 +5,7 @@ import click
 from clew.cli.options import json_option
 from clew.cli.output import print_json
 from clew.cli.plane import LazyPlane
+from clew.cli.progress import progress
 
 
 @click.command("doctor")
@@ -15,7 +16,8 @@ def command(plane: LazyPlane, as_json: bool) -> None:
     from clew import doctor as examination
     from clew.cli import background_findings
 
-    findings = [*examination.diagnose(plane.settings), *background_findings.findings(plane.settings.home)]
+    with progress("checking", shown=not as_json):
+        findings = [*examination.diagnose(plane.settings), *background_findings.findings(plane.settings.home)]
     if as_json:
         print_json(findings)
     else:

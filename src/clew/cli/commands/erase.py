@@ -6,6 +6,7 @@ from clew.cli.confirming import confirm, yes_option
 from clew.cli.options import json_option, session_argument
 from clew.cli.output import one_line, print_json
 from clew.cli.plane import LazyPlane
+from clew.cli.progress import progress
 from clew.cli.results.counts import count
 
 
@@ -25,7 +26,8 @@ def command(plane: LazyPlane, session: str, with_forks: bool, reason: str, yes: 
     confirm(
         f"This erases {target.id} {title} ({count(target.head, 'event')}{forks}) for good", yes=yes, as_json=as_json
     )
-    result = plane.call("erase", session=target.id, with_forks=with_forks, reason=reason)
+    with progress("erasing", shown=not as_json):
+        result = plane.call("erase", session=target.id, with_forks=with_forks, reason=reason)
     if as_json:
         print_json(result)
     else:

@@ -13,6 +13,7 @@ import click
 from clew.cli.fidelity import counted, print_fidelity
 from clew.cli.options import json_option, session_argument
 from clew.cli.output import print_json
+from clew.cli.progress import progress
 from clew.model.errors import Conflict, InvalidInput
 from clew.store.durable_folders import create_private, make_private
 
@@ -37,7 +38,8 @@ def command(
     """Export a session as its native files or in another format. Secrets are masked."""
     wanted = {"session": session, "form": form, "upto": upto, "secrets": secrets, "strict": strict}
     with _temporary_folder(out) as folder:
-        files = _files(plane, wanted, folder)
+        with progress("exporting", shown=not as_json):
+            files = _files(plane, wanted, folder)
         if not out and len(files) > 1:
             raise InvalidInput(f"the session has {len(files)} native files; name a folder with --out")
         several = len(files) > 1

@@ -6,6 +6,7 @@ import click
 
 from clew.cli.options import json_option
 from clew.cli.output import print_json
+from clew.cli.progress import progress
 from clew.cli.upkeep import catch_up
 
 
@@ -18,7 +19,9 @@ def command(plane: Any, view: str, as_json: bool) -> None:
 
     The log does not change. A stopped rebuild continues when somebody next reads a view.
     """
-    done = plane.call("views_rebuild", view=view).done + catch_up(plane)
+    with progress("clearing", shown=not as_json):
+        done = plane.call("views_rebuild", view=view).done
+    done += catch_up(plane)
     if as_json:
         print_json({"view": view or "all", "events": done})
     else:

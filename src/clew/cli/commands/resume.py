@@ -11,6 +11,7 @@ from clew.cli.fidelity import print_fidelity
 from clew.cli.here import latest
 from clew.cli.options import SessionId, complete_id, complete_runtime, json_option
 from clew.cli.output import print_json, print_result
+from clew.cli.progress import progress
 from clew.model.errors import InvalidInput, NotFound
 from clew.model.plain import plain
 from clew.views.contract import origin_of
@@ -44,7 +45,8 @@ def command(
     writes_only = dry_run or no_run
     if not (writes_only or any(wanted.values())) and _is_reopened(plane, id, reason, lease, as_json=as_json):
         return
-    made = _materialise(plane, id, {**wanted, "dry_run": dry_run, "to_run": not writes_only})
+    with progress("writing", shown=not as_json):
+        made = _materialise(plane, id, {**wanted, "dry_run": dry_run, "to_run": not writes_only})
     if as_json:
         print_json(made)
     else:

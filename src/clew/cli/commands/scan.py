@@ -1,6 +1,5 @@
 """`clew scan`: where secrets are."""
 
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -9,6 +8,7 @@ import click
 
 from clew.cli.options import SessionId, complete_id, json_option
 from clew.cli.output import print_json
+from clew.cli.progress import progress
 
 
 @click.command("scan")
@@ -25,7 +25,7 @@ def _scan(plane: Any, session: str | None, project: str, *, as_json: bool) -> No
     secrets: list[Any] = []
     rules = Counter[str]()
     events = size = 0
-    for portion in _scanned(plane, session, project, progress=not as_json and sys.stderr.isatty()):
+    for portion in _scanned(plane, session, project, shown=not as_json):
         secrets += portion.found
         rules.update(portion.rules)
         events, size = events + portion.events, size + portion.bytes
@@ -44,20 +44,15 @@ def _scan(plane: Any, session: str | None, project: str, *, as_json: bool) -> No
     print_secrets(secrets, total)
 
 
-def _scanned(plane: Any, session: str | None, project: str, *, progress: bool) -> Iterator[Any]:
-    """The results of each portion of the log, with a progress bar on a terminal."""
-    if not progress:
-        yield from _portions(plane, session, project)
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-
-    end = plane.call("show", session=session).session.head if session else plane.client.last_position()
-    columns = (TextColumn("scanning for secrets"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("scan", total=end)
+def _scanned(plane: Any, session: str | None, project: str, *, shown: bool) -> Iterator[Any]:
+    """The results of each portion of the log."""
+    with progress("scanning for secrets", shown=shown) as on_progress:
+        end = 0
+        if on_progress is not None:
+            end = plane.call("show", session=session).session.head if session else plane.client.last_position()
         for portion in _portions(plane, session, project):
-            bar.update(task, completed=portion.next or end)
+            if on_progress is not None:
+                on_progress(portion.next or end, end)
             yield portion
 
 

@@ -5,6 +5,7 @@ from clew.model.session import Session
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
 from clew.store.log import verify as chains
+from clew.store.log.feed import end_position
 from clew.store.log.problems import Verified
 
 
@@ -15,4 +16,11 @@ def verify(context: Context, session: Session | None = None) -> list[Verified]:
     """Recompute the digest chain of one session, or of all, and report what does not hold."""
     if session is not None:
         return [chains.verify(context.store, session)]
-    return list(chains.verify_all(context.store))
+    reports = []
+    done, total = 0, end_position(context.store) if context.on_progress else 0
+    for report in chains.verify_all(context.store):
+        reports.append(report)
+        done += report.events
+        if context.on_progress:
+            context.on_progress(done, total)
+    return reports

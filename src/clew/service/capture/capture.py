@@ -38,6 +38,7 @@ from clew.service.kernel.registry import operation
 def capture(context: Context, *, files: list[SessionFile]) -> list[Captured]:
     """Capture the new part of these files."""
     run = CaptureRun(context)
+    run.total_bytes = sum(session_file.size for session_file in files)
     _capture_files(run, files)
     run.is_last_pass = True
     _capture_files(run, run.postponed)
@@ -49,6 +50,8 @@ def _capture_files(run: CaptureRun, files: list[SessionFile]) -> None:
         _capture_file(run, session_file)
         if run.batch.stopped_by is not None:
             raise run.batch.stopped_by
+        run.done_bytes += session_file.size
+        run.report_progress()
     run.batch.commit()
     if run.batch.stopped_by is not None:
         raise run.batch.stopped_by

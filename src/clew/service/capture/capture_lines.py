@@ -163,6 +163,7 @@ def _capture_chunks(run: CaptureRun, lines: Lines, state: State, chunk: Chunk | 
         if after is None or chunk.is_last:
             return
         run.batch.commit()
+        run.report_progress(after.progress.read_bytes)
         if report.error or report.note == RACED:
             return
         stored = find_file(run.store, file_id)

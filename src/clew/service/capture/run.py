@@ -27,8 +27,16 @@ class CaptureRun:
         # Files whose parent may be among the files still to come. They are captured in a second, last pass.
         self.postponed: list[SessionFile] = []
         self.is_last_pass = False
+        self.done_bytes = 0
+        self.total_bytes = 0
         self._project_names: dict[str, str] = {}
         self._agents: list[Agent] | None = None
+
+    def report_progress(self, bytes_of_file: int = 0) -> None:
+        """Report how far the capture is: the files before this one, and so much of this one."""
+        if self.context.on_progress is not None:
+            # A postponed file is counted twice.
+            self.context.on_progress(min(self.done_bytes + bytes_of_file, self.total_bytes), self.total_bytes)
 
     def agents(self) -> list[Agent]:
         """The registered agents."""
