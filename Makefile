@@ -132,7 +132,7 @@ lock: $(VENV)/.made  ## Pin the newest versions that fit pyproject.toml, with ha
 	@$(BIN)/uv lock --quiet --upgrade
 	@mkdir -p requirements
 	@$(call pin,build,--only-group build)
-	@$(call pin,run,--no-default-groups --extra postgres --extra server)
+	@$(call pin,run,--no-default-groups --extra postgres --extra server --extra s3)
 	@$(call pin,dev,--all-groups --no-group fuzz --no-group lock --all-extras)
 	@$(call pin,lock,--only-group lock)
 	@{ echo "# Made by: make lock"; $(UV_EXPORT) --only-group fuzz; } > $(VENV)/fuzz.txt && mv $(VENV)/fuzz.txt fuzz/requirements.txt

@@ -9,6 +9,7 @@ from hypothesis import settings
 
 from clew.store import Store, open_store
 from support.postgres import Server
+from support.s3 import S3
 
 # No deadline: the first example of a property pays for imports and a cold disk.
 settings.register_profile("clew", deadline=None, print_blob=True)
@@ -19,6 +20,15 @@ settings.load_profile("clew")
 def postgres() -> Iterator[Server]:
     """A running PostgreSQL server; each worker of pytest-xdist has its own, because one starts in about a second."""
     with Server(durable=False) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[S3]:
+    """A running S3 server, and the variables by which programs find it."""
+    with S3() as server, pytest.MonkeyPatch.context() as environment:
+        for name, value in server.environment().items():
+            environment.setenv(name, value)
         yield server
 
 
@@ -58,7 +68,8 @@ def emptied_url(shared_url: str) -> str:
             "DELETE FROM event; DELETE FROM head; DELETE FROM session; DELETE FROM project; DELETE FROM blob; "
             "DELETE FROM cursor; DELETE FROM policy; DELETE FROM original; DELETE FROM segment; DELETE FROM principal; "
             "DELETE FROM member; DELETE FROM granted; DELETE FROM credential; DELETE FROM agent; DELETE FROM setting; "
-            "DELETE FROM answered; DELETE FROM leaf; DELETE FROM checkpoint; DELETE FROM job"
+            "DELETE FROM answered; DELETE FROM leaf; DELETE FROM checkpoint; DELETE FROM job; "
+            "DELETE FROM pack; DELETE FROM manifest; DELETE FROM part"
         )
         if connection.execute("SELECT to_regclass('clew_views')").fetchone() != (None,):
             connection.execute(

@@ -28,18 +28,20 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     store: str
     principal: str
     machine: str
+    objects: str = ""
 
 
 def settings(
     *, store: str | None = None, home: str | os.PathLike[str] | None = None, principal: str | None = None
 ) -> Settings:
-    """Settings from arguments, then CLEW_HOME, CLEW_STORE, CLEW_PRINCIPAL and CLEW_MACHINE, then defaults."""
+    """Settings from arguments, then CLEW_HOME, _STORE, _OBJECTS, _PRINCIPAL and _MACHINE, then defaults."""
     folder = Path(home or os.environ.get("CLEW_HOME") or Path.home() / ".clew").expanduser().absolute()
     return Settings(
         home=folder,
         store=store or os.environ.get("CLEW_STORE") or f"sqlite:///{folder / 'clew.db'}",
         principal=principal or os.environ.get("CLEW_PRINCIPAL") or f"person:{_login()}",
         machine=os.environ.get("CLEW_MACHINE") or os.uname().nodename or "localhost",
+        objects=os.environ.get("CLEW_OBJECTS") or "",
     )
 
 
@@ -67,7 +69,7 @@ def _local(chosen: Settings) -> "Client":
     from clew.service import Context
     from clew.store import open_store
 
-    store = open_store(chosen.store)
+    store = open_store(chosen.store, objects=chosen.objects)
     context = Context(
         store=store,
         unrestricted=store,
@@ -138,7 +140,8 @@ def authenticator(chosen: Settings) -> "Authenticator":
     from clew.store import open_store
 
     return Authenticator(
-        open_store(chosen.store), principal=chosen.principal, home=str(chosen.home), machine=chosen.machine
+        open_store(chosen.store, objects=chosen.objects), principal=chosen.principal, home=str(chosen.home),
+        machine=chosen.machine,
     )  # fmt: skip
 
 

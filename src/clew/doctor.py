@@ -117,7 +117,7 @@ def _store(chosen: app.Settings) -> list[Finding]:
     from clew.store import maintenance, open_store
 
     try:
-        store = open_store(chosen.store)
+        store = open_store(chosen.store, objects=chosen.objects)
     except ClewError as error:
         return [Finding(what="store", ok=False, found=str(error), advice=_advice(error))]
     with store:
@@ -138,6 +138,7 @@ def _store(chosen: app.Settings) -> list[Finding]:
         except ClewError as error:
             findings.append(Finding(what="integrity", ok=False, found=str(error), advice=_advice(error)))
         findings += [
+            _objects(store),
             _views(store),
             *_disk_limit(store),
             *_jobs(store),
@@ -171,6 +172,24 @@ def _chains(store: "Store") -> Finding:
         ok=not problems,
         found=f"{sessions} sessions, {events} events, {len(problems)} problems{first}",
         advice="run `clew verify` for all of them" if problems else "",
+    )
+
+
+def _objects(store: "Store") -> Finding:
+    """Whether the places of objects answer and have every pack."""
+    from clew.store.objects.health import check_places
+
+    try:
+        health = check_places(store)
+    except ClewError as error:
+        return Finding(what="objects", ok=False, found=str(error), advice=_advice(error))
+    size = f"{health.objects:,} ({health.bytes / 1e6:,.1f} MB)"
+    found = f"{size} in rows and {health.packs:,} pack{'s' * (health.packs != 1)}; new ones: {health.place}"
+    return Finding(
+        what="objects",
+        ok=not health.problems,
+        found="; ".join(health.problems) or found,
+        advice="set CLEW_OBJECTS and AWS_... as they were, or restore the packs from a backup" * bool(health.problems),
     )
 
 

@@ -137,7 +137,7 @@ def test_a_segment_of_before_is_still_read(plane: Plane, store: Store, person: P
     [one] = capture_paths(plane, file)
     name = objects.save(store, file.read_bytes())
     with store.database.write() as tx:
-        tx.run("blob_ref", digest=bytes.fromhex(name), refs=1)
+        tx.run("object_ref", digest=bytes.fromhex(name), refs=1)
         tx.connection.execute("UPDATE segment SET first = NULL, last = NULL, data = NULL")  # type: ignore[attr-defined]
     with file.open("ab") as more:
         more.write(talk(5, first=5))

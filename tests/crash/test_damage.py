@@ -103,7 +103,7 @@ def cut(keep: int) -> Callable[[bytes], bytes]:
 
 
 def blobs(log: Log) -> list[str]:
-    return sorted(str(path.relative_to(log.folder)) for path in log.folder.glob("blobs/??/*"))
+    return sorted(str(path.relative_to(log.folder)) for path in log.folder.glob("blobs/packs/??/*"))
 
 
 def test_a_flipped_byte_of_the_database_is_found_or_harmless(intact: Log, chance: random.Random, scratch: Path) -> None:

@@ -18,7 +18,7 @@ from clew.service.replication.values import Sent
 from clew.store import Store
 from clew.store.log.erase import erase
 from clew.store.objects import objects
-from clew.store.objects.blobs import address
+from clew.store.objects.pack import address
 from clew.store.projects import control_log
 from store.rows import query
 

@@ -19,6 +19,7 @@ from clew.service import Context
 from clew.service.kernel import call as call_module
 from clew.store import Store, open_store
 from clew.store.objects import objects
+from clew.store.objects.collection import collect
 
 ME = "person:ada"
 
@@ -320,7 +321,7 @@ def test_large_outputs_and_attachments_come_back_whole(plane: Plane, store: Stor
     body = s.events()[2].body
     assert msgspec.json.decode(body.output) == output  # type: ignore[union-attr]
     assert objects.load(store, digest) == b"\x89PNG" + bytes(5000)
-    objects.collect(store, grace_us=0)
+    collect(store, grace_us=0)
     assert objects.load(store, digest)
 
 

@@ -9,7 +9,7 @@ from clew.store.log.contract import EventLog
 
 MOST_METHODS = 14
 # Code outside the store that mentions the database of a store, or a statement of it, by name.
-AROUND = re.compile(r"store\.database\b|unrestricted\.database\b|store\.blobs\b")
+AROUND = re.compile(r"store\.database\b|unrestricted\.database\b|store\.places\b")
 
 
 def test_the_contract_is_narrow() -> None:

@@ -38,6 +38,9 @@ from clew.store.log.opening import Forking
 from clew.store.log.retention import apply_policies, set_policy
 from clew.store.log.verify import verify
 from clew.store.objects import objects
+from clew.store.objects.folder import Folder
+from clew.store.objects.pack import Span, read, scan
+from clew.store.objects.place import loose_key, pack_of, part_key
 from store.rows import age, query, unchanged
 from store.words import ADA, big, kinds, messages, opened, say
 from support.postgres import Server
@@ -215,13 +218,20 @@ class Canary:
                         found += [f"{path}: {trace[:12]!r}" for trace in self.traces() if content.find(trace) >= 0]
         return found
 
-    def packed_hits(self, packed: Iterable[bytes]) -> int:
-        return sum(self.word.encode() in zstandard.decompress(data) for data in packed)
+    def packed_hits(self, objects: Iterable[bytes]) -> int:
+        return sum(self.word.encode() in data for data in objects)
 
 
 @pytest.fixture
 def canary() -> Canary:
     return Canary()
+
+
+def packed(folder: Folder) -> Iterator[bytes]:
+    """The objects in the packs of a folder."""
+    for name in sorted({pack_of(key) for key, _ in folder.list("packs/")}):
+        for entry in scan(folder, name):
+            yield b"".join(read(folder, entry.digest, Span("", name, entry.start, entry.length)))
 
 
 def everything(folder: Path) -> list[Path]:
@@ -235,12 +245,12 @@ def test_no_file_of_a_sqlite_log_has_a_trace_left(tmp_path: Path, canary: Canary
         session = canary.sing(store)
         blobs = tmp_path / "blobs"
         assert canary.hits(everything(tmp_path))
-        assert canary.packed_hits(path.read_bytes() for path in everything(blobs)) == 2
+        assert canary.packed_hits(packed(Folder(blobs))) == 2
         [erased] = erase(store, session, actor=ADA)
         assert erased.beyond_reach == []
         assert canary.hits(everything(tmp_path)) == []
         assert len(everything(blobs)) == 1
-        assert canary.packed_hits(path.read_bytes() for path in everything(blobs)) == 0
+        assert canary.packed_hits(packed(Folder(blobs))) == 0
         assert messages(list(store.read(other))) == ["kept", big("kept")]
     assert canary.hits(everything(tmp_path)) == []
 
@@ -259,9 +269,9 @@ def test_no_trace_is_left_of_a_blob_whose_writer_died(tmp_path: Path, canary: Ca
     """A large body is on disk before the event that names it; the event may never have come."""
     with open_store(f"sqlite:///{tmp_path / 'clew.db'}") as store:
         session = canary.sing(store)
-        folder = next((tmp_path / "blobs").iterdir())
-        (folder / "new-abandoned").write_bytes(canary.packed)
-        (folder / ("0" * 64)).write_bytes(canary.packed)
+        blobs = Folder(tmp_path / "blobs")
+        for abandoned in ("packs/00/new-abandoned", loose_key(bytes(32)), part_key("0" * 32, 0), part_key("0" * 32, 1)):
+            blobs.write(abandoned, canary.packed)
         erase(store, session, actor=ADA)
         assert canary.hits(everything(tmp_path)) == []
 
@@ -306,7 +316,8 @@ def test_no_table_file_of_a_postgres_log_has_a_trace_left(postgres: Server, cana
             connection.execute("ANALYZE")
         connection.execute("CHECKPOINT")
         assert canary.hits(everything(folder))
-        assert canary.packed_hits(bytes(row[0]) for row in query(store, "SELECT data FROM blob")) == 2
+        in_rows = (zstandard.decompress(row[0]) for row in query(store, "SELECT data FROM blob"))
+        assert canary.packed_hits(in_rows) == 2
         erase(store, session, actor=ADA)
         connection.execute("CHECKPOINT")
         assert query(store, "SELECT count(*) FROM blob") == [(0,)]

@@ -58,7 +58,7 @@ def plain(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     lines = (line.split("--")[0] for line in value.splitlines())
-    return " ".join(" ".join(lines).split()).replace("( ", "(").replace(" )", ")")
+    return " ".join(" ".join(lines).split()).replace("( ", "(").replace(" )", ")").replace(" ,", ",")
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from clew.store.log.erase import erase
 from clew.store.log.opening import Forking
 from clew.store.log.retention import apply_policies, set_policy
 from clew.store.log.verify import verify, verify_all
-from clew.store.objects.blobs import Folder
+from clew.store.objects.folder import Folder
 from clew.store.projects import control_log
 from store.rows import age, change, literal, one, query
 from store.words import ADA, big, opened, say
@@ -215,8 +215,8 @@ def test_an_event_added_to_an_erased_session_is_found(store: Store, five: Sessio
 
 def spoil(store: Store, data: bytes | None) -> None:
     """Change or delete the bytes of the only blob there is."""
-    if isinstance(store.blobs, Folder):
-        [path] = store.blobs.path.glob("??/*")
+    if isinstance(store.places.current, Folder):
+        [path] = store.places.current.path.glob("packs/??/*")
         replace(path, data)
     elif data is None:
         change(store, "UPDATE blob SET data = NULL")

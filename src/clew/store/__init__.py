@@ -4,43 +4,53 @@ from pathlib import Path
 from typing import Any
 
 from clew.model.errors import InvalidInput
-from clew.store.database.contract import Blobs, Database
+from clew.store.database.contract import Database
+from clew.store.objects.place import Places
 from clew.store.store import Store
 
 __all__ = ["Store", "open_database", "open_store"]
 
 
-def open_store(url: str, *, upgrade: bool | None = None, **options: Any) -> Store:
+def open_store(url: str, *, objects: str = "", upgrade: bool | None = None, **options: Any) -> Store:
     """Open the log at `sqlite:///path` or `postgresql://...`, made on first use.
 
-    An embedded database of an older schema is migrated at once; one that a team shares only when `upgrade` asks for it.
+    New objects go to `objects`, a folder or `s3://bucket/prefix`; without it beside the log. An embedded database of an
+    older schema is migrated at once; one that a team shares only when `upgrade` asks for it.
     """
     from clew.store.database import migrate
 
-    database, blobs = open_database(url, **options)
+    database, places = open_database(url, **options)
     try:
         migrate.prepare(database, upgrade=database.dialect == "lite" if upgrade is None else upgrade)
     except BaseException:
         database.close()
         raise
-    return Store(database, blobs)
+    store = Store(database, places)
+    if objects:
+        from clew.store.log.receiving import store_id
+        from clew.store.objects.opening import open_place
+
+        places.use(open_place(objects, store_id(store)))
+    return store
 
 
-def open_database(url: str, **options: Any) -> tuple[Database, Blobs]:
-    """The database and its place for blobs, whatever its schema."""
-    from clew.store.objects.blobs import Folder, Rows
-
+def open_database(url: str, **options: Any) -> tuple[Database, Places]:
+    """The database and the place for objects that comes with it, whatever its schema."""
     if url.startswith("sqlite:///"):
         from clew.store.database.sqlite import SQLite
+        from clew.store.objects.folder import Folder
 
         # Absolute, because a bare `:memory:` would be a database that no second connection sees.
         path = Path(url.removeprefix("sqlite:///")).expanduser().absolute()
-        return SQLite(path, **options), Folder(path.parent / "blobs")
+        database: Database = SQLite(path, **options)
+        return database, Places(Folder(path.parent / "blobs"), database)
     if url.startswith(("postgresql://", "postgres://")):
         try:
             from clew.store.database.postgres import Postgres
+            from clew.store.objects.rows import Rows
         except ModuleNotFoundError as error:
             raise InvalidInput("PostgreSQL needs psycopg: install it with `pip install 'clew[postgres]'`") from error
-        return Postgres(url), Rows()
+        database = Postgres(url)
+        return database, Places(Rows(database), database)
     # Not repeated: anything in it could be a password.
     raise InvalidInput("CLEW_STORE or --store names no store; use sqlite:///path/to/clew.db or postgresql://host/name")

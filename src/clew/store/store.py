@@ -1,4 +1,4 @@
-"""The opened store: the log over one database and one place for objects. log/contract.py states its promises."""
+"""The opened store: the log over one database and the places for objects. log/contract.py states its promises."""
 
 import copy
 import time
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from clew.model.events import Draft, Event
 from clew.model.lineage import Segment
 from clew.model.session import Head, Session
-from clew.store.database.contract import Blobs, Database, Mark
+from clew.store.database.contract import Database, Mark
 from clew.store.log import opening as openings
 from clew.store.log import sessions
 from clew.store.log.appending import Appender
@@ -18,23 +18,24 @@ from clew.store.log.problems import Verified
 from clew.store.log.reading import Reader
 from clew.store.log.rows import EVERYTHING, Child, Listed
 from clew.store.log.writing import write
+from clew.store.objects.place import Places
 from clew.store.reach import EVERYWHERE, ReachParameters
 
 
 class Store(EventLog):
     """The log, and what every function beside the log takes: the database is for the modules of the store alone."""
 
-    def __init__(self, database: Database, blobs: Blobs) -> None:
+    def __init__(self, database: Database, places: Places) -> None:
         self.database = database
-        self.blobs = blobs
-        self._appender = Appender(database, blobs)
-        self._reader = Reader(database, blobs)
+        self.places = places
+        self._appender = Appender(database, places)
+        self._reader = Reader(database, places)
 
     def restricted_to(self, projects: str) -> "Store":
         """The same store, reading through the database's row-level security: keys of projects, or `*` for all."""
         restricted = copy.copy(self)
         restricted.database = self.database.restricted_to_projects(projects)
-        restricted._reader = Reader(restricted.database, self.blobs)
+        restricted._reader = Reader(restricted.database, self.places)
         return restricted
 
     @property
@@ -61,7 +62,7 @@ class Store(EventLog):
         openings.check(opening, actor)
         with self.database.write() as tx:
             plan = openings.open_in(tx, opening, actor)
-            write(tx, [plan], self.blobs)
+            write(tx, [plan], self.places)
         return plan.session
 
     def session(self, prefix: str, reach: ReachParameters = EVERYWHERE) -> Session:

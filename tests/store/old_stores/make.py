@@ -10,8 +10,9 @@ together with a snapshot of what this code answers about it:
 
 A change that adds a migration also adds such a pair, made by the code before it: check out that commit (`git worktree
 add --detach /tmp/old COMMIT`), run the command above, commit the two archives. The tests find them by their names. The
-commits of the present ones are 9bf8a8f (schema 2), 970011b (schema 3), f3a5be2 (schema 5) and 4697b21 (schema 6, with
---blob-file, which adds 66 KB). There is none of schema 4, because clew worked at no commit that had it.
+commits of the present ones are 9bf8a8f (schema 2), 970011b (schema 3), f3a5be2 (schema 5), 4697b21 (schema 6) and
+82d48f8 (schema 9), the last two with --blob-file, which adds 66 KB. There is none of schema 4, because clew worked at
+no commit that had it.
 
 The script runs under all of these commits: an operation that old code does not have is skipped. It needs PostgreSQL and
 pg_dump. It writes below /tmp/ada, which must not exist, because a store keeps the paths of captured files.
@@ -368,6 +369,7 @@ def remove_content(plane: Plane) -> None:
             {"kind": "fact_learned", "fact": "f", "text": "stays"},
         )
     call("fork", session=kept, at=2)
+    on_hold = open_session(plane, "On hold", project="legal")
     call("retention_set", project="short", keep_days=0)
     call("retention_set", project="legal", hold=True)
     call("retention_set", project="shop", agent="reviewer", keep_days=36500)
@@ -376,7 +378,7 @@ def remove_content(plane: Plane) -> None:
         call("retention_set", project=captured[0].project, agent=captured[0].agent, keep_days=0)
         time.sleep(0.01)
     call("retention_apply")
-    append(plane, open_session(plane, "On hold", project="legal"), message("kept as evidence"))
+    append(plane, on_hold, message("kept as evidence"))
     doomed = open_session(plane, "To be erased")
     append(plane, doomed, message("a secret"), message(big("secret")))
     fork = str(call("fork", session=doomed).id)

@@ -2,15 +2,14 @@
 
 from clew.service.care.kinds import Result, Task, job
 from clew.service.kernel.context import Context
-from clew.store.objects import objects
+from clew.store.objects.collection import collect
 
-# A large store takes long, and the collection has no steps between which it could keep the job.
+# The longest step lists everything in a place.
 LONGEST_SECONDS = 900.0
 
 
 @job(every_seconds=24 * 3600)
 def collection(context: Context, task: Task) -> Result:
     """Delete objects that nothing names, once they are older than an hour."""
-    task.keep(LONGEST_SECONDS)
-    deleted, size = objects.collect(context.store)
+    deleted, size = collect(context.store, before_each=lambda: task.keep(LONGEST_SECONDS))
     return {"objects": deleted, "bytes": size}

@@ -6,7 +6,7 @@ from clew.model.access import Right
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
 from clew.store import maintenance
-from clew.store.objects import objects
+from clew.store.objects.collection import collect as collect_objects
 
 
 class Collected(msgspec.Struct, frozen=True, kw_only=True):
@@ -19,6 +19,6 @@ class Collected(msgspec.Struct, frozen=True, kw_only=True):
 @operation(right=Right.ADMINISTER, route="POST /blobs/collect", audited=True)
 def collect(context: Context) -> Collected:
     """Delete blobs that no event names any more, and overwrite what was removed."""
-    blobs, size = objects.collect(context.store)
+    blobs, size = collect_objects(context.store)
     maintenance.overwrite_free_space(context.store)
     return Collected(blobs=blobs, bytes=size)

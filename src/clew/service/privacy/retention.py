@@ -17,7 +17,7 @@ from clew.service.kernel.registry import Group, operation
 from clew.store.log.erase import Erased, descendants
 from clew.store.log.erase import erase as erase_session
 from clew.store.log.retention import Pruned, apply_policies, list_policies, remove_policy, set_policy
-from clew.store.objects import objects
+from clew.store.objects.collection import collect
 
 Days = Annotated[int, msgspec.Meta(ge=0, le=36_500, description="Days after a conversation was last said.")]
 Agent = Annotated[str, msgspec.Meta(description="Only this agent of the project.")]
@@ -78,7 +78,7 @@ def retention_apply(
     pruned = apply_policies(context.store, actor=context.principal, dry_run=dry_run)
     if dry_run:
         return pruned
-    objects.collect(context.store)
+    collect(context.store)
     if any(session.events for session in pruned):
         context.views.purge()
     return pruned

@@ -25,7 +25,7 @@ from clew.store.native_files.lookup import load_bytes
 from clew.store.native_files.native_file import NativeFile
 from clew.store.native_files.remote_copies import Copy, CopyProgress, Stretch
 from clew.store.objects import objects
-from clew.store.objects.blobs import address
+from clew.store.objects.pack import address
 
 # The smallest stretch of a line-based file after which the server may record the copy as settled.
 STRETCH_BYTES = 256 * 1024

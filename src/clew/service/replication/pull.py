@@ -34,7 +34,7 @@ from clew.store.native_files import remote_copies
 from clew.store.native_files.lookup import files_of, find_file
 from clew.store.native_files.remote_copies import Copy, Stretch
 from clew.store.objects import objects
-from clew.store.objects.blobs import address
+from clew.store.objects.pack import address
 
 # A seq beyond every event: the answer has the session and no events.
 ONLY_ABOUT = 2**62

@@ -40,8 +40,8 @@ from clew.store.log.receiving import Arrived, ReceivedEvent
 from clew.store.native_files import remote_copies
 from clew.store.native_files.lookup import find_file
 from clew.store.native_files.remote_copies import Copy, Stretch
-from clew.store.objects import blobs as blob_names
 from clew.store.objects import objects
+from clew.store.objects.pack import address
 
 MOST_ASKED = 100
 # The largest total size of the parts of one blob, body or stretch.
@@ -203,7 +203,7 @@ def received(event: Sent, text: str) -> Body | Opaque:
 def _save(context: Context, drafts: list[Draft], received_blobs: dict[str, bytes]) -> None:
     """Store the blobs that the events name. The sender must send each blob: a digest alone gives no access."""
     for digest, data in received_blobs.items():
-        if blob_names.address(data).hex() != digest:
+        if address(data).hex() != digest:
             raise InvalidInput(f"the bytes of blob {digest[:80]} do not match its digest; send them again")
     for draft in drafts:
         missing = [name for name in objects_of(draft.body) if name not in received_blobs]

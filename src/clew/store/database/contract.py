@@ -1,10 +1,10 @@
-"""What the store asks of a database and of a place for objects. Everything else is written once, above these.
+"""What the store asks of a database. Everything else is written once, above this.
 
 Statements have names (statements/*.sql), parameters are plain values, rows are tuples. Driver exceptions end here: a
 caller gets errors of the model.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -143,31 +143,3 @@ class Database(Protocol):
         ...
 
     def close(self) -> None: ...
-
-
-class Blobs(Protocol):
-    """Where the bytes of objects are. Counting references is the log's work, in the same transaction as the events."""
-
-    def make_durable(self, digest: bytes, packed: bytes) -> None:
-        """Write the bytes before the transaction that names them, unless they are stored in the row itself."""
-        ...
-
-    def row_data(self, packed: bytes) -> bytes | None:
-        """What goes into the object's row: the bytes themselves, or nothing when they are stored elsewhere."""
-        ...
-
-    def rewrite_if_collected(self, digest: bytes, packed: bytes) -> None:
-        """Inside the transaction that names the object: write the bytes again if a collector has just deleted them."""
-        ...
-
-    def fetch(self, digest: bytes, row: Row | None) -> bytes:
-        """The packed bytes, given the object's row."""
-        ...
-
-    def remove(self, digests: Iterable[bytes]) -> None:
-        """Inside the collecting transaction: delete the bytes."""
-        ...
-
-    def sweep(self, known: set[bytes], grace_us: int) -> int:
-        """Delete bytes that no row names and that are older than the grace; returns how many."""
-        ...

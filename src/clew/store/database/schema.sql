@@ -76,13 +76,20 @@ CREATE UNIQUE INDEX event_source ON event (project, session, source) WHERE sourc
 --pg CREATE TABLE clock (one BIGINT PRIMARY KEY CHECK (one = 1), position BIGINT NOT NULL);
 --pg INSERT INTO clock VALUES (1, 0);
 
+-- Objects: their bytes are here, in a pack, or in a file that an older clew wrote. `at` is since when an object waits to be
+-- named, and 0 once it was.
 CREATE TABLE blob (
     digest {bytes} PRIMARY KEY,
     size BIGINT NOT NULL,
     refs BIGINT NOT NULL,
     at BIGINT NOT NULL,
-    data {bytes}
+    data {bytes},
+    pack TEXT {plain},
+    start BIGINT,
+    length BIGINT
 );
+CREATE INDEX blob_pack ON blob (pack) WHERE pack IS NOT NULL;
+CREATE INDEX blob_unnamed ON blob (at) WHERE refs <= 0;
 
 -- How far each reader of the whole log has come.
 CREATE TABLE cursor (
@@ -302,3 +309,25 @@ CREATE TABLE job (
 );
 CREATE INDEX job_open ON job (due_at) WHERE state IN ('waiting', 'running');
 CREATE INDEX job_made ON job (made_at, id);
+
+-- Objects: the bytes of objects in packs, and objects that name others.
+
+-- Where a pack is: `kept`; `thinned` since an object in it was deleted; `leaving` when its parts are to be deleted; `gone`.
+-- A row that is gone stays for a while, so that a writer who was away for hours finds that its pack was removed.
+CREATE TABLE pack (
+    name TEXT {plain} PRIMARY KEY,
+    place TEXT NOT NULL,
+    state TEXT NOT NULL,
+    at BIGINT NOT NULL
+){clustered};
+CREATE INDEX pack_state ON pack (state, name) WHERE state <> 'kept';
+
+-- Which objects an object names. They stay as long as it does.
+CREATE TABLE manifest (
+    digest {bytes} NOT NULL,
+    names {bytes} NOT NULL,
+    PRIMARY KEY (digest, names)
+){clustered};
+
+--pg CREATE TABLE part (key TEXT {plain} PRIMARY KEY, at BIGINT NOT NULL, data BYTEA NOT NULL);
+--pg ALTER TABLE part ALTER data SET STATISTICS 0, ALTER data SET STORAGE EXTERNAL;

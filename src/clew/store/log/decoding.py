@@ -8,10 +8,11 @@ import msgspec
 from clew.model import codec
 from clew.model.errors import Damaged, NotFound
 from clew.model.events import AnyBody, Event, Removed
-from clew.store.database.contract import Blobs, Database, Row
+from clew.store.database.contract import Database, Row
 from clew.store.log.prepare import OWN_MARK
 from clew.store.log.rows import EventRow
 from clew.store.objects import objects
+from clew.store.objects.place import Places
 
 if TYPE_CHECKING:
     from clew.store.store import Store
@@ -22,11 +23,11 @@ UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError, TypeError)
 class Decoder:
     """Makes events of the rows of one session."""
 
-    __slots__ = ("_blobs", "_database", "key", "project", "session")
+    __slots__ = ("_database", "_places", "key", "project", "session")
 
-    def __init__(self, database: Database, blobs: Blobs, *, project: int, key: int, session: str) -> None:
+    def __init__(self, database: Database, places: Places, *, project: int, key: int, session: str) -> None:
         self._database = database
-        self._blobs = blobs
+        self._places = places
         self.project = project
         self.key = key
         self.session = session
@@ -95,7 +96,7 @@ class Decoder:
         digest = bytes(row.blob or b"")
         try:
             with self._database.read() as tx:
-                data = objects.load_in(tx, self._blobs, digest)
+                data = objects.load_in(tx, self._places, digest)
             return self._event(row, source, codec.decode(row.kind, row.version, data.decode()))
         except UNREADABLE as error:
             raise self._unreadable(row.seq, error) from error
@@ -133,4 +134,4 @@ class Decoder:
 
 
 def decoder_of(store: "Store", *, project: int, key: int, session: str) -> Decoder:
-    return Decoder(store.database, store.blobs, project=project, key=key, session=session)
+    return Decoder(store.database, store.places, project=project, key=key, session=session)

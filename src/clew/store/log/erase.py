@@ -16,7 +16,7 @@ from clew.store.log.retention import policies_in, policy_for
 from clew.store.log.sessions import head_in, session_in
 from clew.store.log.writing import write
 from clew.store.native_files.updates import erase_files
-from clew.store.objects import objects
+from clew.store.objects.collection import collect
 from clew.store.store import Store
 
 # What is still recoverable when free space was not overwritten.
@@ -69,7 +69,7 @@ def erase(
     ]
     beyond = [NOT_OVERWRITTEN]
     if overwrite:
-        objects.collect(store, grace_us=0)
+        collect(store, abandoned_us=0)
         beyond = store.database.overwrite_free_space()
     return [
         Erased(session=doomed_session.id, events=events, blobs=blobs, beyond_reach=beyond)
@@ -101,7 +101,7 @@ def _erase(store: Store, session: Session, *, actor: str, reason: str) -> tuple[
         blobs = remove_bodies(store, tx, session, rows, "event_erase")
         erase_files(tx, session)
         plan.note(SessionErased(events=len(rows), reason=reason), actor)
-        write(tx, [plan], store.blobs)
+        write(tx, [plan], store.places)
         tx.run("session_erase", project=session.project_key, session=session.key)
         tx.run("grants_erase", session=session.id)
         tx.run("answers_about", session=session.id)

@@ -8,11 +8,10 @@ from clew.model.errors import InvalidInput, TooLarge
 from clew.model.events import Body, Draft, Opaque
 from clew.model.ids import check_name
 from clew.model.object_names import objects_of
-from clew.store.database.contract import Blobs
-from clew.store.objects import blobs as blob
-from clew.store.objects.objects import digest_of
+from clew.store.objects.objects import Stored, digest_of, store_bytes
+from clew.store.objects.place import Places
 
-# A body up to here lies in its row; a larger one is a blob.
+# A body up to here is stored in its row; a larger one is an object.
 INLINE_BYTES = 32 * 1024
 LARGEST_BYTES = 64 * 1024 * 1024
 
@@ -31,8 +30,7 @@ class Prepared(msgspec.Struct, frozen=True, gc=False):
     source: str | None
     said_at: int | None
     blob: bytes | None = None
-    packed: bytes | None = None
-    size: int = 0
+    stored: Stored | None = None
     names: tuple[bytes, ...] = ()
 
 
@@ -45,7 +43,7 @@ def check_source(source: str) -> None:
         )
 
 
-def prepare(draft: Draft, blobs: Blobs) -> Prepared:
+def prepare(draft: Draft, places: Places) -> Prepared:
     """Encode and hash a draft; the bytes of a large body are durable before any event names them."""
     encoded = codec.encode(draft.body)
     if draft.source is not None:
@@ -72,8 +70,7 @@ def prepare(draft: Draft, blobs: Blobs) -> Prepared:
             size=len(encoded),
             limit=LARGEST_BYTES,
         )
-    digest, packed = blob.address(encoded), blob.pack(encoded)
-    blobs.make_durable(digest, packed)
+    stored = store_bytes(places, encoded)
     return Prepared(
-        draft.body, None, hash, draft.source, draft.said_at, blob=digest, packed=packed, size=len(encoded), names=names
-    )
+        draft.body, None, hash, draft.source, draft.said_at, blob=stored.digest, stored=stored, names=names
+    )  # fmt: skip

@@ -13,7 +13,7 @@ import msgspec
 
 from clew.model import chain, codec
 from clew.model.chain_check import ChainCheck, ChainedEvent
-from clew.model.errors import ClewError, Damaged, InvalidInput, NotFound
+from clew.model.errors import ClewError, Damaged, InvalidInput, NotFound, Unavailable
 from clew.model.events import (
     KINDS,
     AnyBody,
@@ -31,7 +31,7 @@ from clew.store.database.contract import Row, Transaction
 from clew.store.log.problems import Problem, Verified
 from clew.store.log.rows import EVERYTHING, PAGE, EventRow, session_from
 from clew.store.log.sessions import keys_of
-from clew.store.objects import blobs as blob
+from clew.store.objects import objects
 from clew.store.store import Store
 
 WHAT_HELPS = (
@@ -41,7 +41,7 @@ WHAT_HELPS = (
 STRAYS = 20
 # What a row that is damaged, or is not there, ends in. A database that cannot be reached is not damaged.
 UNREAD = (Damaged, NotFound, InvalidInput)
-# What odd bytes make of reading a blob.
+# What odd bytes make of reading an object.
 ODD = (ClewError, OSError, TypeError, ValueError, OverflowError, MemoryError)
 
 
@@ -282,8 +282,9 @@ class _Check:
     def _from_blob(self, digest: bytes) -> tuple[str | None, str]:
         """The text of a body in a blob, or why it cannot be read."""
         try:
-            rows = self._tx.run("blob_read", digest=digest)
-            return blob.unpack(digest, self._store.blobs.fetch(digest, rows[0] if rows else None)).decode(), ""
+            return objects.load_in(self._tx, self._store.places, digest).decode(), ""
+        except Unavailable:
+            raise  # That its place does not answer says nothing about the body.
         except ODD as error:
             return None, str(error) if isinstance(error, ClewError) else f"its blob cannot be read: {error!r}"
 

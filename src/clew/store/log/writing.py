@@ -9,12 +9,14 @@ from collections.abc import Sequence
 
 import msgspec
 
-from clew.model.errors import ClewError, Damaged, NotFound
+from clew.model.errors import ClewError, Damaged
 from clew.model.session import Session
-from clew.store.database.contract import Blobs, Database, Statement, Transaction
+from clew.store.database.contract import Database, Statement, Transaction
 from clew.store.log.heads import Heads
 from clew.store.log.plan import AlreadyAnswered, Plan, Request, lease_lost, plan_from
 from clew.store.log.prepare import Prepared
+from clew.store.objects.objects import add_in, name_in
+from clew.store.objects.place import Places
 
 
 def append_from_memory(database: Database, requests: Sequence[Request], heads: Heads) -> list[Request]:
@@ -80,7 +82,7 @@ def keep_receipts(tx: Transaction, requests: Sequence[Request]) -> None:
             raise AlreadyAnswered("a request with this Idempotency-Key was carried out before")
 
 
-def append_all(tx: Transaction, requests: Sequence[Request], blobs: Blobs) -> list["Plan"]:
+def append_all(tx: Transaction, requests: Sequence[Request], places: Places) -> list["Plan"]:
     """Lock the heads, plan and write the requests; each ends with a result or an error. Returns the plans written."""
     sessions = {request.session.key: request.session for request in requests}
     ordered = sorted(sessions.values(), key=_lock_order)
@@ -115,7 +117,7 @@ def append_all(tx: Transaction, requests: Sequence[Request], blobs: Blobs) -> li
         except ClewError as error:
             request.error = error
     written = [plan for plan in plans.values() if plan.rows]
-    write(tx, written, blobs)
+    write(tx, written, places)
     keep_receipts(tx, requests)
     return written
 
@@ -131,9 +133,9 @@ def _sources(requests: Sequence[Request], session: Session) -> list[str]:
     ]
 
 
-def write(tx: Transaction, plans: Sequence[Plan], blobs: Blobs) -> None:
-    """Write what was planned, in the order of the locks: the heads are held already, then blobs, then the clock."""
-    keep_blobs(tx, [draft for plan in plans for draft in plan.blobs], blobs)
+def write(tx: Transaction, plans: Sequence[Plan], places: Places) -> None:
+    """Write what was planned, in the order of the locks: the heads are held already, then objects, then the clock."""
+    name_objects(tx, [draft for plan in plans for draft in plan.blobs], places)
     moving = [plan for plan in plans if plan.rows]
     if not moving:
         return
@@ -153,7 +155,7 @@ def write(tx: Transaction, plans: Sequence[Plan], blobs: Blobs) -> None:
         raise Damaged(f"the head of session {plan.session.id} moved while it was locked", session=plan.session.id)
 
 
-def keep_blobs(tx: Transaction, drafts: list[Prepared], blobs: Blobs) -> None:
+def name_objects(tx: Transaction, drafts: list[Prepared], places: Places) -> None:
     """Count the references of new events, in the same commit as the events."""
     if not drafts:
         return
@@ -164,12 +166,10 @@ def keep_blobs(tx: Transaction, drafts: list[Prepared], blobs: Blobs) -> None:
             counts[digest] = counts.get(digest, 0) + 1
     for digest in sorted(counts):
         new = own.get(digest)
-        if new is not None and new.packed is not None:
-            data = blobs.row_data(new.packed)
-            tx.run("blob_add", digest=digest, size=new.size, refs=counts[digest], data=data)
-            blobs.rewrite_if_collected(digest, new.packed)
-        elif not tx.run("blob_ref", digest=digest, refs=counts[digest]):
-            raise NotFound(f"no blob {digest.hex()} in this store; save its bytes before an event names it")
+        if new is not None and new.stored is not None:
+            add_in(tx, places, new.stored, refs=counts[digest])
+        else:
+            name_in(tx, digest, counts[digest])
 
 
 def _lock_order(session: Session) -> tuple[int, int]:

@@ -15,7 +15,7 @@ from clew.model.errors import Conflict, WrongState
 from clew.model.session import Session, State
 from clew.store.database.contract import Transaction
 from clew.store.log.opening import plan_in
-from clew.store.log.writing import keep_blobs
+from clew.store.log.writing import name_objects
 from clew.store.native_files import segments
 from clew.store.native_files.lookup import find_file_in
 from clew.store.native_files.native_file import NativeFile, file_id_of
@@ -105,9 +105,9 @@ def store_copy(store: Store, session: Session, copy: Copy, stretches: Sequence[S
             )
         settled = _settled_segments(tx, before, progress.settled_here) if before and after else []
         now, pieces = _advance(copy, progress.settled_here if after else 0, after, settled, stretches, new)
-        keep_blobs(tx, [segment.blob for segment in new if segment and segment.blob], store.blobs)
+        name_objects(tx, [segment.blob for segment in new if segment and segment.blob], store.places)
         for digest in sorted(digest for _, _, digest in settled):
-            tx.run("blob_ref", digest=digest, refs=1)
+            tx.run("object_ref", digest=digest, refs=1)
         _record(tx, session, copy, file_id, before, now, pieces)
     return now
 
@@ -157,4 +157,4 @@ def _record(
             last=None, data=None,
         )  # fmt: skip
     for digest in segments.drop(tx, key, before=generation):
-        tx.run("blob_ref", digest=digest, refs=-1)
+        tx.run("object_ref", digest=digest, refs=-1)

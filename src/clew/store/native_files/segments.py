@@ -16,8 +16,8 @@ from clew.model.errors import Damaged
 from clew.model.events import Opaque
 from clew.store.database.contract import BODY, Row, Transaction
 from clew.store.log.prepare import Prepared
-from clew.store.objects import blobs as blob
 from clew.store.objects import objects
+from clew.store.objects.pack import LEVEL, address
 
 if TYPE_CHECKING:
     from clew.store.native_files.native_file import NativeFile
@@ -45,16 +45,15 @@ def cut(data: bytes, drafts: Sequence[Prepared], store: "Store") -> list[Segment
     pieces = [data[at : at + SEGMENT_BYTES] for at in range(0, len(data), SEGMENT_BYTES)]
     held = sum(len(draft.text) for draft in drafts if draft.text is not None)
     if held >= HELPFUL * len(data):
-        return [Segment(blob.address(piece), len(piece), data=piece) for piece in pieces]
+        return [Segment(address(piece), len(piece), data=piece) for piece in pieces]
     return [as_blob(piece, store) for piece in pieces]
 
 
 def as_blob(data: bytes, store: "Store") -> Segment:
     """Prepare bytes as a shared object; a large one is durable before any row names it."""
-    digest, packed = blob.address(data), blob.pack(data)
-    store.blobs.make_durable(digest, packed)
-    made = Prepared(_BYTES, None, b"", None, None, blob=digest, packed=packed, size=len(data))
-    return Segment(digest, len(data), blob=made)
+    stored = objects.store_bytes(store.places, data)
+    made = Prepared(_BYTES, None, b"", None, None, blob=stored.digest, stored=stored)
+    return Segment(stored.digest, len(data), blob=made)
 
 
 def rows_of(segments: Sequence[Segment], *, start: int, seq: int, events: Sequence[Row]) -> list[dict[str, object]]:
@@ -78,10 +77,10 @@ def read(tx: Transaction, store: "Store", file: "NativeFile", start: int) -> byt
     for row in tx.run("segment_read", original=file.key, generation=file.generation, start=start):
         length, digest, first, last, data = row
         if data is None:
-            return objects.load_in(tx, store.blobs, bytes(digest))
+            return objects.load_in(tx, store.places, bytes(digest))
         bodies = tx.run("bodies", project=file.project_key, session=file.session_key, first=first, last=last)
         unpacked = _unpacked(bytes(data), length, [body for (body,) in bodies])
-        if unpacked is not None and blob.address(unpacked) == bytes(digest):
+        if unpacked is not None and address(unpacked) == bytes(digest):
             return unpacked
         if not tx.run("segment_read", original=file.key, generation=file.generation, start=start):
             break  # The bodies were removed after the row was read, and the row with them.
@@ -111,7 +110,7 @@ def _dictionary(texts: Sequence[str | None]) -> zstandard.ZstdCompressionDict | 
 
 
 def _packer(texts: Sequence[str | None]) -> zstandard.ZstdCompressor:
-    return zstandard.ZstdCompressor(level=blob.LEVEL, dict_data=_dictionary(texts))
+    return zstandard.ZstdCompressor(level=LEVEL, dict_data=_dictionary(texts))
 
 
 def _unpacked(data: bytes, length: int, texts: Sequence[str | None]) -> bytes | None:

@@ -86,7 +86,7 @@ def drop_bytes(tx: Transaction, session: Session) -> None:
         file = file_from(row)
         digests += segments.drop(tx, file.key, before=file.generation + 1)
     for digest in sorted(digests):
-        tx.run("blob_ref", digest=digest, refs=-1)
+        tx.run("object_ref", digest=digest, refs=-1)
 
 
 def erase_files(tx: Transaction, session: Session) -> None:
@@ -137,7 +137,7 @@ def _commit(store: Store, batch: _Batch, actor: str) -> _Outcomes:
             i: segments.rows_of(batch[i].segments, start=batch[i].update.start, seq=plan.start.head, events=plan.rows)
             for i, plan in plans.items()
         }
-        write(tx, list(plans.values()), store.blobs)
+        write(tx, list(plans.values()), store.places)
         for i, plan in plans.items():
             outcomes[i] = plan.session
             _record(tx, batch[i].update, plan.session, rows[i])
@@ -211,4 +211,4 @@ def _record(tx: Transaction, update: FileUpdate, session: Session, segment_rows:
         tx.run("segment_add", original=key, generation=update.generation, **row)
     if update.only_latest:
         for digest in segments.drop(tx, key, before=update.generation):
-            tx.run("blob_ref", digest=digest, refs=-1)
+            tx.run("object_ref", digest=digest, refs=-1)

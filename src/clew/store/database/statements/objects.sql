@@ -1,21 +1,145 @@
--- Blobs, and how many events name each.
+-- Objects: what names each, and where its bytes are. Rows are locked in the order of their digests, packs after them.
 
--- name: blob_add
-INSERT INTO blob (digest, size, refs, at, data) VALUES (:digest, :size, :refs, {now}, :data)
+-- Naming an object ends its grace; `waits` is 1 for an object that nothing names yet.
+-- name: object_add
+INSERT INTO blob (digest, size, refs, at, data, pack, start, length)
+VALUES (:digest, :size, :refs, CASE WHEN :waits = 1 THEN {now} ELSE 0 END, :data, :pack, :start, :length)
 ON CONFLICT (digest) DO UPDATE SET refs = blob.refs + :refs, at = excluded.at
+RETURNING pack, start
+
+-- name: object_add_packed
+INSERT INTO blob (digest, size, refs, at, pack, start, length)
+VALUES (:digest, :size, 0, {now}, :pack, :start, :length)
+ON CONFLICT (digest) DO UPDATE SET at = excluded.at
+
+-- name: object_ref
+UPDATE blob SET refs = refs + :refs, at = CASE WHEN :refs > 0 THEN 0 ELSE at END WHERE digest = :digest RETURNING size
+
+-- Begin the grace of an object anew: somebody is about to name it.
+-- name: object_touch
+UPDATE blob SET at = {now} WHERE digest = :digest RETURNING size
+
+-- name: object_lock
+SELECT digest FROM blob WHERE digest = :digest {for_update}
+
+-- name: object_read
+SELECT b.data, b.size, p.place, b.pack, b.start, b.length FROM blob b LEFT JOIN pack p ON p.name = b.pack
+WHERE b.digest = :digest
+
+-- name: object_stat
+SELECT size, refs FROM blob WHERE digest = :digest
+
+-- name: objects_known
+SELECT digest FROM blob
+--pg WHERE digest IN (SELECT decode(json_array_elements_text(CAST(:names AS json)), 'hex'))
+--lite WHERE digest IN (SELECT unhex(value) FROM json_each(:names))
+
+-- name: objects_after
+SELECT digest FROM blob WHERE digest > :after ORDER BY digest LIMIT :limit
+
+-- name: objects_unnamed
+SELECT digest FROM blob WHERE refs <= 0 AND at <= {now} - :grace ORDER BY at LIMIT :limit
+
+-- name: object_forget
+DELETE FROM blob WHERE digest = :digest AND refs <= 0 AND at <= {now} - :grace
+RETURNING size, pack, CASE WHEN data IS NULL AND pack IS NULL THEN 1 ELSE 0 END
+
+-- name: object_move
+UPDATE blob SET pack = :pack, start = :start WHERE digest = :digest AND pack = :old AND start = :old_start
 RETURNING size
 
--- name: blob_ref
-UPDATE blob SET refs = refs + :refs, at = {now} WHERE digest = :digest RETURNING size
+-- name: loose_known
+SELECT 1 FROM blob WHERE digest = :digest AND data IS NULL AND pack IS NULL
 
--- name: blob_read
-SELECT data FROM blob WHERE digest = :digest
+-- name: objects_summary
+SELECT count(*), coalesce(sum(size), 0), count(pack), coalesce(sum(CASE WHEN refs <= 0 THEN 1 ELSE 0 END), 0) FROM blob
 
--- name: blob_collect
-DELETE FROM blob WHERE refs <= 0 AND at <= {now} - :grace RETURNING digest, size
+-- Manifests: objects that name others.
 
--- name: blob_digests
-SELECT digest FROM blob
+-- name: manifest_add
+INSERT INTO manifest (digest, names) VALUES (:digest, :names) ON CONFLICT DO NOTHING RETURNING names
+
+-- name: manifest_names
+SELECT names FROM manifest WHERE digest = :digest ORDER BY names
+
+-- name: manifest_forget
+DELETE FROM manifest WHERE digest = :digest RETURNING names
+
+-- Whether one of these objects names another, itself or through others.
+-- name: manifest_reaches
+WITH RECURSIVE reached (digest) AS (
+    SELECT digest FROM blob
+--pg WHERE digest IN (SELECT decode(json_array_elements_text(CAST(:names AS json)), 'hex'))
+--lite WHERE digest IN (SELECT unhex(value) FROM json_each(:names))
+    UNION SELECT m.names FROM manifest m JOIN reached r ON m.digest = r.digest
+)
+SELECT 1 FROM reached WHERE digest = :digest LIMIT 1
+
+-- Packs. The writer of a pack and the collector both add its row, and the first one decides what becomes of it.
+
+-- name: pack_add
+INSERT INTO pack (name, place, state, at) VALUES (:name, :place, 'kept', {now})
+ON CONFLICT (name) DO UPDATE SET at = excluded.at WHERE pack.state IN ('kept', 'thinned')
+RETURNING name
+
+-- name: pack_thin
+UPDATE pack SET state = 'thinned', at = {now} WHERE name = :name AND state = 'kept'
+
+-- name: packs_in_state
+SELECT name, place FROM pack WHERE state = :state AND name > :after AND at <= {now} - :grace ORDER BY name LIMIT :limit
+
+-- name: pack_state
+SELECT state FROM pack WHERE name = :name
+
+-- name: pack_objects
+SELECT digest, start, length FROM blob WHERE pack = :name ORDER BY start
+
+-- name: pack_lock
+SELECT name FROM pack WHERE name = :name {for_update}
+
+-- `waits` is 1 for a pack whose objects were moved: a backup under way may still copy rows that point to it.
+-- name: pack_leave
+UPDATE pack SET state = 'leaving', at = CASE WHEN :waits = 1 THEN {now} ELSE 0 END
+WHERE name = :name AND state = 'thinned' AND NOT EXISTS (SELECT 1 FROM blob WHERE pack = :name)
+
+-- A pack that nobody finished, or parts of it that came after it was removed.
+-- name: pack_abandon
+INSERT INTO pack (name, place, state, at) VALUES (:name, :place, 'leaving', 0)
+ON CONFLICT (name) DO UPDATE SET state = 'leaving', at = excluded.at WHERE pack.state = 'gone'
+
+-- name: pack_gone
+UPDATE pack SET state = 'gone', at = {now} WHERE name = :name AND state = 'leaving'
+
+-- name: packs_gone_since
+SELECT 1 FROM pack WHERE state = 'gone' AND at <= {now} - :keep LIMIT 1
+
+-- name: packs_forget
+DELETE FROM pack WHERE state = 'gone' AND at <= {now} - :keep
+
+-- name: packs_summary
+SELECT place, state, count(*) FROM pack GROUP BY place, state ORDER BY place, state
+
+-- name: packs_at
+SELECT name FROM pack WHERE place = :place AND state IN ('kept', 'thinned') AND name > :after ORDER BY name LIMIT :limit
+
+-- Parts of packs in PostgreSQL.
+
+-- name: part_write
+--pg INSERT INTO part (key, at, data) VALUES (:key, {now}, :data)
+--pg ON CONFLICT (key) DO UPDATE SET at = excluded.at, data = excluded.data
+--lite SELECT 0
+
+-- name: part_read
+--pg SELECT substring(data FROM CAST(:start AS INTEGER) FOR CAST(:length AS INTEGER)) FROM part WHERE key = :key
+--lite SELECT 0
+
+-- name: part_remove
+--pg DELETE FROM part WHERE key = :key
+--lite SELECT 0
+
+-- name: part_list
+--pg SELECT key, {now} - at FROM part WHERE key >= :first AND key < :last ORDER BY key
+--lite SELECT 0
 
 -- name: database_size
 --pg SELECT pg_database_size(current_database())

@@ -1,4 +1,4 @@
-"""Blobs: large bodies and saved bytes, stored once, kept as long as an event names them and no longer."""
+"""Objects: large bodies and saved bytes, stored once, kept as long as an event names them and no longer."""
 
 from functools import partial
 
@@ -14,7 +14,7 @@ from clew.store.log.prepare import INLINE_BYTES, LARGEST_BYTES
 from clew.store.log.retention import apply_policies, set_policy
 from clew.store.log.verify import verify
 from clew.store.objects import objects
-from clew.store.objects.blobs import Folder
+from clew.store.objects.collection import collect
 from store.crowd import at_once
 from store.rows import age, counts, query, unchanged
 from store.words import ADA, big, bulk, messages, opened, say
@@ -32,9 +32,8 @@ def refs(store: Store) -> list[int]:
 
 def files(store: Store) -> int:
     """How many blobs there are bytes of."""
-    if isinstance(store.blobs, Folder):
-        return len(list(store.blobs.path.glob("??/*")))
-    return len(query(store, "SELECT 1 FROM blob WHERE data IS NOT NULL"))
+    in_rows = query(store, "SELECT 1 FROM blob WHERE data IS NOT NULL")
+    return len(in_rows) + len(list(store.places.current.list("")))
 
 
 # Large bodies ---------------------------------------------------------------------------------------------------------
@@ -63,7 +62,9 @@ def test_the_same_large_body_is_stored_once(store: Store, session: Session) -> N
     other = opened(store, project="another")
     store.append(session, [say(big()), say("small"), say(big())])
     store.append(other, [say(big())])
-    assert (refs(store), files(store)) == ([3], 1)
+    assert refs(store) == [3]
+    collect(store, grace_us=0)
+    assert files(store) == 1
     assert messages(list(store.read(session)))[2] == messages(list(store.read(other)))[0] == big()
 
 
@@ -107,7 +108,7 @@ def test_every_part_that_names_bytes_keeps_them(store: Store, session: Session) 
         ],
     )
     assert refs(store) == [2, 2]
-    objects.collect(store, grace_us=0)
+    collect(store, grace_us=0)
     assert (objects.load(store, one), objects.load(store, two)) == (b"one", b"two")
 
 
@@ -117,36 +118,36 @@ def test_every_part_that_names_bytes_keeps_them(store: Store, session: Session) 
 def test_only_what_nothing_names_is_collected(store: Store, session: Session) -> None:
     kept, lost = objects.save(store, bulk("kept")), objects.save(store, bulk("lost!"))
     store.append(session, [artifact(kept), say(big())])
-    assert objects.collect(store, grace_us=0) == (1, len(bulk("lost!")))
+    assert collect(store, grace_us=0) == (1, len(bulk("lost!")))
     assert objects.load(store, kept) == bulk("kept")
     assert messages(list(store.read(session))) == [big()]
     with pytest.raises(NotFound):
         objects.load(store, lost)
     assert (counts(store)["blob"], files(store)) == (2, 2)
-    assert objects.collect(store, grace_us=0) == (0, 0)
+    assert collect(store, grace_us=0) == (0, 0)
 
 
 def test_what_was_saved_lately_is_not_collected(store: Store) -> None:
     digest = objects.save(store, b"new")
-    assert objects.collect(store) == (0, 0)
+    assert collect(store) == (0, 0)
     assert objects.load(store, digest) == b"new"
 
 
 def test_collected_bytes_can_be_saved_again(store: Store, session: Session) -> None:
     digest = objects.save(store, b"again")
-    objects.collect(store, grace_us=0)
+    collect(store, grace_us=0)
     with pytest.raises(NotFound):
         store.append(session, [artifact(digest)])
     assert objects.save(store, b"again") == digest
     store.append(session, [artifact(digest)])
-    objects.collect(store, grace_us=0)
+    collect(store, grace_us=0)
     assert objects.load(store, digest) == b"again"
 
 
 def test_a_refused_batch_leaves_bytes_that_are_collected(store: Store, session: Session) -> None:
     with pytest.raises(NotFound):
         store.append(session, [say(big()), artifact("0" * 64)])
-    objects.collect(store, grace_us=0)
+    collect(store, grace_us=0)
     assert (counts(store)["blob"], files(store)) == (0, 0)
 
 
@@ -158,7 +159,7 @@ def test_pruning_lets_go_of_blobs(store: Store, session: Session) -> None:
     age(store, session, days=2)
     apply_policies(store, actor=ADA)
     assert refs(store) == [0, 1]
-    objects.collect(store, grace_us=0)
+    collect(store, grace_us=0)
     assert objects.load(store, digest) == bulk("picture")
     assert files(store) == 1
 
@@ -196,18 +197,18 @@ def test_nothing_acknowledged_goes_missing_while_others_collect(store: Store, st
 
             def prune_and_collect() -> None:
                 apply_policies(elsewhere, actor=ADA)
-                objects.collect(elsewhere, grace_us=0)
+                collect(elsewhere, grace_us=0)
 
             outcomes = at_once(
                 [
                     partial(store.append, kept, [say(text)]),
                     prune_and_collect,
                     save_and_name,
-                    lambda: objects.collect(store, grace_us=0),
+                    lambda: collect(store, grace_us=0),
                 ]
             )
             assert not [outcome for outcome in outcomes if isinstance(outcome, Exception)]
-            objects.collect(store, grace_us=0)
+            collect(store, grace_us=0)
             assert messages(list(store.read(kept, after=outcomes[0].seqs[0] - 1, limit=1))) == [text]
             if outcomes[2] is not None:
                 assert objects.load(store, outcomes[2]) == data
@@ -224,7 +225,7 @@ def test_a_reader_never_stumbles_over_a_body_that_is_being_pruned(store: Store, 
 
             def prune() -> None:
                 apply_policies(elsewhere, actor=ADA)
-                objects.collect(elsewhere, grace_us=0)
+                collect(elsewhere, grace_us=0)
 
             def read(session: Session = session) -> None:
                 while len(list(store.read(session))) < 12:

@@ -1,0 +1,258 @@
+"""Packs: the bytes of objects one after the other, in frames that are checked one by one.
+
+    pack   = object*
+    object = frame* end                  at a start and a length that the object's row names
+    frame  = header, up to a megabyte of the object's bytes, compressed if that helps
+    end    = header, the object's digest and size: the rows can be made again from the packs alone
+    header = b"clew", kind, stored length, length, check (BLAKE3 of the header before it and of what follows it)
+
+A pack is written once and never changed. It is a row of parts of equal size (place.py), so that any place can hold a
+pack of any length, and one part is all that is ever in memory. A reader gets no byte before the check of its frame, and
+the last one not before the digest of the whole was compared.
+"""
+
+import os
+import struct
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import zstandard
+from blake3 import blake3
+
+from clew.model.errors import Damaged, NotFound
+from clew.store.database.contract import Transaction
+from clew.store.objects.place import PART_BYTES, Place, pack_prefix, part_key
+
+LEVEL = 3
+FRAME_BYTES = 1024 * 1024
+MARK = b"clew"
+RAW, ZSTD, END = 0, 1, 2
+CHECK_BYTES = 16
+_HEADER = struct.Struct(">4sBII")
+_END = struct.Struct(">32sQ")
+HEADER_BYTES = _HEADER.size + CHECK_BYTES
+# A frame of fewer bytes is compressed without asking whether that helps.
+SAMPLE_BYTES = 64 * 1024
+
+
+class Span(NamedTuple):
+    """Where the frames of an object are."""
+
+    place: str
+    pack: str
+    start: int
+    length: int
+
+
+class Entry(NamedTuple):
+    """An object that was found in a pack."""
+
+    digest: bytes
+    size: int
+    start: int
+    length: int
+
+
+def address(data: bytes) -> bytes:
+    """The name of these bytes."""
+    return blake3(data).digest()
+
+
+def compress(data: bytes) -> bytes:
+    return zstandard.compress(data, LEVEL)
+
+
+def decompress(digest: bytes, compressed: bytes) -> bytes:
+    """The bytes of an object that was compressed as a whole, checked against its name."""
+    try:
+        data = zstandard.decompress(compressed)
+    except zstandard.ZstdError as error:
+        raise Damaged(f"object {digest.hex()} cannot be decompressed ({error}); restore it from a backup") from error
+    if address(data) != digest:
+        raise Damaged(f"object {digest.hex()} holds other bytes than its name says; restore it from a backup")
+    return data
+
+
+class PackWriter:
+    """Writes one pack into a place. Its parts are durable once `finish` has returned; nothing names them before."""
+
+    def __init__(self, place: Place, tx: Transaction | None = None) -> None:
+        self.name = os.urandom(16).hex()
+        self.length = 0
+        self._place = place
+        self._tx = tx
+        self._buffer = bytearray()
+        self._parts = 0
+        self._compressor = zstandard.ZstdCompressor(level=LEVEL)
+        self._sampler = zstandard.ZstdCompressor(level=1)
+
+    def add(self, pieces: Iterable[bytes]) -> tuple[bytes, int, Span]:
+        """Add an object; returns its digest, its size and where it is."""
+        start, size, hash = self.length, 0, blake3()
+        for piece in pieces:
+            hash.update(piece)
+            size += len(piece)
+            for at in range(0, len(piece), FRAME_BYTES):
+                self._add_frame(piece[at : at + FRAME_BYTES])
+        digest = hash.digest()
+        self._add(END, _END.pack(digest, size), _END.size)
+        return digest, size, Span(self._place.name, self.name, start, self.length - start)
+
+    def copy(self, frames: bytes) -> Span:
+        """Add the frames of an object of another pack as they are."""
+        start = self.length
+        self._put(frames)
+        return Span(self._place.name, self.name, start, len(frames))
+
+    def finish(self) -> None:
+        """Write what is left."""
+        if self._buffer:
+            self._write_part(bytes(self._buffer))
+            self._buffer.clear()
+
+    def discard(self) -> None:
+        """Delete what was written: nothing names it and nothing will."""
+        self._place.remove([part_key(self.name, number) for number in range(self._parts)])
+
+    def _add_frame(self, piece: bytes) -> None:
+        if len(piece) >= SAMPLE_BYTES:
+            sample = piece[: SAMPLE_BYTES // 4]
+            if len(self._sampler.compress(sample)) > 0.95 * len(sample):
+                return self._add(RAW, piece, len(piece))
+        compressed = self._compressor.compress(piece)
+        if len(compressed) < len(piece):
+            return self._add(ZSTD, compressed, len(piece))
+        return self._add(RAW, piece, len(piece))
+
+    def _add(self, kind: int, stored: bytes, length: int) -> None:
+        header = _HEADER.pack(MARK, kind, len(stored), length)
+        self._put(header + _check(header, stored))
+        self._put(stored)
+
+    def _put(self, data: bytes) -> None:
+        self._buffer += data
+        self.length += len(data)
+        while len(self._buffer) >= PART_BYTES:
+            self._write_part(bytes(memoryview(self._buffer)[:PART_BYTES]))
+            del self._buffer[:PART_BYTES]
+
+    def _write_part(self, data: bytes) -> None:
+        self._parts += 1
+        self._place.write(part_key(self.name, self._parts - 1), data, self._tx)
+
+
+def read(place: Place, digest: bytes, span: Span) -> Iterator[bytes]:
+    """The bytes of an object, piece by piece, each checked. `NotFound` if its pack is gone."""
+    hash, size = blake3(), 0
+    for kind, stored, length in _frames(place, span):
+        if kind == END:
+            if hash.digest() != digest or _END.unpack(stored) != (digest, size):
+                raise _damaged(span, "holds another object")
+            return
+        piece = _piece(span, kind, stored, length)
+        hash.update(piece)
+        size += len(piece)
+        yield piece
+    raise _damaged(span, "ends too early")
+
+
+def raw_frames(place: Place, span: Span) -> bytes:
+    """The frames of an object as they are, for another pack; they are checked when the object is read."""
+    frames = b"".join(_ranges(place, span))
+    if len(frames) != span.length:
+        raise _damaged(span, "ends too early")
+    return frames
+
+
+def scan(place: Place, pack: str) -> Iterator[Entry]:
+    """Every object in a pack, checked: what the rows about it say can be made again from this."""
+    start, at, hash, size = 0, 0, blake3(), 0
+    whole = Span(place.name, pack, 0, _pack_length(place, pack))
+    for kind, stored, length in _frames(place, whole):
+        at += HEADER_BYTES + len(stored)
+        if kind != END:
+            piece = _piece(whole, kind, stored, length)
+            hash.update(piece)
+            size += len(piece)
+            continue
+        digest, said = _END.unpack(stored)
+        if (hash.digest(), size) != (digest, said):
+            raise _damaged(whole, f"holds a damaged object at {start:,}")
+        yield Entry(digest, size, start, at - start)
+        start, hash, size = at, blake3(), 0
+
+
+def _pack_length(place: Place, pack: str) -> int:
+    parts = len(list(place.list(pack_prefix(pack))))
+    if not parts:
+        raise NotFound(f"no pack {pack} in {place.describe()}")
+    last = parts - 1
+    return last * PART_BYTES + len(place.read(part_key(pack, last), 0, PART_BYTES))
+
+
+def _frames(place: Place, span: Span) -> Iterator[tuple[int, bytes, int]]:
+    """The kind, the stored bytes and the length of each frame of a span, once its check holds."""
+    buffer = bytearray()
+    ranges = _ranges(place, span)
+    left = span.length
+    while left > 0:
+        _fill(buffer, ranges, HEADER_BYTES, span)
+        header = bytes(memoryview(buffer)[: _HEADER.size])
+        mark, kind, stored_length, length = _HEADER.unpack(header)
+        # A damaged length must not make the reader collect the rest of the pack.
+        if mark != MARK or kind > END or max(stored_length, length) > FRAME_BYTES:
+            raise _damaged(span, "has a damaged frame")
+        end = HEADER_BYTES + stored_length
+        _fill(buffer, ranges, end, span)
+        check = bytes(memoryview(buffer)[_HEADER.size : HEADER_BYTES])
+        stored = bytes(memoryview(buffer)[HEADER_BYTES:end])
+        if _check(header, stored) != check or (kind == END and stored_length != _END.size):
+            raise _damaged(span, "has a damaged frame")
+        del buffer[:end]
+        left -= end
+        yield kind, stored, length
+
+
+def _fill(buffer: bytearray, ranges: Iterator[bytes], length: int, span: Span) -> None:
+    while len(buffer) < length:
+        data = next(ranges, b"")
+        if not data:
+            raise _damaged(span, "ends too early")
+        buffer += data
+
+
+def _ranges(place: Place, span: Span) -> Iterator[bytes]:
+    """The bytes of a span, at most a part of them at a time."""
+    at, end = span.start, span.start + span.length
+    while at < end:
+        number, offset = divmod(at, PART_BYTES)
+        data = place.read(part_key(span.pack, number), offset, min(PART_BYTES - offset, end - at))
+        if not data:
+            return
+        at += len(data)
+        yield data
+
+
+def _piece(span: Span, kind: int, stored: bytes, length: int) -> bytes:
+    if kind == RAW:
+        return stored
+    try:
+        # A damaged size must not make the decompressor allocate memory.
+        if zstandard.frame_content_size(stored) == length:
+            return zstandard.decompress(stored)
+    except zstandard.ZstdError:
+        pass
+    raise _damaged(span, "has a frame that cannot be decompressed")
+
+
+def _check(header: bytes, stored: bytes) -> bytes:
+    hash = blake3(header)
+    hash.update(stored)
+    return hash.digest(CHECK_BYTES)
+
+
+def _damaged(span: Span, what: str) -> Damaged:
+    return Damaged(
+        f"pack {span.pack} {what} between {span.start:,} and {span.start + span.length:,}; restore it from a backup",
+        pack=span.pack,
+    )
