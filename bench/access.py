@@ -107,7 +107,7 @@ def _opened(store: Store, count: int) -> list[str]:
                 plan = open_in(tx, opening, f"person:{n % 40}")
                 plans.append(plan)
                 ids.append(plan.session.id)
-            write(tx, plans, store.places)
+            write(tx, plans, store.pack_stores)
     return ids
 
 

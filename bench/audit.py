@@ -90,7 +90,7 @@ def _opened(store: Store, count: int) -> list[Session]:
         with store.database.write() as tx:
             for _ in range(start, min(start + 2000, count)):
                 plan = open_in(tx, Opening(project="bench"), "bench")
-                write(tx, [plan], store.places)
+                write(tx, [plan], store.pack_stores)
                 made.append(plan.session)
     return made
 
@@ -100,7 +100,7 @@ def _append(store: Store, sessions: list[Session]) -> None:
         with store.database.write() as tx:
             plan = plan_in(tx, session)
             plan.note(MessageAdded(role="user", text="new"), "bench")
-            write(tx, [plan], store.places)
+            write(tx, [plan], store.pack_stores)
 
 
 def _mark(store: Store) -> str:

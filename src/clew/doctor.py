@@ -176,15 +176,15 @@ def _chains(store: "Store") -> Finding:
 
 
 def _objects(store: "Store") -> Finding:
-    """Whether the places of objects answer and have every pack."""
-    from clew.store.objects.health import check_places
+    """Whether the pack stores answer and have every pack."""
+    from clew.store.objects.health import check_pack_stores
 
     try:
-        health = check_places(store)
+        health = check_pack_stores(store)
     except ClewError as error:
         return Finding(what="objects", ok=False, found=str(error), advice=_advice(error))
     size = f"{health.objects:,} ({health.bytes / 1e6:,.1f} MB)"
-    found = f"{size} in rows and {health.packs:,} pack{'s' * (health.packs != 1)}; new ones: {health.place}"
+    found = f"{size} in rows and {health.packs:,} pack{'s' * (health.packs != 1)}; new ones: {health.current_store}"
     return Finding(
         what="objects",
         ok=not health.problems,
@@ -233,7 +233,7 @@ def _jobs(store: "Store") -> list[Finding]:
     from clew.model.access import owner_of_everything
     from clew.service import Context
     from clew.service.access.authenticator import CLEW
-    from clew.service.care.kinds import load_kinds
+    from clew.service.jobs.kinds import load_kinds
     from clew.store.jobs import last_done, list_jobs
 
     context = Context(store=store, unrestricted=store, principal=CLEW, grants=(owner_of_everything(CLEW),))

@@ -7,7 +7,7 @@ import pytest
 
 from clew.model.access import owner_of_everything
 from clew.service import Context
-from clew.service.care.kinds import JobKind, Result, Task
+from clew.service.jobs.kinds import JobKind, Result, Task
 from clew.store import Store
 
 ADA = "person:ada"

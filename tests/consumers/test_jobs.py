@@ -9,7 +9,7 @@ from clew.consumers.jobs import Jobs
 from clew.model.errors import ClewError, Denied, InvalidInput, LeaseLost, NotFound
 from clew.service import Context, call
 from clew.service.access.authenticator import Authenticator
-from clew.service.care.kinds import Result, Task
+from clew.service.jobs.kinds import Result, Task
 from clew.store import Store, open_store
 from clew.store.jobs import MOST_ATTEMPTS, add_job, list_jobs, take_job
 from consumers.conftest import ADA, kind

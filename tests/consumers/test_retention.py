@@ -13,7 +13,7 @@ from clew.model.events import Draft, MessageAdded
 from clew.model.retention import Policy
 from clew.model.session import Session
 from clew.service import Context, call
-from clew.service.care.retention import retention
+from clew.service.jobs.retention import retention
 from clew.store import Store
 from clew.store.answers import KeptAnswer, add_answer
 from clew.store.jobs import MOST_ATTEMPTS, Taken, add_job, fail_job, finish_job, list_jobs, take_job

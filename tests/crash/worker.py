@@ -9,7 +9,7 @@ from clew.consumers.views import FreshViews
 from clew.model.access import owner_of_everything
 from clew.model.events import Draft, MessageAdded
 from clew.service import Context
-from clew.service.care.kinds import JobKind, Result, Task
+from clew.service.jobs.kinds import JobKind, Result, Task
 from clew.store import open_store
 
 ADA = "person:ada"

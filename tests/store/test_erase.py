@@ -40,7 +40,7 @@ from clew.store.log.verify import verify
 from clew.store.objects import objects
 from clew.store.objects.folder import Folder
 from clew.store.objects.pack import Span, read, scan
-from clew.store.objects.place import loose_key, pack_of, part_key
+from clew.store.objects.pack_store import loose_key, pack_of, part_key
 from store.rows import age, query, unchanged
 from store.words import ADA, big, kinds, messages, opened, say
 from support.postgres import Server

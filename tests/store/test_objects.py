@@ -33,7 +33,7 @@ def refs(store: Store) -> list[int]:
 def files(store: Store) -> int:
     """How many blobs there are bytes of."""
     in_rows = query(store, "SELECT 1 FROM blob WHERE data IS NOT NULL")
-    return len(in_rows) + len(list(store.places.current.list("")))
+    return len(in_rows) + len(list(store.pack_stores.current.list("")))
 
 
 # Large bodies ---------------------------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ from clew.store.log.erase import erase
 from clew.store.objects import objects
 from clew.store.objects.collection import collect, delete
 from clew.store.objects.pack import scan
-from clew.store.objects.place import pack_of
+from clew.store.objects.pack_store import pack_of
 from store.rows import change, query
 from store.words import ADA, opened
 from support.postgres import Server
@@ -213,9 +213,9 @@ HEX = {"lite": "SELECT lower(hex(digest)) FROM blob", "pg": "SELECT encode(diges
 
 def held(store: Store) -> set[str]:
     """The objects whose bytes are in the packs of a store."""
-    place = store.places.current
-    packs = {pack_of(key) for key, _ in place.list("")}
-    return {entry.digest.hex() for name in packs for entry in scan(place, name)}
+    pack_store = store.pack_stores.current
+    packs = {pack_of(key) for key, _ in pack_store.list("")}
+    return {entry.digest.hex() for name in packs for entry in scan(pack_store, name)}
 
 
 def test_the_three_places_hold_what_a_plain_folder_holds(postgres: Server, s3: S3, tmp_path: Path) -> None:

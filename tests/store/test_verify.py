@@ -215,8 +215,8 @@ def test_an_event_added_to_an_erased_session_is_found(store: Store, five: Sessio
 
 def spoil(store: Store, data: bytes | None) -> None:
     """Change or delete the bytes of the only blob there is."""
-    if isinstance(store.places.current, Folder):
-        [path] = store.places.current.path.glob("packs/??/*")
+    if isinstance(store.pack_stores.current, Folder):
+        [path] = store.pack_stores.current.path.glob("packs/??/*")
         replace(path, data)
     elif data is None:
         change(store, "UPDATE blob SET data = NULL")

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from clew.model.errors import ClewError, LeaseLost
-from clew.service.care.kinds import JobKind, load_kinds
+from clew.service.jobs.kinds import JobKind, load_kinds
 from clew.service.kernel.context import Context
 from clew.service.privacy.masking import masker_of
 from clew.store.jobs import (

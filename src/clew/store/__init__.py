@@ -5,7 +5,7 @@ from typing import Any
 
 from clew.model.errors import InvalidInput
 from clew.store.database.contract import Database
-from clew.store.objects.place import Places
+from clew.store.objects.pack_store import PackStores
 from clew.store.store import Store
 
 __all__ = ["Store", "open_database", "open_store"]
@@ -19,23 +19,23 @@ def open_store(url: str, *, objects: str = "", upgrade: bool | None = None, **op
     """
     from clew.store.database import migrate
 
-    database, places = open_database(url, **options)
+    database, pack_stores = open_database(url, **options)
     try:
         migrate.prepare(database, upgrade=database.dialect == "lite" if upgrade is None else upgrade)
     except BaseException:
         database.close()
         raise
-    store = Store(database, places)
+    store = Store(database, pack_stores)
     if objects:
         from clew.store.log.receiving import store_id
-        from clew.store.objects.opening import open_place
+        from clew.store.objects.opening import open_pack_store
 
-        places.use(open_place(objects, store_id(store)))
+        pack_stores.use(open_pack_store(objects, store_id(store)))
     return store
 
 
-def open_database(url: str, **options: Any) -> tuple[Database, Places]:
-    """The database and the place for objects that comes with it, whatever its schema."""
+def open_database(url: str, **options: Any) -> tuple[Database, PackStores]:
+    """The database and the pack store that comes with it, whatever its schema."""
     if url.startswith("sqlite:///"):
         from clew.store.database.sqlite import SQLite
         from clew.store.objects.folder import Folder
@@ -43,7 +43,7 @@ def open_database(url: str, **options: Any) -> tuple[Database, Places]:
         # Absolute, because a bare `:memory:` would be a database that no second connection sees.
         path = Path(url.removeprefix("sqlite:///")).expanduser().absolute()
         database: Database = SQLite(path, **options)
-        return database, Places(Folder(path.parent / "blobs"), database)
+        return database, PackStores(Folder(path.parent / "blobs"), database)
     if url.startswith(("postgresql://", "postgres://")):
         try:
             from clew.store.database.postgres import Postgres
@@ -51,6 +51,6 @@ def open_database(url: str, **options: Any) -> tuple[Database, Places]:
         except ModuleNotFoundError as error:
             raise InvalidInput("PostgreSQL needs psycopg: install it with `pip install 'clew[postgres]'`") from error
         database = Postgres(url)
-        return database, Places(Rows(database), database)
+        return database, PackStores(Rows(database), database)
     # Not repeated: anything in it could be a password.
     raise InvalidInput("CLEW_STORE or --store names no store; use sqlite:///path/to/clew.db or postgresql://host/name")

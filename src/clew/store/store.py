@@ -1,4 +1,4 @@
-"""The opened store: the log over one database and the places for objects. log/contract.py states its promises."""
+"""The opened store: the log over a database and the pack stores of its objects. log/contract.py states its promises."""
 
 import copy
 import time
@@ -18,24 +18,24 @@ from clew.store.log.problems import Verified
 from clew.store.log.reading import Reader
 from clew.store.log.rows import EVERYTHING, Child, Listed
 from clew.store.log.writing import write
-from clew.store.objects.place import Places
+from clew.store.objects.pack_store import PackStores
 from clew.store.reach import EVERYWHERE, ReachParameters
 
 
 class Store(EventLog):
     """The log, and what every function beside the log takes: the database is for the modules of the store alone."""
 
-    def __init__(self, database: Database, places: Places) -> None:
+    def __init__(self, database: Database, pack_stores: PackStores) -> None:
         self.database = database
-        self.places = places
-        self._appender = Appender(database, places)
-        self._reader = Reader(database, places)
+        self.pack_stores = pack_stores
+        self._appender = Appender(database, pack_stores)
+        self._reader = Reader(database, pack_stores)
 
     def restricted_to(self, projects: str) -> "Store":
         """The same store, reading through the database's row-level security: keys of projects, or `*` for all."""
         restricted = copy.copy(self)
         restricted.database = self.database.restricted_to_projects(projects)
-        restricted._reader = Reader(restricted.database, self.places)
+        restricted._reader = Reader(restricted.database, self.pack_stores)
         return restricted
 
     @property
@@ -62,7 +62,7 @@ class Store(EventLog):
         openings.check(opening, actor)
         with self.database.write() as tx:
             plan = openings.open_in(tx, opening, actor)
-            write(tx, [plan], self.places)
+            write(tx, [plan], self.pack_stores)
         return plan.session
 
     def session(self, prefix: str, reach: ReachParameters = EVERYWHERE) -> Session:

@@ -9,7 +9,7 @@ from clew.cli.times import moment
 from clew.model.plain import plain
 
 if TYPE_CHECKING:
-    from clew.service.care.jobs import JobInfo
+    from clew.service.jobs.jobs import JobInfo
 
 
 def print_jobs(jobs: "list[JobInfo]") -> None:

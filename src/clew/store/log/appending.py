@@ -16,7 +16,7 @@ from clew.store.log.plan import Appended, Request
 from clew.store.log.prepare import OWN_MARK, prepare
 from clew.store.log.sessions import head_in
 from clew.store.log.writing import append_all, append_from_memory
-from clew.store.objects.place import Places
+from clew.store.objects.pack_store import PackStores
 
 # How long an append tries again over a connection that was lost.
 PATIENCE_SECONDS = 10.0
@@ -25,9 +25,9 @@ PATIENCE_SECONDS = 10.0
 class Appender:
     """Appends for every caller of this process."""
 
-    def __init__(self, database: Database, places: Places) -> None:
+    def __init__(self, database: Database, pack_stores: PackStores) -> None:
         self._database = database
-        self._places = places
+        self._pack_stores = pack_stores
         self._group: GroupCommit[Request] = GroupCommit(self._commit_together)
         self._heads = Heads()
 
@@ -36,7 +36,7 @@ class Appender:
     ) -> Request:
         """Encode and check the drafts, outside any transaction."""
         check_name(actor, "the actor")
-        return Request(session, [prepare(draft, self._places) for draft in drafts], actor, expect, lease)
+        return Request(session, [prepare(draft, self._pack_stores) for draft in drafts], actor, expect, lease)
 
     def append(self, request: Request) -> Appended:
         """Commit one request and return its outcome."""
@@ -83,7 +83,7 @@ class Appender:
             left = append_from_memory(self._database, requests, self._heads)
             if left:
                 with self._database.write() as tx:
-                    written = append_all(tx, left, self._places)
+                    written = append_all(tx, left, self._pack_stores)
                 for plan in written:
                     self._heads.keep(plan)
         except StoreError as error:

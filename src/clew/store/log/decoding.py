@@ -12,7 +12,7 @@ from clew.store.database.contract import Database, Row
 from clew.store.log.prepare import OWN_MARK
 from clew.store.log.rows import EventRow
 from clew.store.objects import objects
-from clew.store.objects.place import Places
+from clew.store.objects.pack_store import PackStores
 
 if TYPE_CHECKING:
     from clew.store.store import Store
@@ -23,11 +23,11 @@ UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError, TypeError)
 class Decoder:
     """Makes events of the rows of one session."""
 
-    __slots__ = ("_database", "_places", "key", "project", "session")
+    __slots__ = ("_database", "_pack_stores", "key", "project", "session")
 
-    def __init__(self, database: Database, places: Places, *, project: int, key: int, session: str) -> None:
+    def __init__(self, database: Database, pack_stores: PackStores, *, project: int, key: int, session: str) -> None:
         self._database = database
-        self._places = places
+        self._pack_stores = pack_stores
         self.project = project
         self.key = key
         self.session = session
@@ -96,7 +96,7 @@ class Decoder:
         digest = bytes(row.blob or b"")
         try:
             with self._database.read() as tx:
-                data = objects.load_in(tx, self._places, digest)
+                data = objects.load_in(tx, self._pack_stores, digest)
             return self._event(row, source, codec.decode(row.kind, row.version, data.decode()))
         except UNREADABLE as error:
             raise self._unreadable(row.seq, error) from error
@@ -134,4 +134,4 @@ class Decoder:
 
 
 def decoder_of(store: "Store", *, project: int, key: int, session: str) -> Decoder:
-    return Decoder(store.database, store.places, project=project, key=key, session=session)
+    return Decoder(store.database, store.pack_stores, project=project, key=key, session=session)

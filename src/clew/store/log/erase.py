@@ -101,7 +101,7 @@ def _erase(store: Store, session: Session, *, actor: str, reason: str) -> tuple[
         blobs = remove_bodies(store, tx, session, rows, "event_erase")
         erase_files(tx, session)
         plan.note(SessionErased(events=len(rows), reason=reason), actor)
-        write(tx, [plan], store.places)
+        write(tx, [plan], store.pack_stores)
         tx.run("session_erase", project=session.project_key, session=session.key)
         tx.run("grants_erase", session=session.id)
         tx.run("answers_about", session=session.id)

@@ -50,7 +50,7 @@ def entries(store: Store, *, after: int, limit: int = EVERYTHING) -> Iterator[En
             keys = msgspec.json.encode(sorted({stretch.key for stretch in written})).decode()
             sessions = {session.key: session for session in map(session_from, tx.run("sessions_by_key", keys=keys))}
         for project, key, session, events in written:
-            decoder = Decoder(store.database, store.places, project=project, key=key, session=session)
+            decoder = Decoder(store.database, store.pack_stores, project=project, key=key, session=session)
             entry_session = sessions[key]
             for event in decoder.events_or_stand_ins(events):
                 yield Entry(entry_session, event)
@@ -69,7 +69,7 @@ def changed_sessions(store: Store, *, after: int, upto: int) -> list[Changed]:
 def own_events(store: Store, session: Session, *, after: int = 0, upto: int) -> Iterator[Event]:
     """What a session itself wrote after one event, up to and including another."""
     decoder = Decoder(
-        store.database, store.places, project=session.project_key, key=session.key, session=session.id
+        store.database, store.pack_stores, project=session.project_key, key=session.key, session=session.id
     )  # fmt: skip
     own = Segment(session.key, session.id, after + 1, upto)
     for rows in pages(store.database, session.project_key, own, EVERYTHING):
@@ -84,7 +84,7 @@ def inherited_events(store: Store, session: Session) -> Iterator[Event]:
 def readable_events(store: Store, session: Session, *, after: int = 0, upto: int) -> Iterator[Event]:
     """The events of a session through all its ancestors, with a stand-in for each damaged one."""
     for part in clip(store.lineage(session), after + 1, upto):
-        decoder = Decoder(store.database, store.places, project=session.project_key, key=part.key, session=part.id)
+        decoder = Decoder(store.database, store.pack_stores, project=session.project_key, key=part.key, session=part.id)
         for rows in pages(store.database, session.project_key, part, EVERYTHING):
             yield from decoder.events_or_stand_ins(rows)
 
@@ -92,7 +92,7 @@ def readable_events(store: Store, session: Session, *, after: int = 0, upto: int
 def readable_of_kind(store: Store, session: Session, kind: str, *, upto: int) -> Iterator[Event]:
     """The events of one kind through all ancestors, with a stand-in for each damaged one."""
     for part in clip(store.lineage(session), 1, upto):
-        decoder = Decoder(store.database, store.places, project=session.project_key, key=part.key, session=part.id)
+        decoder = Decoder(store.database, store.pack_stores, project=session.project_key, key=part.key, session=part.id)
         bounds = {"project": session.project_key, "session": part.key, "last": part.last, "kind": kind}
         first, is_more = part.first, True
         while is_more:
@@ -123,7 +123,7 @@ def events_at(store: Store, session: Session, seqs: Iterable[int]) -> dict[int, 
             ]
         )
     for part, rows in zip(parts, answers, strict=True):
-        decoder = Decoder(store.database, store.places, project=session.project_key, key=part.key, session=part.id)
+        decoder = Decoder(store.database, store.pack_stores, project=session.project_key, key=part.key, session=part.id)
         for row in rows:
             event = decoder.event_or_stand_in(row)
             events[event.seq] = event

@@ -43,7 +43,7 @@ def acquire(store: Store, session: Session, *, holder: str, ttl_us: int, actor: 
         if head.holder is not None and head.holder != holder:
             plan.note(LeaseLost(holder=head.holder, epoch=head.epoch), actor)
         plan.note(LeaseTaken(holder=holder, epoch=head.epoch + 1), actor)
-        write(tx, [plan], store.places)
+        write(tx, [plan], store.pack_stores)
         return _set(tx, plan, holder=holder, epoch=head.epoch + 1, until=plan.now + ttl_us)
 
 
@@ -63,7 +63,7 @@ def release(store: Store, session: Session, *, epoch: int, actor: str) -> None:
         plan = plan_in(tx, session)
         check_lease(plan.head, plan.now, epoch, session.id)
         plan.note(LeaseReleased(holder=plan.head.holder or "", epoch=epoch), actor)
-        write(tx, [plan], store.places)
+        write(tx, [plan], store.pack_stores)
         # The epoch moves on too, so that a late write of the former holder is refused.
         _set(tx, plan, holder=None, epoch=epoch + 1, until=0)
 

@@ -9,7 +9,7 @@ from clew.model.events import Body, Draft, Opaque
 from clew.model.ids import check_name
 from clew.model.object_names import objects_of
 from clew.store.objects.objects import Stored, digest_of, store_bytes
-from clew.store.objects.place import Places
+from clew.store.objects.pack_store import PackStores
 
 # A body up to here is stored in its row; a larger one is an object.
 INLINE_BYTES = 32 * 1024
@@ -43,7 +43,7 @@ def check_source(source: str) -> None:
         )
 
 
-def prepare(draft: Draft, places: Places) -> Prepared:
+def prepare(draft: Draft, pack_stores: PackStores) -> Prepared:
     """Encode and hash a draft; the bytes of a large body are durable before any event names them."""
     encoded = codec.encode(draft.body)
     if draft.source is not None:
@@ -70,7 +70,7 @@ def prepare(draft: Draft, places: Places) -> Prepared:
             size=len(encoded),
             limit=LARGEST_BYTES,
         )
-    stored = store_bytes(places, encoded)
+    stored = store_bytes(pack_stores, encoded)
     return Prepared(
         draft.body, None, hash, draft.source, draft.said_at, blob=stored.digest, stored=stored, names=names
     )  # fmt: skip

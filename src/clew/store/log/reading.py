@@ -17,7 +17,7 @@ from clew.store.database.contract import Database, Row
 from clew.store.log.decoding import Decoder
 from clew.store.log.rows import EVENTS_PAGE, EVERYTHING, position_of, stretches
 from clew.store.log.sessions import head_in, lineage
-from clew.store.objects.place import Places
+from clew.store.objects.pack_store import PackStores
 from clew.store.reach import ReachParameters
 
 # A tail is mostly asked for this much; a page of it is one query.
@@ -27,9 +27,9 @@ TAIL_PAGE = 1000
 class Reader:
     """Reads the events of one database."""
 
-    def __init__(self, database: Database, places: Places) -> None:
+    def __init__(self, database: Database, pack_stores: PackStores) -> None:
         self._database = database
-        self._places = places
+        self._pack_stores = pack_stores
 
     def read(self, session: Session, *, after: int, upto: int | None, limit: int) -> Iterator[Event]:
         """The events after one seq, up to and including another, through all ancestors, oldest first."""
@@ -84,7 +84,7 @@ class Reader:
         return clip(lineage(self._database, session), after + 1, EVERYTHING if upto is None else upto)
 
     def _decoder(self, project: int, key: int, session: str) -> Decoder:
-        return Decoder(self._database, self._places, project=project, key=key, session=session)
+        return Decoder(self._database, self._pack_stores, project=project, key=key, session=session)
 
     def _rows_of_kinds(
         self, session: Session, part: Segment, kinds: Sequence[str], upto: int | None

@@ -86,7 +86,7 @@ def receive(store: Store, session: Session, received: Sequence[ReceivedEvent], *
     for event in received:
         check_name(event.actor, "the actor")
     drafts = [
-        prepare(Draft(body=event.body, source=event.source, said_at=event.said_at), store.places)
+        prepare(Draft(body=event.body, source=event.source, said_at=event.said_at), store.pack_stores)
         for event in received
     ]  # fmt: skip
     line = store.lineage(session)
@@ -97,7 +97,7 @@ def receive(store: Store, session: Session, received: Sequence[ReceivedEvent], *
         by_source = {event.source: (event, draft) for event, draft in zip(received, drafts, strict=True)}
         for actor, run in _runs([pair for source, pair in by_source.items() if source not in known]):
             _take(plan, actor, run)
-        write(tx, [plan], store.places)
+        write(tx, [plan], store.pack_stores)
     return Arrived(head=plan.seq, stored=plan.seq - start, known=len(known))
 
 

@@ -44,7 +44,7 @@ def remove_bodies(store: Store, tx: Transaction, session: Session, rows: list[Ev
 def _seal(store: Store, tx: Transaction, session: Session, row: EventRow) -> bytes:
     try:
         inline = row.body.encode() if row.body is not None else None
-        hashed = chain.body_hash(inline or objects.load_in(tx, store.places, bytes(row.blob or b"")))
+        hashed = chain.body_hash(inline or objects.load_in(tx, store.pack_stores, bytes(row.blob or b"")))
     except (NotFound, Damaged):
         hashed = bytes(32)  # The bytes are lost already; that must not keep the rest from being forgotten.
     header = chain.header_hash(session.id, row.seq, row.kind, row.version, row.at, row.said_at, row.actor, row.source)

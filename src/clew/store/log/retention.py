@@ -133,7 +133,7 @@ def _prune(store: Store, session: Session, policy: Policy, *, actor: str, now: i
             plan.note(BodiesPruned(ranges=ranges([row.seq for row in rows]), policy=str(policy)), actor)
             # The note is no activity of the session: its age still counts from its last real event.
             plan.active_at = plan.start.at
-            write(tx, [plan], store.places)
+            write(tx, [plan], store.pack_stores)
     return Pruned(session=session.id, events=len(rows), kept_for_forks=kept, policy=str(policy))
 
 

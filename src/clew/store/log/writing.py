@@ -16,7 +16,7 @@ from clew.store.log.heads import Heads
 from clew.store.log.plan import AlreadyAnswered, Plan, Request, lease_lost, plan_from
 from clew.store.log.prepare import Prepared
 from clew.store.objects.objects import add_in, name_in
-from clew.store.objects.place import Places
+from clew.store.objects.pack_store import PackStores
 
 
 def append_from_memory(database: Database, requests: Sequence[Request], heads: Heads) -> list[Request]:
@@ -82,7 +82,7 @@ def keep_receipts(tx: Transaction, requests: Sequence[Request]) -> None:
             raise AlreadyAnswered("a request with this Idempotency-Key was carried out before")
 
 
-def append_all(tx: Transaction, requests: Sequence[Request], places: Places) -> list["Plan"]:
+def append_all(tx: Transaction, requests: Sequence[Request], pack_stores: PackStores) -> list["Plan"]:
     """Lock the heads, plan and write the requests; each ends with a result or an error. Returns the plans written."""
     sessions = {request.session.key: request.session for request in requests}
     ordered = sorted(sessions.values(), key=_lock_order)
@@ -117,7 +117,7 @@ def append_all(tx: Transaction, requests: Sequence[Request], places: Places) -> 
         except ClewError as error:
             request.error = error
     written = [plan for plan in plans.values() if plan.rows]
-    write(tx, written, places)
+    write(tx, written, pack_stores)
     keep_receipts(tx, requests)
     return written
 
@@ -133,9 +133,9 @@ def _sources(requests: Sequence[Request], session: Session) -> list[str]:
     ]
 
 
-def write(tx: Transaction, plans: Sequence[Plan], places: Places) -> None:
+def write(tx: Transaction, plans: Sequence[Plan], pack_stores: PackStores) -> None:
     """Write what was planned, in the order of the locks: the heads are held already, then objects, then the clock."""
-    name_objects(tx, [draft for plan in plans for draft in plan.blobs], places)
+    name_objects(tx, [draft for plan in plans for draft in plan.blobs], pack_stores)
     moving = [plan for plan in plans if plan.rows]
     if not moving:
         return
@@ -155,7 +155,7 @@ def write(tx: Transaction, plans: Sequence[Plan], places: Places) -> None:
         raise Damaged(f"the head of session {plan.session.id} moved while it was locked", session=plan.session.id)
 
 
-def name_objects(tx: Transaction, drafts: list[Prepared], places: Places) -> None:
+def name_objects(tx: Transaction, drafts: list[Prepared], pack_stores: PackStores) -> None:
     """Count the references of new events, in the same commit as the events."""
     if not drafts:
         return
@@ -167,7 +167,7 @@ def name_objects(tx: Transaction, drafts: list[Prepared], places: Places) -> Non
     for digest in sorted(counts):
         new = own.get(digest)
         if new is not None and new.stored is not None:
-            add_in(tx, places, new.stored, refs=counts[digest])
+            add_in(tx, pack_stores, new.stored, refs=counts[digest])
         else:
             name_in(tx, digest, counts[digest])
 

@@ -19,13 +19,13 @@ def prepare_draft(draft: Draft, store: Store) -> Prepared:
     if draft.source is not None and len(draft.source) > LONGEST_SOURCE:
         draft = msgspec.structs.replace(draft, source=short_source(draft.source))
     try:
-        return prepare(draft, store.places)
+        return prepare(draft, store.pack_stores)
     except TooLarge as error:
         return _rejected(draft, "clew.too_large", error, store)
     except (InvalidInput, NotFound):
         draft = msgspec.structs.replace(draft, source=short_source(draft.source), said_at=_time_or_none(draft.said_at))
     try:
-        return prepare(draft, store.places)
+        return prepare(draft, store.pack_stores)
     except (InvalidInput, NotFound) as error:
         return _rejected(draft, "clew.unreadable", error, store)
 
@@ -64,7 +64,7 @@ def _became(draft: Prepared, event: Row) -> bool:
 def _rejected(draft: Draft, kind: str, error: ClewError, store: Store) -> Prepared:
     """The opaque event in place of a draft that the log refused."""
     raw = msgspec.json.encode({"why": str(error), "kind": draft.body.kind, **error.details}).decode()
-    return prepare(Draft(body=Opaque(kind=kind, raw=raw), source=short_source(draft.source)), store.places)
+    return prepare(Draft(body=Opaque(kind=kind, raw=raw), source=short_source(draft.source)), store.pack_stores)
 
 
 def _time_or_none(said_at: int | None) -> int | None:

@@ -105,7 +105,7 @@ def store_copy(store: Store, session: Session, copy: Copy, stretches: Sequence[S
             )
         settled = _settled_segments(tx, before, progress.settled_here) if before and after else []
         now, pieces = _advance(copy, progress.settled_here if after else 0, after, settled, stretches, new)
-        name_objects(tx, [segment.blob for segment in new if segment and segment.blob], store.places)
+        name_objects(tx, [segment.blob for segment in new if segment and segment.blob], store.pack_stores)
         for digest in sorted(digest for _, _, digest in settled):
             tx.run("object_ref", digest=digest, refs=1)
         _record(tx, session, copy, file_id, before, now, pieces)

@@ -51,7 +51,7 @@ def cut(data: bytes, drafts: Sequence[Prepared], store: "Store") -> list[Segment
 
 def as_blob(data: bytes, store: "Store") -> Segment:
     """Prepare bytes as a shared object; a large one is durable before any row names it."""
-    stored = objects.store_bytes(store.places, data)
+    stored = objects.store_bytes(store.pack_stores, data)
     made = Prepared(_BYTES, None, b"", None, None, blob=stored.digest, stored=stored)
     return Segment(stored.digest, len(data), blob=made)
 
@@ -77,7 +77,7 @@ def read(tx: Transaction, store: "Store", file: "NativeFile", start: int) -> byt
     for row in tx.run("segment_read", original=file.key, generation=file.generation, start=start):
         length, digest, first, last, data = row
         if data is None:
-            return objects.load_in(tx, store.places, bytes(digest))
+            return objects.load_in(tx, store.pack_stores, bytes(digest))
         bodies = tx.run("bodies", project=file.project_key, session=file.session_key, first=first, last=last)
         unpacked = _unpacked(bytes(data), length, [body for (body,) in bodies])
         if unpacked is not None and address(unpacked) == bytes(digest):

@@ -137,7 +137,7 @@ def _commit(store: Store, batch: _Batch, actor: str) -> _Outcomes:
             i: segments.rows_of(batch[i].segments, start=batch[i].update.start, seq=plan.start.head, events=plan.rows)
             for i, plan in plans.items()
         }
-        write(tx, list(plans.values()), store.places)
+        write(tx, list(plans.values()), store.pack_stores)
         for i, plan in plans.items():
             outcomes[i] = plan.session
             _record(tx, batch[i].update, plan.session, rows[i])

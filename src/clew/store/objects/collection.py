@@ -9,7 +9,7 @@ It looks without any lock, and each of its write transactions is short and decid
    of the pack itself, and a writer that comes later finds it and writes its objects again (`pack_add`).
 4. Delete the parts of packs that are leaving.
 
-A collector that dies is no harm: the rows and the place say what is left to do.
+A collector that dies is no harm: the rows and the pack store say what is left to do.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -20,7 +20,7 @@ from clew.store.database.contract import Row, Transaction
 from clew.store.objects import pack
 from clew.store.objects.objects import digest_of, stat, writing
 from clew.store.objects.pack import Span
-from clew.store.objects.place import UNFINISHED, Place, loose_key, pack_of, pack_prefix
+from clew.store.objects.pack_store import UNFINISHED, PackStore, loose_key, pack_of, pack_prefix
 
 if TYPE_CHECKING:
     from clew.store.store import Store
@@ -58,14 +58,14 @@ def collect(
         if not deleted:
             break  # All of them are named by now.
         objects, size = objects + len(deleted), size + sum(deleted)
-    for name, place_name in _packs(store, "thinned", 0):
+    for name, store_name in _packs(store, "thinned", 0):
         before_each()
-        _rewrite(store, name, place_name)
-    for place in store.places:
-        objects += _find_abandoned(store, place, abandoned_us, before_each)
-    for name, place_name in _packs(store, "leaving", abandoned_us):
+        _rewrite(store, name, store_name)
+    for pack_store in store.pack_stores:
+        objects += _find_abandoned(store, pack_store, abandoned_us, before_each)
+    for name, store_name in _packs(store, "leaving", abandoned_us):
         before_each()
-        _remove(store, name, store.places.get(place_name))
+        _remove(store, name, store.pack_stores.get(store_name))
     with store.database.read() as tx:
         over = tx.run("packs_gone_since", keep=REMEMBERED_US)
     if over:
@@ -101,8 +101,8 @@ def forget(store: "Store", digests: Sequence[bytes], *, grace_us: int) -> list[i
                     tx.run("object_ref", digest=bytes(name), refs=-1)
         for pack_name in sorted(thinned):
             tx.run("pack_thin", name=pack_name)
-    if loose and store.places.knows(""):
-        store.places.get("").remove([loose_key(digest) for digest in loose])
+    if loose and store.pack_stores.knows(""):
+        store.pack_stores.get("").remove([loose_key(digest) for digest in loose])
     return sizes
 
 
@@ -112,35 +112,35 @@ def _unnamed(store: "Store", grace_us: int) -> list[bytes]:
 
 
 def _packs(store: "Store", state: str, grace_us: int) -> Iterator[tuple[str, str]]:
-    """The packs that are in a state for so long, and their places, as far as this process may use them."""
+    """The packs that are in a state for so long, and their pack stores, as far as this process may use them."""
     after = ""
     while True:
         with store.database.read() as tx:
             rows: list[Row] = tx.run("packs_in_state", state=state, after=after, grace=grace_us, limit=PAGE)
-        for name, place in rows:
-            if store.places.knows(place):
-                yield name, place
+        for name, store_name in rows:
+            if store.pack_stores.knows(store_name):
+                yield name, store_name
         if len(rows) < PAGE:
             return
         after = rows[-1][0]
 
 
-def _rewrite(store: "Store", name: str, place_name: str) -> None:
+def _rewrite(store: "Store", name: str, store_name: str) -> None:
     """Write what is left of a pack into a new one, and let the old one leave."""
     with store.database.read() as tx:
-        rows = [(bytes(digest), Span(place_name, name, *span)) for digest, *span in tx.run("pack_objects", name=name)]
-    place = store.places.get(place_name)
+        rows = [(bytes(digest), Span(store_name, name, *span)) for digest, *span in tx.run("pack_objects", name=name)]
+    pack_store = store.pack_stores.get(store_name)
     if not rows:
         with store.database.write() as tx:
             _leave(tx, name, waits=False)
         return
     try:
-        with writing(store.places) as writer:
-            moved = [(digest, old, writer.copy(pack.raw_frames(place, old))) for digest, old in rows]
+        with writing(store.pack_stores) as writer:
+            moved = [(digest, old, writer.copy(pack.raw_frames(pack_store, old))) for digest, old in rows]
     except (NotFound, Damaged):
         return  # Bytes are missing: the pack stays as it is, until it is restored or nothing names its objects.
     with store.database.write() as tx:
-        tx.run("pack_add", name=writer.name, place=store.places.current.name)
+        tx.run("pack_add", name=writer.name, store_name=store.pack_stores.current.name)
         for digest, old, new in sorted(moved):
             _move(tx, digest, old, new)
         _leave(tx, name, waits=True)
@@ -153,32 +153,32 @@ def _leave(tx: Transaction, name: str, *, waits: bool) -> None:
 
 
 def _move(tx: Transaction, digest: bytes, old: Span, new: Span) -> None:
-    """Point an object to its new place, unless it was deleted meanwhile: then the new pack has a gap, too."""
+    """Point an object to its new pack, unless it was deleted meanwhile: then the new pack has a gap, too."""
     if not tx.run(
         "object_move", digest=digest, old=old.pack, old_start=old.start, pack=new.pack, start=new.start
     ):  # fmt: skip
         tx.run("pack_thin", name=new.pack)
 
 
-def _find_abandoned(store: "Store", place: Place, grace_us: int, before_each: Step) -> int:
+def _find_abandoned(store: "Store", pack_store: PackStore, grace_us: int, before_each: Step) -> int:
     """Let packs leave that no row knows, and delete whatever else no row knows; returns how many objects those were."""
     ages: dict[str, float] = {}
     deleted = 0
-    for key, age in place.list(""):
+    for key, age in pack_store.list(""):
         if name := pack_of(key):
             ages[name] = min(age, ages.get(name, age))
-        elif age * 1_000_000 >= grace_us and _is_abandoned_file(store, place, key):
-            place.remove([key])
+        elif age * 1_000_000 >= grace_us and _is_abandoned_file(store, pack_store, key):
+            pack_store.remove([key])
             deleted += 1
     before_each()
     old = (name for name, age in ages.items() if age * 1_000_000 >= grace_us)
     for name in _without(store, old):
         with store.database.write() as tx:
-            tx.run("pack_abandon", name=name, place=place.name)
+            tx.run("pack_abandon", name=name, store_name=pack_store.name)
     return deleted
 
 
-def _is_abandoned_file(store: "Store", place: Place, key: str) -> bool:
+def _is_abandoned_file(store: "Store", pack_store: PackStore, key: str) -> bool:
     """Whether it is a file that its writer did not finish, or a loose object that no row knows."""
     name = key.rpartition("/")[2]
     if name.startswith(UNFINISHED):
@@ -187,7 +187,7 @@ def _is_abandoned_file(store: "Store", place: Place, key: str) -> bool:
         digest = bytes.fromhex(name)
     except ValueError:
         return False  # Not ours.
-    if place.name or key != loose_key(digest):
+    if pack_store.name or key != loose_key(digest):
         return False
     with store.database.read() as tx:
         return not tx.run("loose_known", digest=digest)
@@ -201,7 +201,7 @@ def _without(store: "Store", names: Iterable[str]) -> Iterator[str]:
                 yield name
 
 
-def _remove(store: "Store", name: str, place: Place) -> None:
-    place.remove([key for key, _ in place.list(pack_prefix(name))])
+def _remove(store: "Store", name: str, pack_store: PackStore) -> None:
+    pack_store.remove([key for key, _ in pack_store.list(pack_prefix(name))])
     with store.database.write() as tx:
         tx.run("pack_gone", name=name)

@@ -10,7 +10,7 @@ from pathlib import Path
 from clew.model.errors import DiskFull, NotFound, StoreError, Unavailable
 from clew.store.database.contract import Transaction
 from clew.store.durable_folders import create_private, make_private, sync
-from clew.store.objects.place import UNFINISHED, Stray
+from clew.store.objects.pack_store import UNFINISHED, Stray
 
 # Up to this compressed size an object is stored in its row: a file of its own would cost more time and space than it
 # holds.

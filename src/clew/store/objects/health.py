@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from clew.model.errors import ClewError
-from clew.store.objects.place import Place, pack_of
+from clew.store.objects.pack_store import PackStore, pack_of
 
 if TYPE_CHECKING:
     from clew.store.store import Store
@@ -19,42 +19,43 @@ class Health(NamedTuple):
     bytes: int
     unnamed: int
     packs: int
-    place: str
+    current_store: str
     problems: list[str]
 
 
-def check_places(store: "Store") -> Health:
-    """Look for every pack in its place, by its name alone; reading an object checks its bytes."""
+def check_pack_stores(store: "Store") -> Health:
+    """Look for every pack in its pack store, by its name alone; reading an object checks its bytes."""
     with store.database.read() as tx:
         [(objects, size, _, unnamed)] = tx.run("objects_summary")
-        packs = [(place, count) for place, state, count in tx.run("packs_summary") if state in ("kept", "thinned")]
+        packs = [(name, count) for name, state, count in tx.run("packs_summary") if state in ("kept", "thinned")]
     problems = [
         f"{count:,} packs are in {name}, which this program was not told to use"
         for name, count in packs
-        if not store.places.knows(name)
+        if not store.pack_stores.knows(name)
     ]
-    for place in store.places:
+    for pack_store in store.pack_stores:
         try:
-            problems += _missing(store, place)
+            problems += _missing(store, pack_store)
         except ClewError as error:
             problems.append(str(error))
     return Health(
-        objects, int(size), int(unnamed), sum(count for _, count in packs), store.places.current.describe(), problems
+        objects=objects, bytes=int(size), unnamed=int(unnamed), packs=sum(count for _, count in packs),
+        current_store=store.pack_stores.current.describe(), problems=problems,
     )  # fmt: skip
 
 
-def _missing(store: "Store", place: Place) -> Iterator[str]:
-    there = {pack_of(key) for key, _ in place.list("")}
-    missing = [name for name in _packs_at(store, place.name) if name not in there]
+def _missing(store: "Store", pack_store: PackStore) -> Iterator[str]:
+    listed = {pack_of(key) for key, _ in pack_store.list("")}
+    missing = [name for name in _packs_at(store, pack_store.name) if name not in listed]
     if missing:
-        yield f"{len(missing):,} packs are missing from {place.describe()}, among them {missing[0]}"
+        yield f"{len(missing):,} packs are missing from {pack_store.describe()}, among them {missing[0]}"
 
 
-def _packs_at(store: "Store", place: str) -> Iterator[str]:
+def _packs_at(store: "Store", store_name: str) -> Iterator[str]:
     after = ""
     while True:
         with store.database.read() as tx:
-            names: list[str] = [name for (name,) in tx.run("packs_at", place=place, after=after, limit=PAGE)]
+            names: list[str] = [name for (name,) in tx.run("packs_at", store_name=store_name, after=after, limit=PAGE)]
         yield from names
         if len(names) < PAGE:
             return

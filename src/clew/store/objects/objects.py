@@ -20,7 +20,7 @@ from clew.model.errors import ClewError, Conflict, NotFound, TooLarge
 from clew.store.database.contract import Row, Transaction
 from clew.store.objects import pack
 from clew.store.objects.pack import FRAME_BYTES, PackWriter, Span, address, compress, decompress
-from clew.store.objects.place import PART_BYTES, Places, loose_key
+from clew.store.objects.pack_store import PART_BYTES, PackStores, loose_key
 
 if TYPE_CHECKING:
     from clew.store.store import Store
@@ -75,13 +75,13 @@ def put(store: "Store", source: Source, *, size: int | None = None, names: Seque
         digest = address(beginning)
         if not named and _touch(store, digest):
             return digest.hex()
-        stored = store_bytes(store.places, beginning)
+        stored = store_bytes(store.pack_stores, beginning)
     else:
-        stored = _stream(store.places, beginning, pieces)
+        stored = _stream(store.pack_stores, beginning, pieces)
     with store.database.write() as tx:
         for other in sorted({*named, stored.digest}) if named else ():
             tx.run("object_lock", digest=other)
-        add_in(tx, store.places, stored, refs=0)
+        add_in(tx, store.pack_stores, stored, refs=0)
         for other in named:
             if tx.run("manifest_add", digest=stored.digest, names=other):
                 name_in(tx, other, 1)
@@ -112,22 +112,22 @@ def put_many(store: "Store", objects: Iterable[bytes]) -> Iterator[str]:
     yield from names
 
 
-def store_bytes(places: Places, data: bytes) -> Stored:
+def store_bytes(pack_stores: PackStores, data: bytes) -> Stored:
     """Make bytes ready for a transaction that names them; large ones are durable when this returns."""
-    if len(data) <= 2 * places.current.row_bytes or len(data) < GATHERED_BYTES:
+    if len(data) <= 2 * pack_stores.current.row_bytes or len(data) < GATHERED_BYTES:
         compressed = compress(data)
-        if len(compressed) <= places.current.row_bytes:
+        if len(compressed) <= pack_stores.current.row_bytes:
             return Stored(address(data), len(data), data=compressed)
     digest = address(data)
-    with places.database.read() as tx:
+    with pack_stores.database.read() as tx:
         if tx.run("object_stat", digest=digest):
             return Stored(digest, len(data), raw=data)
-    with writing(places) as writer:
+    with writing(pack_stores) as writer:
         _, size, span = writer.add([data])
     return Stored(digest, size, span=span, raw=data)
 
 
-def add_in(tx: Transaction, places: Places, stored: Stored, *, refs: int) -> None:
+def add_in(tx: Transaction, pack_stores: PackStores, stored: Stored, *, refs: int) -> None:
     """Add an object that so many name from now on, or that waits to be named."""
     values = {"digest": stored.digest, "size": stored.size, "refs": refs, "waits": int(refs == 0)}
     if stored.data is not None:
@@ -136,7 +136,7 @@ def add_in(tx: Transaction, places: Places, stored: Stored, *, refs: int) -> Non
     if stored.span is None and tx.run("object_lock", digest=stored.digest):
         tx.run("object_ref", digest=stored.digest, refs=refs) if refs else tx.run("object_touch", digest=stored.digest)
         return
-    span = _claim(tx, places, stored)
+    span = _claim(tx, pack_stores, stored)
     [(name, start)] = tx.run(
         "object_add", **values, data=None, pack=span.pack, start=span.start, length=span.length
     )  # fmt: skip
@@ -150,34 +150,34 @@ def name_in(tx: Transaction, digest: bytes, count: int) -> None:
         raise NotFound(f"no blob {digest.hex()} in this store; save its bytes before an event names it")
 
 
-def _claim(tx: Transaction, places: Places, stored: Stored) -> Span:
+def _claim(tx: Transaction, pack_stores: PackStores, stored: Stored) -> Span:
     """Keep the pack from the collector. If it came first, write the bytes again, inside the transaction."""
     span = stored.span
-    if span is not None and tx.run("pack_add", name=span.pack, place=span.place):
+    if span is not None and tx.run("pack_add", name=span.pack, store_name=span.store_name):
         return span
     if not stored.raw:
         raise Conflict("a collector removed what was written of this object, taking it for abandoned; put it again")
-    writer = PackWriter(places.current, tx)
+    writer = PackWriter(pack_stores.current, tx)
     _, _, span = writer.add([stored.raw])
     writer.finish()
-    tx.run("pack_add", name=span.pack, place=span.place)
+    tx.run("pack_add", name=span.pack, store_name=span.store_name)
     return span
 
 
-def _stream(places: Places, beginning: bytes, pieces: Iterator[bytes]) -> Stored:
+def _stream(pack_stores: PackStores, beginning: bytes, pieces: Iterator[bytes]) -> Stored:
     def whole() -> Iterator[bytes]:
         yield beginning
         yield from pieces
 
-    with writing(places) as writer:
+    with writing(pack_stores) as writer:
         digest, size, span = writer.add(whole())
     return Stored(digest, size, span=span)
 
 
 @contextmanager
-def writing(places: Places) -> Iterator[PackWriter]:
+def writing(pack_stores: PackStores) -> Iterator[PackWriter]:
     """A new pack, finished when the block ends, and deleted when that fails."""
-    writer = PackWriter(places.current)
+    writer = PackWriter(pack_stores.current)
     try:
         yield writer
         writer.finish()
@@ -196,7 +196,7 @@ def _put_group(store: "Store", group: dict[bytes, bytes]) -> None:
     with store.database.read() as tx:
         asked = msgspec.json.encode([digest.hex() for digest in group]).decode()
         known = {bytes(digest) for (digest,) in tx.run("objects_known", names=asked)}
-    with writing(store.places) as writer:
+    with writing(store.pack_stores) as writer:
         added = [writer.add([data]) for digest, data in group.items() if digest not in known]
     rows = [
         {"digest": digest, "size": size, "pack": span.pack, "start": span.start, "length": span.length}
@@ -204,7 +204,7 @@ def _put_group(store: "Store", group: dict[bytes, bytes]) -> None:
     ]
     with store.database.write() as tx:
         touched = [bool(tx.run("object_touch", digest=digest)) for digest in sorted(known)]
-        if rows and not tx.run("pack_add", name=writer.name, place=store.places.current.name):
+        if rows and not tx.run("pack_add", name=writer.name, store_name=store.pack_stores.current.name):
             raise Conflict(
                 "a collector removed what was written of these objects, taking it for abandoned; put them again"
             )
@@ -297,7 +297,7 @@ def pieces(store: "Store", name: str) -> Iterator[bytes]:
         with store.database.read() as tx:
             return _row(tx, digest)
 
-    return _pieces(find, store.places, digest)
+    return _pieces(find, store.pack_stores, digest)
 
 
 def load(store: "Store", name: str) -> bytes:
@@ -305,9 +305,9 @@ def load(store: "Store", name: str) -> bytes:
     return b"".join(pieces(store, name))
 
 
-def load_in(tx: Transaction, places: Places, digest: bytes) -> bytes:
+def load_in(tx: Transaction, pack_stores: PackStores, digest: bytes) -> bytes:
     """The bytes of an object, found inside a transaction."""
-    return b"".join(_pieces(lambda: _row(tx, digest), places, digest))
+    return b"".join(_pieces(lambda: _row(tx, digest), pack_stores, digest))
 
 
 def stat(store: "Store", name: str) -> Stat:
@@ -359,13 +359,13 @@ def _row(tx: Transaction, digest: bytes) -> Row:
     return rows[0]
 
 
-def _pieces(find: Callable[[], Row], places: Places, digest: bytes) -> Iterator[bytes]:
+def _pieces(find: Callable[[], Row], pack_stores: PackStores, digest: bytes) -> Iterator[bytes]:
     """The bytes of an object; when a collector has moved it meanwhile, the rest of them from where it is now."""
     row, sent = find(), 0
     while True:
         skip = sent
         try:
-            for piece in _pieces_at(row, places, digest):
+            for piece in _pieces_at(row, pack_stores, digest):
                 if skip < len(piece):
                     yield piece[skip:]
                     sent += len(piece) - skip
@@ -378,17 +378,17 @@ def _pieces(find: Callable[[], Row], places: Places, digest: bytes) -> Iterator[
             row = moved
 
 
-def _pieces_at(row: Row, places: Places, digest: bytes) -> Iterator[bytes]:
-    data, _, place, name, start, length = row
+def _pieces_at(row: Row, pack_stores: PackStores, digest: bytes) -> Iterator[bytes]:
+    data, _, store_name, name, start, length = row
     if data is not None:
         yield decompress(digest, bytes(data))
     elif name is None:
-        yield decompress(digest, _loose(places, digest))
-    elif place is None:
+        yield decompress(digest, _loose(pack_stores, digest))
+    elif store_name is None:
         raise NotFound(f"nothing is known of the pack {name}")
     else:
-        yield from pack.read(places.get(place), digest, Span(place, name, start, length))
+        yield from pack.read(pack_stores.get(store_name), digest, Span(store_name, name, start, length))
 
 
-def _loose(places: Places, digest: bytes) -> bytes:
-    return places.get("").read(loose_key(digest), 0, LOOSE_BYTES)
+def _loose(pack_stores: PackStores, digest: bytes) -> bytes:
+    return pack_stores.get("").read(loose_key(digest), 0, LOOSE_BYTES)

@@ -1,4 +1,4 @@
-"""The place that a setting names: a folder, or a bucket of S3-compatible storage.
+"""Open the pack store that a setting names: a folder, or a bucket of S3-compatible storage.
 
 Stores may share it: each has a folder or a prefix there, named by the store's id, so that no collector takes the packs
 of another store for abandoned ones.
@@ -8,11 +8,11 @@ from pathlib import Path
 
 from clew.model.errors import InvalidInput
 from clew.store.objects.folder import Folder
-from clew.store.objects.place import Place
+from clew.store.objects.pack_store import PackStore
 
 
-def open_place(url: str, store_id: str) -> Place:
-    """The part of a place that belongs to this store."""
+def open_pack_store(url: str, store_id: str) -> PackStore:
+    """The part of a pack store that belongs to this store."""
     if url.startswith("s3://"):
         try:
             from clew.store.objects.s3 import Bucket
@@ -22,5 +22,5 @@ def open_place(url: str, store_id: str) -> Place:
     path = Path(url.removeprefix("file://")).expanduser()
     if not path.is_absolute():
         # Not repeated: anything in it could be a password.
-        raise InvalidInput("the place for objects is not valid; use s3://bucket/prefix or the whole path of a folder")
+        raise InvalidInput("the setting for objects is not valid; use s3://bucket/prefix or the whole path of a folder")
     return Folder(path / store_id, name=f"file://{path}")

@@ -6,9 +6,9 @@
     end    = header, the object's digest and size: the rows can be made again from the packs alone
     header = b"clew", kind, stored length, length, check (BLAKE3 of the header before it and of what follows it)
 
-A pack is written once and never changed. It is a row of parts of equal size (place.py), so that any place can hold a
-pack of any length, and one part is all that is ever in memory. A reader gets no byte before the check of its frame, and
-the last one not before the digest of the whole was compared.
+A pack is written once and never changed. It is a row of parts of equal size (pack_store.py), so a pack store takes
+a pack of any length, and only one part is ever in memory. A reader gets no byte before the check of its frame, and not
+the last one before the digest of the whole was compared.
 """
 
 import os
@@ -21,7 +21,7 @@ from blake3 import blake3
 
 from clew.model.errors import Damaged, NotFound
 from clew.store.database.contract import Transaction
-from clew.store.objects.place import PART_BYTES, Place, pack_prefix, part_key
+from clew.store.objects.pack_store import PART_BYTES, PackStore, pack_prefix, part_key
 
 LEVEL = 3
 FRAME_BYTES = 1024 * 1024
@@ -38,7 +38,7 @@ SAMPLE_BYTES = 64 * 1024
 class Span(NamedTuple):
     """Where the frames of an object are."""
 
-    place: str
+    store_name: str
     pack: str
     start: int
     length: int
@@ -74,12 +74,12 @@ def decompress(digest: bytes, compressed: bytes) -> bytes:
 
 
 class PackWriter:
-    """Writes one pack into a place. Its parts are durable once `finish` has returned; nothing names them before."""
+    """Writes a pack into a pack store. Its parts are durable once `finish` has returned; nothing names them before."""
 
-    def __init__(self, place: Place, tx: Transaction | None = None) -> None:
+    def __init__(self, pack_store: PackStore, tx: Transaction | None = None) -> None:
         self.name = os.urandom(16).hex()
         self.length = 0
-        self._place = place
+        self._pack_store = pack_store
         self._tx = tx
         self._buffer = bytearray()
         self._parts = 0
@@ -96,13 +96,13 @@ class PackWriter:
                 self._add_frame(piece[at : at + FRAME_BYTES])
         digest = hash.digest()
         self._add(END, _END.pack(digest, size), _END.size)
-        return digest, size, Span(self._place.name, self.name, start, self.length - start)
+        return digest, size, Span(self._pack_store.name, self.name, start, self.length - start)
 
     def copy(self, frames: bytes) -> Span:
         """Add the frames of an object of another pack as they are."""
         start = self.length
         self._put(frames)
-        return Span(self._place.name, self.name, start, len(frames))
+        return Span(self._pack_store.name, self.name, start, len(frames))
 
     def finish(self) -> None:
         """Write what is left."""
@@ -112,7 +112,7 @@ class PackWriter:
 
     def discard(self) -> None:
         """Delete what was written: nothing names it and nothing will."""
-        self._place.remove([part_key(self.name, number) for number in range(self._parts)])
+        self._pack_store.remove([part_key(self.name, number) for number in range(self._parts)])
 
     def _add_frame(self, piece: bytes) -> None:
         if len(piece) >= SAMPLE_BYTES:
@@ -138,13 +138,13 @@ class PackWriter:
 
     def _write_part(self, data: bytes) -> None:
         self._parts += 1
-        self._place.write(part_key(self.name, self._parts - 1), data, self._tx)
+        self._pack_store.write(part_key(self.name, self._parts - 1), data, self._tx)
 
 
-def read(place: Place, digest: bytes, span: Span) -> Iterator[bytes]:
+def read(pack_store: PackStore, digest: bytes, span: Span) -> Iterator[bytes]:
     """The bytes of an object, piece by piece, each checked. `NotFound` if its pack is gone."""
     hash, size = blake3(), 0
-    for kind, stored, length in _frames(place, span):
+    for kind, stored, length in _frames(pack_store, span):
         if kind == END:
             if hash.digest() != digest or _END.unpack(stored) != (digest, size):
                 raise _damaged(span, "holds another object")
@@ -156,19 +156,19 @@ def read(place: Place, digest: bytes, span: Span) -> Iterator[bytes]:
     raise _damaged(span, "ends too early")
 
 
-def raw_frames(place: Place, span: Span) -> bytes:
+def raw_frames(pack_store: PackStore, span: Span) -> bytes:
     """The frames of an object as they are, for another pack; they are checked when the object is read."""
-    frames = b"".join(_ranges(place, span))
+    frames = b"".join(_ranges(pack_store, span))
     if len(frames) != span.length:
         raise _damaged(span, "ends too early")
     return frames
 
 
-def scan(place: Place, pack: str) -> Iterator[Entry]:
+def scan(pack_store: PackStore, pack: str) -> Iterator[Entry]:
     """Every object in a pack, checked: what the rows about it say can be made again from this."""
     start, at, hash, size = 0, 0, blake3(), 0
-    whole = Span(place.name, pack, 0, _pack_length(place, pack))
-    for kind, stored, length in _frames(place, whole):
+    whole = Span(pack_store.name, pack, 0, _pack_length(pack_store, pack))
+    for kind, stored, length in _frames(pack_store, whole):
         at += HEADER_BYTES + len(stored)
         if kind != END:
             piece = _piece(whole, kind, stored, length)
@@ -182,18 +182,18 @@ def scan(place: Place, pack: str) -> Iterator[Entry]:
         start, hash, size = at, blake3(), 0
 
 
-def _pack_length(place: Place, pack: str) -> int:
-    parts = len(list(place.list(pack_prefix(pack))))
+def _pack_length(pack_store: PackStore, pack: str) -> int:
+    parts = len(list(pack_store.list(pack_prefix(pack))))
     if not parts:
-        raise NotFound(f"no pack {pack} in {place.describe()}")
+        raise NotFound(f"no pack {pack} in {pack_store.describe()}")
     last = parts - 1
-    return last * PART_BYTES + len(place.read(part_key(pack, last), 0, PART_BYTES))
+    return last * PART_BYTES + len(pack_store.read(part_key(pack, last), 0, PART_BYTES))
 
 
-def _frames(place: Place, span: Span) -> Iterator[tuple[int, bytes, int]]:
+def _frames(pack_store: PackStore, span: Span) -> Iterator[tuple[int, bytes, int]]:
     """The kind, the stored bytes and the length of each frame of a span, once its check holds."""
     buffer = bytearray()
-    ranges = _ranges(place, span)
+    ranges = _ranges(pack_store, span)
     left = span.length
     while left > 0:
         _fill(buffer, ranges, HEADER_BYTES, span)
@@ -221,12 +221,12 @@ def _fill(buffer: bytearray, ranges: Iterator[bytes], length: int, span: Span) -
         buffer += data
 
 
-def _ranges(place: Place, span: Span) -> Iterator[bytes]:
+def _ranges(pack_store: PackStore, span: Span) -> Iterator[bytes]:
     """The bytes of a span, at most a part of them at a time."""
     at, end = span.start, span.start + span.length
     while at < end:
         number, offset = divmod(at, PART_BYTES)
-        data = place.read(part_key(span.pack, number), offset, min(PART_BYTES - offset, end - at))
+        data = pack_store.read(part_key(span.pack, number), offset, min(PART_BYTES - offset, end - at))
         if not data:
             return
         at += len(data)

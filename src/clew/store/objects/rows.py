@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from clew.model.errors import NotFound
 from clew.store.database.contract import Database, Transaction
-from clew.store.objects.place import Stray
+from clew.store.objects.pack_store import Stray
 
 # A body up to this compressed size costs no transaction of its own.
 ROW_BYTES = 1024 * 1024

@@ -16,7 +16,7 @@ from obstore.store import S3Store
 
 from clew.model.errors import InvalidInput, NotFound, Unavailable
 from clew.store.database.contract import Transaction
-from clew.store.objects.place import Stray
+from clew.store.objects.pack_store import Stray
 
 ROW_BYTES = 64 * 1024
 # A caller waits so long at the most for storage that does not answer.
@@ -37,7 +37,7 @@ class Bucket:
         path = path.strip("/")
         if not _BUCKET.fullmatch(bucket):
             # Not repeated: anything in it could be a password.
-            raise InvalidInput("the place for objects names no bucket; use s3://bucket/prefix")
+            raise InvalidInput("the setting for objects names no bucket; use s3://bucket/prefix")
         self.name = f"s3://{bucket}/{path}".rstrip("/")
         self._store = S3Store(
             bucket,
@@ -98,7 +98,7 @@ class Bucket:
             yield
         except FileNotFoundError as error:
             if "NoSuchBucket" in str(error):
-                raise Unavailable(f"there is no bucket for {self.name}; make it, or set another place") from None
+                raise Unavailable(f"there is no bucket for {self.name}; create it, or set another one") from None
             raise NotFound(f"it is not in {self.name}") from None
         except BaseError as error:
             # Only the reason: the text has the whole request.

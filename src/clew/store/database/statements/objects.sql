@@ -78,7 +78,7 @@ SELECT 1 FROM reached WHERE digest = :digest LIMIT 1
 -- Packs. The writer of a pack and the collector both add its row, and the first one decides what becomes of it.
 
 -- name: pack_add
-INSERT INTO pack (name, place, state, at) VALUES (:name, :place, 'kept', {now})
+INSERT INTO pack (name, place, state, at) VALUES (:name, :store_name, 'kept', {now})
 ON CONFLICT (name) DO UPDATE SET at = excluded.at WHERE pack.state IN ('kept', 'thinned')
 RETURNING name
 
@@ -104,7 +104,7 @@ WHERE name = :name AND state = 'thinned' AND NOT EXISTS (SELECT 1 FROM blob WHER
 
 -- A pack that nobody finished, or parts of it that came after it was removed.
 -- name: pack_abandon
-INSERT INTO pack (name, place, state, at) VALUES (:name, :place, 'leaving', 0)
+INSERT INTO pack (name, place, state, at) VALUES (:name, :store_name, 'leaving', 0)
 ON CONFLICT (name) DO UPDATE SET state = 'leaving', at = excluded.at WHERE pack.state = 'gone'
 
 -- name: pack_gone
@@ -120,7 +120,7 @@ DELETE FROM pack WHERE state = 'gone' AND at <= {now} - :keep
 SELECT place, state, count(*) FROM pack GROUP BY place, state ORDER BY place, state
 
 -- name: packs_at
-SELECT name FROM pack WHERE place = :place AND state IN ('kept', 'thinned') AND name > :after ORDER BY name LIMIT :limit
+SELECT name FROM pack WHERE place = :store_name AND state IN ('kept', 'thinned') AND name > :after ORDER BY name LIMIT :limit
 
 -- Parts of packs in PostgreSQL.
 

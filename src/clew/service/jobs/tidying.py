@@ -1,7 +1,7 @@
 """The job `tidying`: remove what clew keeps for a while only."""
 
 from clew.model.retention import DAY_US
-from clew.service.care.kinds import Result, Task, job
+from clew.service.jobs.kinds import Result, Task, job
 from clew.service.kernel.context import Context
 from clew.store.answers import forget_answers, oldest_answer
 from clew.store.jobs import forget_jobs, oldest_job

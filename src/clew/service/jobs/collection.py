@@ -1,6 +1,6 @@
 """The job `collection`: delete the objects that nothing names any more."""
 
-from clew.service.care.kinds import Result, Task, job
+from clew.service.jobs.kinds import Result, Task, job
 from clew.service.kernel.context import Context
 from clew.store.objects.collection import collect
 

@@ -1,8 +1,8 @@
-"""What a place for packs has to do, and the names under which parts of packs are in it.
+"""What a pack store has to do, and the keys of the parts of packs in it.
 
-A place holds named byte strings of at most a few megabytes. A folder, a table and a bucket can all do that, and nothing
-above needs more. `Places` are the ones that this process may use: new packs go into the current one, and a pack that
-was written when another was current is read from there.
+A pack store holds named byte strings of at most a few megabytes. A folder, a table and a bucket can all do that, and
+the code above needs no more. `PackStores` are the ones that this process may use: new packs go into the current one. A
+pack that was written when another was current is read from there.
 """
 
 from collections.abc import Iterable, Iterator
@@ -18,17 +18,17 @@ UNFINISHED = "new-"
 
 
 class Stray(NamedTuple):
-    """Something in a place: its key, and how many seconds ago it was written."""
+    """Something in a pack store: its key, and how many seconds ago it was written."""
 
     key: str
     age_seconds: float
 
 
-class Place(Protocol):
+class PackStore(Protocol):
     """Where the parts of packs are. Whatever fails is one of our errors, and `Unavailable` when trying again helps."""
 
     name: str
-    """Recorded with every pack that is written here; empty for the place that comes with the database."""
+    """Recorded with every pack that is written here; empty for the pack store that comes with the database."""
     row_bytes: int
     """Up to this compressed size an object is stored in its row."""
 
@@ -53,29 +53,29 @@ class Place(Protocol):
         ...
 
 
-class Places:
-    """The places that this process may use."""
+class PackStores:
+    """The pack stores that this process may use."""
 
-    def __init__(self, default: Place, database: Database) -> None:
+    def __init__(self, default: PackStore, database: Database) -> None:
         self.database = database
         self.current = default
         self._by_name = {default.name: default}
 
-    def use(self, place: Place) -> None:
-        """Write new packs to this place from now on."""
-        self.current = self._by_name[place.name] = place
+    def use(self, pack_store: PackStore) -> None:
+        """Write new packs to this one from now on."""
+        self.current = self._by_name[pack_store.name] = pack_store
 
-    def __iter__(self) -> Iterator[Place]:
+    def __iter__(self) -> Iterator[PackStore]:
         return iter(self._by_name.values())
 
-    def get(self, name: str) -> Place:
-        place = self._by_name.get(name)
-        if place is None:
+    def get(self, name: str) -> PackStore:
+        pack_store = self._by_name.get(name)
+        if pack_store is None:
             raise Unavailable(
-                f"this object is in {name}, which this program was not told to use; give it that place for objects",
+                f"this object is in {name}, which this program was not told to use; set it as the place of objects",
                 objects=name,
             )
-        return place
+        return pack_store
 
     def knows(self, name: str) -> bool:
         return name in self._by_name

@@ -1,6 +1,6 @@
 """The job `index_upkeep`: merge the pieces of the text index."""
 
-from clew.service.care.kinds import Result, Task, job, since_first_session
+from clew.service.jobs.kinds import Result, Task, job, since_first_session
 from clew.service.kernel.context import Context
 from clew.store.log.feed import end_position
 

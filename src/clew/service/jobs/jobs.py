@@ -7,7 +7,7 @@ import msgspec
 from clew.model.access import Right, Target
 from clew.model.errors import InvalidInput, NotFound
 from clew.model.ids import new_id
-from clew.service.care.kinds import JobKind, load_kinds
+from clew.service.jobs.kinds import JobKind, load_kinds
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import Group, operation
 from clew.store.jobs import Job, add_job, find_job, list_jobs, open_job, retry_job

@@ -1,6 +1,6 @@
 """The job `retention`: prune what the policies no longer keep, and record each run."""
 
-from clew.service.care.kinds import Result, Task, job
+from clew.service.jobs.kinds import Result, Task, job
 from clew.service.kernel.audit_record import record_job
 from clew.service.kernel.context import Context
 from clew.store.log.retention import apply_policies, list_policies, pruning_since

@@ -1,1 +1,0 @@
-"""Care that runs by itself: each kind of job is one declaration in one file, and the operations on jobs."""
