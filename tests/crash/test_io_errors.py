@@ -30,6 +30,16 @@ def write_with(inject: str, folder: Path) -> tuple[list[str], list[Call]]:
         return child.lines, calls(folder / "trace")
 
 
+def writes_before_appends(traced: Iterable[Call]) -> int:
+    """How many times the writer wrote to the disk until the session was open and it said so."""
+    count = 0
+    for call in traced:
+        if call.name == "write" and call.arguments[0] == "1" and bytes(call.arguments[1]).startswith(b"session "):
+            return count
+        count += call.name == "pwrite64" and call.when == "end"
+    raise AssertionError("the writer opened no session")
+
+
 def check_log(said: list[str], log: Path, *, under_way: Iterable[list[str]] = ()) -> None:
     """Check the log on the healthy disk: exactly what was acknowledged is there, and appending goes on."""
     session, acknowledged = promises(said)
@@ -103,7 +113,9 @@ def test_an_append_that_finds_no_room_says_so_and_succeeds_when_there_is_room(nu
 
 
 def test_every_append_is_refused_while_there_is_no_room(scratch: Path) -> None:
-    said, _ = write_with("pwrite64:error=ENOSPC:when=150+", scratch)
+    (scratch / "healthy").mkdir()
+    _, healthy = write_with("pwrite64:error=ENOSPC:when=65535", scratch / "healthy")
+    said, _ = write_with(f"pwrite64:error=ENOSPC:when={writes_before_appends(healthy) + 1}+", scratch)
     assert len(failed_batches(said)) > COUNT // 2
     assert codes(said) == {"disk_full"}
     check_log(said, scratch / LOG)

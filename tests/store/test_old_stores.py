@@ -400,7 +400,7 @@ def check_after_kill(copy: Copy, migrator: Migrator) -> None:
         assert verified == recorded["verified"]
         for title in ("Files", "Try harder"):
             id = copy.archive.titled(title)
-            assert differences(session_snapshot(plane, id), recorded["sessions"][id]) == []
+            assert differences(session_snapshot(plane, id), as_today(recorded["sessions"][id])) == []
         opened = plane.session("After the kill")
         opened.user("it goes on")
         assert opened.head == 2

@@ -140,6 +140,10 @@ def as_today(recorded: Any) -> Any:
     if "administer" in (rights := today.get("rights") or ()):
         # They became rights of their own, which whoever might administer has.
         today["rights"] = sorted({*rights, "budget", "hold"})
+    if "session" in today and "working_set" in today:
+        # It was when the log took the last event; `last_at` is since when that happened.
+        session = today["session"]
+        session["stored_at"] = session.pop("last_at")
     for touched in today.get("working_set") or ():
         # A touch by another word than these two counts as a read since; so this number is not compared.
         touched["read"] = None
@@ -156,7 +160,14 @@ def without_later(current: dict[str, Any], recorded: dict[str, Any]) -> dict[str
     if audit:
         notes = [note for note in audit["examined"]["notes"] if note != NOT_RECONCILED]
         audit["examined"] = {**audit["examined"], "notes": notes}
-    return {**current, "lists": lists, "audit": audit}
+    views = dict(current["views"])
+    if views:
+        # What was read from a cache is counted beside the tokens since, no longer among them.
+        views["listed"] = [
+            {**line, "tokens": line["tokens"] + line.get("cached_tokens", 0)} if "tokens" in line else line
+            for line in views["listed"]
+        ]
+    return {**current, "lists": lists, "views": views, "audit": audit}
 
 
 # Comparing ------------------------------------------------------------------------------------------------------------
