@@ -7,7 +7,6 @@ from typing import Any
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from clew.model.course import identity
 from clew.model.errors import ClewError
 from clew.model.events import (
     KINDS,
@@ -30,6 +29,7 @@ from clew.model.passage import passage_of
 from clew.model.query import parse
 from clew.model.retention import Policy
 from clew.model.session import SPENDING, Session, State
+from clew.model.source import identity
 from clew.model.working_set import touches
 from clew.store import Store
 from clew.store.log.erase import erase

@@ -38,7 +38,7 @@ from clew.service import Context, call
 from clew.store import Store, open_store
 from clew.store.log.opening import Forking, Opening
 from clew.store.objects import objects
-from clew.views.text import TextView
+from clew.views.catalog import versions
 from store.rows import age
 from store.words import ADA, big, bulk, learn, say
 from support.postgres import Server
@@ -232,7 +232,7 @@ def half_built(context: Context, monkeypatch: pytest.MonkeyPatch, how: str) -> N
         return
     context.views.catch_up()
     if how == "another version":
-        monkeypatch.setattr(TextView, "version", TextView.version + 1)
+        monkeypatch.setitem(versions(), "text", versions()["text"] + 1)
     elif how.startswith("rebuilding"):
         context.views.rebuild(how.partition(" ")[2])
         context.views.catch_up(limit=5 if how == "rebuilding files" else None)

@@ -16,16 +16,17 @@ from clew.model.events import CallMade, CallReturned, Draft, Opaque, SessionClos
 from clew.model.retention import Policy
 from clew.store import Store, open_store
 from clew.store.log.retention import apply_policies, set_policy
-from clew.views import upkeep
+from clew.views import folding
+from clew.views.catalog import versions
 from clew.views.sessions import session_row
 from clew.views.text import MOST_CALLS, TOOL, tag
-from clew.views.upkeep import VIEWS, Views
+from clew.views.upkeep import Views
 from store.rows import age, change
 from store.words import ADA, big, learn, opened, say
 from support.postgres import Server
 from views.logs import PROGRAMS, Log, check_against_log, contents, found_by_words
 
-NAMES = st.sampled_from(["", *(view.name for view in VIEWS)])
+NAMES = st.sampled_from(["", *versions()])
 LIMITS = st.integers(1, 9) | st.none()
 WORDS = ("lock", "error", "billing", "name", "日", "uber", "title", "more", "done")
 UNHURRIED = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture]
@@ -66,7 +67,7 @@ def check(store: Store, steps: list[Any], rebuilt: str, limit: int | None, secon
     """Tell a log, keep its views in step, and compare them with the log and with what is built again."""
     with pytest.MonkeyPatch.context() as patch, told(store) as log:
         # In no time at all every event is a transaction of its own.
-        patch.setattr(upkeep, "STEP_SECONDS", seconds)
+        patch.setattr(folding, "STEP_SECONDS", seconds)
         log.run(steps)
         log.views.catch_up()
         check_against_log(store, log.views)
@@ -133,7 +134,7 @@ def test_a_pruned_session_is_listed_in_the_state_it_is_in(store: Store, views: V
 def test_a_large_session_is_folded_again_in_portions(
     store: Store, views: Views, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(upkeep, "STEP_SECONDS", 0.0)
+    monkeypatch.setattr(folding, "STEP_SECONDS", 0.0)
     session = opened(store)
     store.append(session, [learn("kept"), say(big()), *(say(f"word{n}") for n in range(30)), learn("too")], actor=ADA)
     views.catch_up()

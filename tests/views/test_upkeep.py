@@ -16,16 +16,16 @@ from clew.model.session import Session
 from clew.store import Store, open_store
 from clew.store.projects import control_log
 from clew.views import upkeep
+from clew.views.catalog import load_views, versions
 from clew.views.contract import Rebuilding
-from clew.views.text import TextView
-from clew.views.upkeep import SCHEMA, VERSION_TABLE, VIEWS, Step, Views
+from clew.views.upkeep import SCHEMA, VERSION_TABLE, Step, Views
 from store.crowd import Crowd, at_once
 from store.rows import change, query
 from store.words import ADA, opened, say
 from support.children import environment
 from views.logs import check_against_log, contents, found_by_words
 
-NAMES = [view.name for view in VIEWS]
+NAMES = list(versions())
 
 
 @pytest.fixture
@@ -137,13 +137,17 @@ def test_an_unknown_view_is_refused_with_the_names_there_are(views: Views) -> No
 # Versions -------------------------------------------------------------------------------------------------------------
 
 
+def test_the_catalog_has_the_name_and_the_version_that_each_view_declares() -> None:
+    assert {view.name: view.version for view in load_views()} == versions()
+
+
 def test_a_view_of_an_older_version_is_built_again_and_that_is_said_once(
     store: Store, views: Views, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     talk(store, 5)
     views.catch_up()
     before = contents(views)
-    monkeypatch.setattr(TextView, "version", TextView.version + 1)
+    monkeypatch.setitem(versions(), "text", versions()["text"] + 1)
     # So that it shows whether it was: a passage too many would stay.
     with views.database.write() as tx:
         tx.run("sessions_clear")
@@ -161,14 +165,14 @@ def test_two_versions_on_one_log_do_not_clear_each_others_views(
     talk(store, 5)
     views.catch_up()
     with monkeypatch.context() as newer_program:
-        newer_program.setattr(TextView, "version", TextView.version + 1)
+        newer_program.setitem(versions(), "text", versions()["text"] + 1)
         views.catch_up()
         before = contents(views)
     talk(store, 1)
     with pytest.raises(SchemaNewer, match=r"the view text .* made by a newer clew.* rebuild the views with this one"):
         views.catch_up()
     with monkeypatch.context() as newer_program:
-        newer_program.setattr(TextView, "version", TextView.version + 1)
+        newer_program.setitem(versions(), "text", versions()["text"] + 1)
         assert contents(views) == before
     views.rebuild()
     views.catch_up()

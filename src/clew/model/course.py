@@ -16,13 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, Protocol
 
 from clew.model.events import CallMade, CallReturned, Event, MessageAdded, Rewound
-
-REVISION = "~"
-
-
-def identity(source: str | None) -> str:
-    """The part of a source that stays the same when a record is corrected."""
-    return source.partition(REVISION)[0] if source else ""
+from clew.model.source import REVISION, identity
 
 
 class Branch(NamedTuple):

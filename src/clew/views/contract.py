@@ -1,14 +1,16 @@
 """What a view is: a name, a version, and a fold over the events of all sessions in the order they became visible."""
 
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import msgspec
 
-from clew.model.course import Places
 from clew.model.errors import Damaged
 from clew.model.events import Event, SessionForked, SessionOpened
 from clew.model.session import Session
 from clew.store.derived import Transaction
+
+if TYPE_CHECKING:
+    from clew.model.course import Places
 
 
 class Rebuilding(Damaged):
@@ -32,7 +34,7 @@ class Sessions(Protocol):
         """Whether the next event of a session revises an earlier one. Call it exactly once per event."""
         ...
 
-    def places(self, key: int, event: Event) -> Places:
+    def places(self, key: int, event: Event) -> "Places":
         """The places of the records of a session before its next event. Call it once per event."""
         ...
 
@@ -44,7 +46,8 @@ class Sessions(Protocol):
 class View(Protocol):
     """One fold in progress: it takes events and writes the changed rows in one transaction.
 
-    The rows depend only on the events. A new `version` triggers a rebuild of the view from the log.
+    The rows depend only on the events. A new `version` triggers a rebuild of the view from the log; `catalog.py` reads
+    it from the text of the module.
     """
 
     name: ClassVar[str]

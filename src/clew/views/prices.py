@@ -15,7 +15,6 @@ import re
 from collections.abc import Iterator
 from decimal import Decimal
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 
 import msgspec
@@ -86,7 +85,8 @@ def load(overrides: Path | None) -> Prices:
 
 @cache
 def _shipped() -> Prices:
-    return _read((files("clew.views") / "prices.json").read_bytes(), "prices.json")
+    # importlib.resources would load zipfile and tempfile for this.
+    return _read(Path(__file__).with_name("prices.json").read_bytes(), "prices.json")
 
 
 # The form of the file -------------------------------------------------------------------------------------------------

@@ -6,17 +6,12 @@ process continues from the stored position.
 """
 
 import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib import import_module
 
 import msgspec
 
-from clew.model.course import REVISION, Following, Places, Records, identity
 from clew.model.errors import Damaged, InvalidInput, SchemaNewer, StoreError
-from clew.model.events import BodiesPruned, Event, Rewound, SessionErased
-from clew.model.session import Session
 from clew.store import Store
 from clew.store.derived import (
     DerivedTables,
@@ -24,37 +19,23 @@ from clew.store.derived import (
     Transaction,
     open_derived_tables,
     schema_of,
-    statement_files,
     table_names,
 )
-from clew.store.log.feed import (
-    end_position,
-    entries,
-    inherited_events,
-    own_events,
-    own_records,
-    session_by_key,
-)
-from clew.views.contract import Rebuilding, View, is_first
+from clew.store.log.feed import end_position
+from clew.views.catalog import PACKAGE, load_views, versions
+from clew.views.contract import Rebuilding
 
-PACKAGE = "clew.views"
-# A view is a module and a file of statements with the same name; `views.sql` holds what all of them share.
-VIEWS: tuple[type[View], ...] = tuple(
-    import_module(f"{PACKAGE}.{file.stem}").VIEW for file in statement_files(PACKAGE) if file.stem != "views"
-)
 # Each view brings tables of its own, so another view makes another schema.
 LAYOUT = 6
-SCHEMA = 100 * LAYOUT + len(VIEWS)
+SCHEMA = 100 * LAYOUT + len(versions())
 VERSION_TABLE = "clew_views"
 RECORD = """
 DROP TABLE IF EXISTS {version_table};
 CREATE TABLE {version_table} (version BIGINT PRIMARY KEY);
 INSERT INTO {version_table} (version) VALUES ({version});
 """
-# The limits of one transaction: other processes that update the views wait for it, and PostgreSQL ends a transaction
-# that is idle for seconds.
+# How many events one transaction folds at the most; `folding.STEP_SECONDS` limits its time.
 STEP = 2000
-STEP_SECONDS = 1.0
 
 REBUILT = "the views were damaged and have been built again from the log"
 OUTDATED = "the views were made by another version of clew and have been built again from the log"
@@ -209,6 +190,8 @@ class Views:
         if all(position == last for position in reached.values()):
             self._seen = last
             return Step(done=0, left=0)
+        from clew.views.folding import Folding  # Views that are up to date need no fold.
+
         with self._recovering() as database, database.write() as tx:
             reached = self._begin(tx, database.dialect)
             last = end_position(self.store)
@@ -217,12 +200,12 @@ class Views:
                 self._seen = last
                 return Step(done=0, left=0)
             # The views at the lowest position advance together, up to the position of the next view.
-            group = [view for view in VIEWS if reached[view.name] == after]
+            group = [view for view in load_views() if reached[view.name] == after]
             upto = min((position for position in reached.values() if position > after), default=last)
-            folding = _Folding(tx, group, self.store, database.dialect)
-            done, after = self._take(folding, after=after, upto=upto, most=most)
+            folding = Folding(tx, group, self.store, database.dialect)
+            done, after = folding.fold(after=after, upto=upto, most=most)
             for view in group:
-                tx.run("view_set", name=view.name, version=view.version, position=after)
+                tx.run("view_set", name=view.name, version=versions()[view.name], position=after)
         if after == last:
             self._seen = last
         # Positions have gaps on PostgreSQL, so `left` is an estimate.
@@ -234,52 +217,36 @@ class Views:
         stored = {name: (version, position) for name, version, position in tx.run("views")}
         last = end_position(self.store)
         reached = {}
-        for view in VIEWS:
+        for view in load_views():
+            known = versions()[view.name]
             version, position = stored.get(view.name, (0, 0))
-            if version > view.version and not clears_newer:
+            if version > known and not clears_newer:
                 # Two programs that each clear the other's view would build it again for ever.
                 raise SchemaNewer(
                     f"the view {view.name} of this log has version {version}, made by a newer clew; this program makes "
-                    f"version {view.version}: use the newer clew, or rebuild the views with this one",
+                    f"version {known}: use the newer clew, or rebuild the views with this one",
                     found=version,
-                    expected=view.version,
+                    expected=known,
                 )
-            if version != view.version or position > last:
-                if version and version != view.version:
+            if version != known or position > last:
+                if version and version != known:
                     self._notice = OUTDATED
                 view.clear(tx, dialect)
                 position = 0
-                tx.run("view_set", name=view.name, version=view.version, position=0)
+                tx.run("view_set", name=view.name, version=known, position=0)
             reached[view.name] = position
         return reached
 
-    def _take(self, folding: "_Folding", *, after: int, upto: int, most: int) -> tuple[int, int]:
-        """Fold some events into some views; returns their number and the position that is now complete."""
-        done = 0
-        is_cut = False
-        end = time.monotonic() + STEP_SECONDS
-        for session, event in entries(self.store, after=after, limit=most):
-            if event.position > upto:
-                break
-            folding.take(session, event)
-            after, done = event.position, done + 1
-            is_cut = done == most or time.monotonic() > end
-            if is_cut:
-                break
-        folding.write()
-        return done, after if is_cut else upto
-
     def rebuild(self, name: str = "") -> None:
         """Clear one view, or all; `catch_up` then rebuilds them."""
-        names = [view.name for view in VIEWS]
-        if name and name not in names:
-            raise InvalidInput(f"no view {name!r}; there are {', '.join(names)}")
+        if name and name not in versions():
+            raise InvalidInput(f"no view {name!r}; there are {', '.join(versions())}")
         with self._recovering() as database, database.write() as tx:
             self._begin(tx, database.dialect, clears_newer=True)
-            for view in VIEWS:
+            for view in load_views():
                 if name in ("", view.name):
                     view.clear(tx, database.dialect)
-                    tx.run("view_set", name=view.name, version=view.version, position=0)
+                    tx.run("view_set", name=view.name, version=versions()[view.name], position=0)
 
     def merge(self) -> None:
         """Merge the text index anew, where the database does not do so by itself."""
@@ -306,137 +273,4 @@ class Views:
 def _reached(rows: Sequence[Row]) -> dict[str, int]:
     """The position of each view of this program; 0 for one that is missing or has another version."""
     stored = {(name, version): position for name, version, position in rows}
-    return {view.name: stored.get((view.name, view.version), 0) for view in VIEWS}
-
-
-class _Folding:
-    """Folds some events into some views in one transaction.
-
-    While it folds a pruned session again it writes the changed rows about once a second, so memory stays bounded.
-    """
-
-    def __init__(self, tx: Transaction, group: list[type[View]], store: Store, dialect: str) -> None:
-        self._store = store
-        self._session = _Sessions(store)
-        self._make: Callable[[], list[View]] = lambda: [view(tx, self._session, dialect) for view in group]
-        self._begin()
-
-    def _begin(self) -> None:
-        self._folds = self._make()
-        self._due = time.monotonic() + STEP_SECONDS
-
-    def take(self, session: Session, event: Event) -> None:
-        """Fold the next event of the log."""
-        key = session.key
-        if not isinstance(event.body, (SessionErased, BodiesPruned)):
-            self._session.learn(session)
-            self._add(key, event)
-            return
-        self._session.forget(key)
-        for fold in self._folds:
-            fold.forget(key)
-        if isinstance(event.body, BodiesPruned):
-            for earlier in own_events(self._store, self._session(key), upto=event.seq):
-                self._add(key, earlier)
-                if time.monotonic() > self._due:
-                    self.write()
-
-    def _add(self, key: int, event: Event) -> None:
-        if is_first(event):
-            self._session.begin(key)
-        for fold in self._folds:
-            fold.add(key, event)
-
-    def write(self) -> None:
-        """Write the changed rows."""
-        for fold in self._folds:
-            fold.finish()
-        self._begin()
-
-
-class _Sessions:
-    """Session lookups for folds; each session is read from the store once per step."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._by_key: dict[int, Session] = {}
-        self._records: dict[int, set[tuple[str, str]]] = {}
-        self._places: dict[int, _LazyPlaces] = {}
-        self._following: dict[int, Following] = {}
-
-    def __call__(self, key: int) -> Session:
-        if key not in self._by_key:
-            self._by_key[key] = session_by_key(self._store, key)
-        return self._by_key[key]
-
-    def learn(self, session: Session) -> None:
-        self._by_key.setdefault(session.key, session)
-
-    def forget(self, key: int) -> None:
-        self._by_key.pop(key, None)
-
-    def corrects(self, key: int, event: Event) -> bool:
-        if not event.source or REVISION not in event.source:
-            return False
-        records = self._records.get(key)
-        if records is None:
-            earlier = own_records(self._store, self(key), before=event.seq)
-            records = self._records[key] = {
-                (record.kind, identity(record.source)) for record in earlier if REVISION in record.source
-            }
-        record = event.kind, identity(event.source)
-        is_revision = record in records
-        records.add(record)
-        return is_revision
-
-    def places(self, key: int, event: Event) -> Places:
-        places = self._places.get(key)
-        if places is None:
-            places = self._places[key] = _LazyPlaces(self._store, self(key), self._inherited)
-        places.before = event.seq
-        return places
-
-    def inherited_call(self, key: int, id: str) -> int:
-        return self._inherited(self(key)).open_call(id)
-
-    def _inherited(self, session: Session) -> Following:
-        """What a fork inherited, read once per step and only if an event of the fork goes back to it."""
-        if session.key not in self._following:
-            following = self._following[session.key] = Following()
-            for event in inherited_events(self._store, session):
-                following.add(event)
-        return self._following[session.key]
-
-    def begin(self, key: int) -> None:
-        """Note that the fold starts at the session's first event, so no earlier record exists."""
-        self._records[key] = set()
-        self._places[key] = _LazyPlaces(self._store, self(key), self._inherited, is_known=True)
-
-
-class _LazyPlaces(Places):
-    """The places of the records of one session. Its earlier records are read only if an event goes back to one."""
-
-    def __init__(
-        self, store: Store, session: Session, inherited: Callable[[Session], Following], *, is_known: bool = False
-    ) -> None:
-        self.before = 0
-        self._store = store
-        self._session = session
-        self._records = Records(lambda: inherited(session).records if session.parent else None)
-        self._is_known = is_known
-
-    def add(self, source: str | None, seq: int) -> int:
-        if not self._is_known and not (source and REVISION in source):
-            return 0
-        return self._known().add(source, seq)
-
-    def last(self, record: str) -> int | None:
-        return self._known().last(record)
-
-    def _known(self) -> Records:
-        if not self._is_known:
-            self._is_known = True
-            for record in own_records(self._store, self._session, before=self.before):
-                if record.kind != Rewound.kind:
-                    self._records.add(record.source, record.seq)
-        return self._records
+    return {name: stored.get((name, version), 0) for name, version in versions().items()}

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from hashlib import blake2b
 from typing import Any, ClassVar, NamedTuple
 
-from clew.model.course import identity
 from clew.model.events import Event, TurnEnded
 from clew.model.session import SPENDING, Session
+from clew.model.source import identity
 from clew.store.derived import Row, Transaction
 from clew.views.contract import LATEST, storable, when
 
