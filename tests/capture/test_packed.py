@@ -13,8 +13,9 @@ from clew.store import Store
 from clew.store.log.erase import erase
 from clew.store.log.feed import session_by_key
 from clew.store.log.retention import apply_policies, set_policy
-from clew.store.native_files.lookup import files_of, load_bytes
+from clew.store.native_files.lookup import files_of
 from clew.store.native_files.native_file import FileUpdate
+from clew.store.native_files.stored_bytes import load_bytes
 from clew.store.native_files.updates import apply_updates
 from support.captures import capture, events, native, only, said
 

@@ -16,7 +16,7 @@ from clew.model.errors import Conflict, InvalidInput, Lossy, StoreError
 from clew.model.events import CallMade, Event, MessageAdded
 from clew.runtimes.rounds import Answer, Prompt, Results, output_text, rounds, text_of
 from clew.service.capture.report import Captured
-from clew.service.handover.resume_elsewhere import Materialised
+from clew.service.handover.materialised import Materialised
 from support import claude
 from support.children import environment
 from support.planes import plane_on

@@ -14,7 +14,8 @@ from clew.model.retention import DAY_US, Policy
 from clew.store import Store
 from clew.store.log.erase import erase
 from clew.store.log.retention import apply_policies, set_policy
-from clew.store.native_files.lookup import files_of, iterate_lines, load_bytes
+from clew.store.native_files.lookup import files_of
+from clew.store.native_files.stored_bytes import iterate_lines, load_bytes
 from clew.store.objects import objects
 from support import claude
 from support.captures import capture_paths, native, only

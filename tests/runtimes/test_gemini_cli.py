@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from clew.model.conversation import conversation, model_view
-from clew.model.course import identity
 from clew.model.events import (
     CallMade,
     CallReturned,
@@ -31,6 +30,7 @@ from clew.model.events import (
     Usage,
     UsageCounted,
 )
+from clew.model.source import identity
 from clew.runtimes import runtime
 from clew.runtimes.adapters.gemini_cli import identify, is_document, is_lines
 from clew.runtimes.adapters.gemini_cli_write import resume

@@ -17,7 +17,6 @@ from blake3 import blake3
 from msgspec import Raw
 
 from clew.model.conversation import conversation
-from clew.model.course import identity
 from clew.model.events import (
     CallMade,
     CallReturned,
@@ -35,6 +34,7 @@ from clew.model.events import (
     Usage,
     UsageCounted,
 )
+from clew.model.source import identity
 from clew.runtimes import runtime
 from clew.runtimes.adapters.opencode_rows import _number
 from clew.runtimes.contract import Identity, Native, Reading, Target

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from clew.model.conversation import conversation, model_view
-from clew.model.course import identity
 from clew.model.events import Body, CallMade, CallReturned, Compacted, Draft, Opaque
+from clew.model.source import identity
 from clew.runtimes.contract import Reading, Record, Rows
 from clew.runtimes.records import read_records
 from clew.runtimes.rounds import output_text

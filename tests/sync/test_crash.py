@@ -11,7 +11,8 @@ import pytest
 from clew.model.access import owner_of_everything
 from clew.service import Context, call
 from clew.store import open_store
-from clew.store.native_files.lookup import files_of, load_bytes
+from clew.store.native_files.lookup import files_of
+from clew.store.native_files.stored_bytes import load_bytes
 from clew.store.objects import objects
 from support import claude
 from support.children import Child

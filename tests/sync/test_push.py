@@ -17,7 +17,8 @@ from clew.service.kernel.registry import load
 from clew.service.replication.push import Push
 from clew.store.log.sessions import keys_of
 from clew.store.native_files import remote_copies
-from clew.store.native_files.lookup import files_of, load_bytes
+from clew.store.native_files.lookup import files_of
+from clew.store.native_files.stored_bytes import load_bytes
 from clew.store.objects import objects
 from server.running import Running, viewer, writer
 from support import claude

@@ -12,8 +12,9 @@ A log only grows, but a conversation can be taken back, corrected and shortened.
 
 from collections.abc import Iterable, Iterator
 
-from clew.model.course import Answers, course_of, identity
+from clew.model.course import Answers, course_of
 from clew.model.events import CallMade, CallReturned, Compacted, Event, MessageAdded, Rewound
+from clew.model.source import identity
 
 SPOKEN = (MessageAdded, CallMade, CallReturned, Compacted)
 

@@ -10,7 +10,7 @@ from typing import ClassVar
 import msgspec
 from msgspec import Raw
 
-from clew.model.object_names import ObjectNameOrNone, names_objects
+from clew.model.object_names import ObjectNameOrNone
 from clew.model.opaque import Opaque as Opaque
 from clew.model.opaque import Removed as Removed
 from clew.model.parts import Budget as Budget
@@ -494,7 +494,5 @@ class Event(msgspec.Struct, frozen=True, gc=False):
 
 
 KINDS: dict[str, type[Body]] = {body.kind: body for body in Body.__subclasses__()}
-# The kinds whose bodies can name an object.
-NAMING = tuple(kind for kind, body in KINDS.items() if names_objects(body))
 # The kinds that give a session its title.
 TITLED = (SessionOpened, SessionForked, SessionTitled)

@@ -55,6 +55,14 @@ def names_objects(struct: type) -> bool:
 
 
 @cache
+def kinds_naming_objects() -> tuple[str, ...]:
+    """The kinds of events whose bodies can name an object."""
+    from clew.model.events import KINDS  # That module imports this one.
+
+    return tuple(kind for kind, body in KINDS.items() if names_objects(body))
+
+
+@cache
 def _declared(struct: Any) -> tuple[_Field, ...]:
     """The fields of a struct that name objects; of any other type none."""
     if not (isinstance(struct, type) and issubclass(struct, msgspec.Struct)):

@@ -15,10 +15,10 @@ from blake3 import blake3
 from msgspec import Raw
 
 from clew.model import codec
-from clew.model.course import REVISION
 from clew.model.depth import refuse_depth
 from clew.model.errors import InvalidInput
 from clew.model.events import Draft, Opaque
+from clew.model.source import REVISION
 from clew.runtimes.contract import Format, Reading, Record
 
 QUARANTINED = "clew.quarantined"

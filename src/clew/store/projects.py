@@ -12,6 +12,9 @@ from clew.store.reach import ReachParameters
 if TYPE_CHECKING:
     from clew.store.store import Store
 
+# The name under which the control log of what concerns no project in particular is stored; no project has it.
+ALL_PROJECTS = "*"
+
 
 def list_projects(store: "Store") -> dict[int, str]:
     """Every project by its key."""

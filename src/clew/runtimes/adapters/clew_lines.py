@@ -17,9 +17,9 @@ import zstandard
 from msgspec import Raw
 
 from clew.model import codec
-from clew.model.course import identity
 from clew.model.events import KINDS, Compacted, Draft, Event, Opaque, Rewound
 from clew.model.ids import ALPHABET, LENGTH, plain_kind
+from clew.model.source import identity
 from clew.runtimes.base64_pieces import encoded
 from clew.runtimes.contract import Format, Identity, Reading, Record, Runtime, Unreadable, opaque
 

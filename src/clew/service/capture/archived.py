@@ -12,8 +12,9 @@ from clew.service.kernel.call import permit
 from clew.service.kernel.context import Context
 from clew.store import Store
 from clew.store.log.opening import Forking
-from clew.store.native_files.lookup import find_file, load_bytes, session_of
+from clew.store.native_files.lookup import find_file, session_of
 from clew.store.native_files.native_file import FileUpdate, NativeFile, fork_copy_id
+from clew.store.native_files.stored_bytes import load_bytes
 from clew.store.native_files.updates import apply_updates, move_file, set_fingerprint
 
 

@@ -42,8 +42,9 @@ from clew.service.capture.report import (
 from clew.service.capture.run import CaptureRun, Source
 from clew.service.kernel.call import permit
 from clew.service.privacy.mask_on_write import masks_secrets
-from clew.store.native_files.lookup import find_file, iterate_lines, session_of
+from clew.store.native_files.lookup import find_file, session_of
 from clew.store.native_files.native_file import NativeFile
+from clew.store.native_files.stored_bytes import iterate_lines
 
 
 class Lines(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,8 +16,9 @@ from clew.service.capture.packed_files import PackedState, unpack
 from clew.service.capture.report import IS_UNPACKED_TOO, PARTLY_UNPACKED, Captured
 from clew.service.capture.run import CaptureRun, Source, source_of
 from clew.service.privacy.mask_on_write import masks_secrets
-from clew.store.native_files.lookup import find_file, segment_digests, session_of
+from clew.store.native_files.lookup import find_file, session_of
 from clew.store.native_files.native_file import FileUpdate, NativeFile, ends_digest_of
+from clew.store.native_files.stored_bytes import segment_digests
 from clew.store.native_files.updates import apply_updates
 
 

@@ -11,8 +11,9 @@ from clew.service.capture.archived import move_fork_copies
 from clew.service.capture.chunked_lines import hash_ends
 from clew.service.capture.run import CaptureRun, Source
 from clew.service.privacy.mask_on_write import bytes_masked_if_required, masks_secrets
-from clew.store.native_files.lookup import files_with_native_id, find_file, segment_digests, session_of
+from clew.store.native_files.lookup import files_with_native_id, find_file, session_of
 from clew.store.native_files.native_file import NativeFile
+from clew.store.native_files.stored_bytes import segment_digests
 from clew.store.native_files.updates import move_file
 
 # A file that grew is compared with every stored byte up to this many; beyond it only the two ends are compared.

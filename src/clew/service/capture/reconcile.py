@@ -5,11 +5,11 @@ from collections.abc import Container, Iterable, Sequence
 import msgspec
 
 from clew.model.conversation import SPOKEN, conversation
-from clew.model.course import REVISION
-from clew.model.course import identity as identity_of
 from clew.model.events import Draft, Event, Rewound
 from clew.model.outline import outlined
 from clew.model.session import Session
+from clew.model.source import REVISION
+from clew.model.source import identity as identity_of
 from clew.store import Store
 from clew.store.log.opening import Forking
 from clew.store.native_files.lookup import files_of

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable
 
 from clew.model.access import Right, Ruling, Target
 from clew.model.errors import Denied, NotFound
-from clew.model.events import NAMING, Body, Budget, BudgetSet, Opaque, PrivacySet
-from clew.model.object_names import objects_of
+from clew.model.events import Body, Budget, BudgetSet, Opaque, PrivacySet
+from clew.model.object_names import kinds_naming_objects, objects_of
 from clew.model.session import Session
 from clew.service.kernel.call import target_of
 from clew.service.kernel.context import Context
@@ -86,7 +86,7 @@ def permit_objects(context: Context, session: Session, bodies: Iterable[Body | O
     if not wanted or not context.answers_leave_machine:
         return
     if context.caller.rule(Right.READ, target_of(session)).allowed:
-        events = context.store.read(session, kinds=NAMING)
+        events = context.store.read(session, kinds=kinds_naming_objects())
         wanted -= {name for event in events for name in objects_of(event.body)}
     if wanted:
         name = min(wanted)

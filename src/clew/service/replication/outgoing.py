@@ -21,9 +21,9 @@ from clew.service.privacy.masking import mask_events, masker_of
 from clew.service.replication.sending import parcel, sent
 from clew.service.replication.values import Parcel, Sent
 from clew.store.log import receiving
-from clew.store.native_files.lookup import load_bytes
 from clew.store.native_files.native_file import NativeFile
 from clew.store.native_files.remote_copies import Copy, CopyProgress, Stretch
+from clew.store.native_files.stored_bytes import load_bytes
 from clew.store.objects import objects
 from clew.store.objects.pack import address
 

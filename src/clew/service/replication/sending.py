@@ -10,14 +10,13 @@ from clew.model import codec
 from clew.model.access import Right
 from clew.model.errors import NotFound
 from clew.model.events import (
-    NAMING,
     BudgetSet,
     Event,
     Removed,
     SessionForked,
     SessionOpened,
 )
-from clew.model.object_names import objects_of
+from clew.model.object_names import kinds_naming_objects, objects_of
 from clew.model.session import Session
 from clew.model.title import uncut
 from clew.secrets import REACH
@@ -27,7 +26,8 @@ from clew.service.kernel.registry import operation
 from clew.service.replication.values import LIFE, PAGE_BYTES, Digest, NativeFile, Parcel, Piece, Sent
 from clew.store.log import receiving
 from clew.store.native_files import remote_copies
-from clew.store.native_files.lookup import PartOfFile, files_of, find_segment, segment_digests
+from clew.store.native_files.lookup import files_of
+from clew.store.native_files.stored_bytes import PartOfFile, find_segment, segment_digests
 from clew.store.objects import objects
 
 PAGE_EVENTS = 2_000
@@ -166,7 +166,7 @@ def _names(context: Context, session: Session, at: int) -> set[str]:
     store = context.store
     if at:
         return {name for event in store.read(session, after=at - 1, upto=at) for name in objects_of(event.body)}
-    named = {name for event in store.read(session, kinds=NAMING) for name in objects_of(event.body)}
+    named = {name for event in store.read(session, kinds=kinds_naming_objects()) for name in objects_of(event.body)}
     originals = files_to_export(files_of(store, session), exact=False)
     digests = (digest for original in originals for _, _, digest in segment_digests(store, original))
     return named | {digest.hex() for digest in digests}

@@ -11,7 +11,6 @@ from clew.model.events import AnyBody, Event, Removed
 from clew.store.database.contract import Database, Row
 from clew.store.log.prepare import OWN_MARK
 from clew.store.log.rows import EventRow
-from clew.store.objects import objects
 from clew.store.objects.pack_store import PackStores
 
 if TYPE_CHECKING:
@@ -93,10 +92,12 @@ class Decoder:
             return self._event(damaged, damaged.source, value)
 
     def _from_blob(self, row: EventRow, source: str | None) -> Event:
+        from clew.store.objects.objects import load_in  # Loads BLAKE3 and zstandard, which few events need.
+
         digest = bytes(row.blob or b"")
         try:
             with self._database.read() as tx:
-                data = objects.load_in(tx, self._pack_stores, digest)
+                data = load_in(tx, self._pack_stores, digest)
             return self._event(row, source, codec.decode(row.kind, row.version, data.decode()))
         except UNREADABLE as error:
             raise self._unreadable(row.seq, error) from error

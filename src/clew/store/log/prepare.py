@@ -1,5 +1,7 @@
 """Drafts made ready outside any transaction: encoded once, hashed, checked, their large bytes put in place."""
 
+from typing import TYPE_CHECKING
+
 import msgspec
 
 from clew.model import chain, codec
@@ -8,8 +10,10 @@ from clew.model.errors import InvalidInput, TooLarge
 from clew.model.events import Body, Draft, Opaque
 from clew.model.ids import check_name
 from clew.model.object_names import objects_of
-from clew.store.objects.objects import Stored, digest_of, store_bytes
 from clew.store.objects.pack_store import PackStores
+
+if TYPE_CHECKING:
+    from clew.store.objects.objects import Stored
 
 # A body up to here is stored in its row; a larger one is an object.
 INLINE_BYTES = 32 * 1024
@@ -30,7 +34,7 @@ class Prepared(msgspec.Struct, frozen=True, gc=False):
     source: str | None
     said_at: int | None
     blob: bytes | None = None
-    stored: Stored | None = None
+    stored: "Stored | None" = None
     names: tuple[bytes, ...] = ()
 
 
@@ -60,7 +64,7 @@ def prepare(draft: Draft, pack_stores: PackStores) -> Prepared:
         raise InvalidInput(f"a {draft.body.kind} cannot be kept: {error}; flatten it") from error
     hash = chain.body_hash(encoded)
     named = objects_of(draft.body)
-    names = tuple(digest_of(name) for name in named) if named else ()
+    names = _digests_of(named) if named else ()
     if len(encoded) <= INLINE_BYTES:
         return Prepared(draft.body, encoded.decode(), hash, draft.source, draft.said_at, names=names)
     if len(encoded) > LARGEST_BYTES:
@@ -70,7 +74,15 @@ def prepare(draft: Draft, pack_stores: PackStores) -> Prepared:
             size=len(encoded),
             limit=LARGEST_BYTES,
         )
+    from clew.store.objects.objects import store_bytes  # Loads BLAKE3 and zstandard, which few events need.
+
     stored = store_bytes(pack_stores, encoded)
     return Prepared(
         draft.body, None, hash, draft.source, draft.said_at, blob=stored.digest, stored=stored, names=names
     )  # fmt: skip
+
+
+def _digests_of(names: list[str]) -> tuple[bytes, ...]:
+    from clew.store.objects.objects import digest_of  # As above.
+
+    return tuple(map(digest_of, names))

@@ -15,7 +15,6 @@ from clew.store.database.contract import Database, Statement, Transaction
 from clew.store.log.heads import Heads
 from clew.store.log.plan import AlreadyAnswered, Plan, Request, lease_lost, plan_from
 from clew.store.log.prepare import Prepared
-from clew.store.objects.objects import add_in, name_in
 from clew.store.objects.pack_store import PackStores
 
 
@@ -159,6 +158,8 @@ def name_objects(tx: Transaction, drafts: list[Prepared], pack_stores: PackStore
     """Count the references of new events, in the same commit as the events."""
     if not drafts:
         return
+    from clew.store.objects.objects import add_in, name_in  # Loads BLAKE3 and zstandard, which few events need.
+
     own = {draft.blob: draft for draft in drafts if draft.blob is not None}
     counts: dict[bytes, int] = {}
     for draft in drafts:

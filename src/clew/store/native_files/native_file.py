@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 from blake3 import blake3
 
-from clew.model.course import REVISION
 from clew.model.errors import InvalidInput
 from clew.model.events import Draft
 from clew.model.session import Session
+from clew.model.source import REVISION
 from clew.store.database.contract import Row
 from clew.store.log.opening import Forking, Opening
 from clew.store.log.prepare import check_source

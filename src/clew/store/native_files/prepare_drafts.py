@@ -2,9 +2,9 @@
 
 import msgspec
 
-from clew.model.course import REVISION
 from clew.model.errors import ClewError, InvalidInput, NotFound, TooLarge
 from clew.model.events import Draft, Opaque, SessionTitled
+from clew.model.source import REVISION
 from clew.store.database.contract import Row
 from clew.store.log.prepare import LARGEST_INTEGER, Prepared, prepare
 from clew.store.native_files.native_file import LONGEST_SOURCE, short_source
