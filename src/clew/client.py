@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from clew.service.find.files import FileTouch
     from clew.service.find.search import SearchPage
     from clew.service.find.usage import UsageReport
-    from clew.service.handover.resume_elsewhere import Materialised
+    from clew.service.handover.materialised import Materialised
     from clew.service.knowledge.recall import Recall
     from clew.service.knowledge.remember import Decided, Remembered
     from clew.service.replication.push import Pushed

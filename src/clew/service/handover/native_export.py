@@ -19,8 +19,9 @@ from clew.service.capture.packed_files import files_to_export
 from clew.service.handover.outgoing import Outgoing
 from clew.service.kernel.context import Context
 from clew.store import Store
-from clew.store.native_files.lookup import files_of, is_complete, iterate_bytes
+from clew.store.native_files.lookup import files_of
 from clew.store.native_files.native_file import NativeFile
+from clew.store.native_files.stored_bytes import is_complete, iterate_bytes
 
 if TYPE_CHECKING:
     from clew.secrets.masking import Masker

@@ -21,54 +21,37 @@ from typing import Annotated, Any
 import msgspec
 
 from clew.model.access import Right
-from clew.model.course import identity
 from clew.model.errors import ClewError, InvalidInput, Lossy, NotFound, Unavailable
 from clew.model.events import Draft, RuntimeAttached, SessionClosed
 from clew.model.session import Session
+from clew.model.source import identity
 from clew.runtimes import names, resolve, runtime
-from clew.runtimes.contract import Format, Native, Reading, Runtime, Target, Writer
-from clew.runtimes.fit import Fidelity, Fitted, fit
+from clew.runtimes.contract import Native, Reading, Runtime, Target
+from clew.runtimes.fit import Fitted, fit
 from clew.runtimes.records import read_lines, read_records
 from clew.runtimes.rehome import Rehoming
-from clew.service.capture.discovery import home_of, look_at_file
-from clew.service.capture.packed_files import SUFFIX, files_to_export
+from clew.service.capture.discovery import home_of
 from clew.service.capture.reconcile import fork_at
 from clew.service.handover import program_files
-from clew.service.handover.brief import brief_of_history
-from clew.service.handover.native_export import exact_pieces
+from clew.service.handover.materialised import (
+    Materialised,
+    ResumeOptions,
+    check_runnable,
+    update_fingerprint,
+    which,
+    writer_of,
+)
 from clew.service.handover.resumed import check_writable, written_before
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
 from clew.service.sessions.history import History
 from clew.store.log.opening import Forking
-from clew.store.native_files.lookup import files_of, is_complete
+from clew.store.native_files.lookup import files_of
 from clew.store.native_files.native_file import FileUpdate, NativeFile, ends_digest_of, file_id_of
-from clew.store.native_files.updates import apply_updates, set_fingerprint
+from clew.store.native_files.updates import apply_updates
 from clew.store.objects import objects
 
 IMPORT_SECONDS = 120
-
-
-class How(msgspec.Struct, frozen=True, kw_only=True):
-    """How a session is written: as text, not at all, or for a program that is run at once."""
-
-    flatten: bool
-    dry_run: bool
-    to_run: bool
-
-
-class Materialised(msgspec.Struct, frozen=True, kw_only=True):
-    """A native session: how to go on with it, what was written, and what became of the conversation on the way."""
-
-    session: str
-    runtime: str
-    command: list[str]
-    cwd: str
-    env: dict[str, str]
-    native_id: str
-    files: list[str]
-    fidelity: Fidelity
-    notes: list[str]
 
 
 @operation(right=Right.APPEND, hidden=True)
@@ -85,14 +68,18 @@ def materialise(
     to_run: Annotated[bool, msgspec.Meta(description="Refuse if the program cannot be run here.")] = False,
 ) -> Materialised:
     """Write a session as a native session of an agent program, ready to be resumed there."""
-    how = How(flatten=flatten, dry_run=dry_run, to_run=to_run)
+    options = ResumeOptions(flatten=flatten, dry_run=dry_run, to_run=to_run)
     head = context.store.head(session).head
     if at is not None and at > head:
         raise InvalidInput(f"session {session.id} has events 1 to {head}; it cannot go on from {at}", head=head, at=at)
     attached = _last_attached(context, session, at)
-    target, directory = _where(session, runtime, cwd, attached)
-    if at is None and not flatten and attached is not None:
-        native = _own_native_session(context, session, target, attached, directory, how)
+    target, directory = _target_and_directory(session, runtime, cwd, attached)
+    if at is None and not flatten and attached is not None and attached.runtime == target.name:
+        from clew.service.handover.resume_in_place import (
+            own_native_session,  # Loads zstandard and the masking of files.
+        )
+
+        native = own_native_session(context, session, target, attached, directory, options)
         if native is not None:
             return native
     history = History(context.store, session, upto=at)
@@ -104,11 +91,13 @@ def materialise(
     last = history.last
     before = written_before(context, session, target, directory, at=last, flat=flatten)
     if before is not None:
-        return _again(target, *before, fitted, directory, how)
-    return _write_elsewhere(context, session, target, fitted, directory, at=last, how=how)
+        return _repeat(target, *before, fitted, directory, options)
+    return _write_elsewhere(context, session, target, fitted, directory, at=last, options=options)
 
 
-def _where(session: Session, runtime: str, cwd: str, attached: RuntimeAttached | None) -> tuple[Runtime, str]:
+def _target_and_directory(
+    session: Session, runtime: str, cwd: str, attached: RuntimeAttached | None
+) -> tuple[Runtime, str]:
     """The program to go on in, and the directory: the session's own, unless others are named."""
     if not runtime and attached is None:
         raise InvalidInput(f"session {session.id} ran in no agent program; name one to go on in", session=session.id)
@@ -122,38 +111,30 @@ def _refuse_losses(target: Runtime, fitted: Fitted) -> None:
         raise Lossy(f"{target.title} cannot take everything: {lost}; leave out --strict to go on without", lost=lost)
 
 
-def _again(target: Runtime, fork: Session, file: NativeFile, fitted: Fitted, directory: str, how: How) -> Materialised:
+def _repeat(
+    target: Runtime, fork: Session, file: NativeFile, fitted: Fitted, directory: str, options: ResumeOptions
+) -> Materialised:
     """What an earlier resume wrote, and nothing else."""
-    command = _writer(target).resume(file.native_id, file.path)
+    command = writer_of(target).resume(file.native_id, file.path)
     return Materialised(
         session=fork.id, runtime=target.name, command=command.argv, cwd=directory, env=command.env,
         native_id=file.native_id, files=[file.path], fidelity=fitted.fidelity,
-        notes=["written by an earlier resume", *_check_runnable(fork, target, command.argv, directory, how)],
+        notes=["written by an earlier resume", *check_runnable(fork, target, command.argv, directory, options)],
     )  # fmt: skip
 
 
-def _check_runnable(session: Session, target: Runtime, argv: list[str], directory: str, how: How) -> list[str]:
-    """Refuse to go on if the program is to be run and cannot be; else what a person has to know."""
-    if how.to_run and not os.path.isdir(directory):
-        raise InvalidInput(f"the directory {directory} does not exist; name another to work in", session=session.id,
-                           cwd=directory)  # fmt: skip
-    if _which(argv[0]):
-        return []
-    if how.to_run:
-        raise InvalidInput(
-            f"{argv[0]} is not on the PATH, so nothing was written; install {target.title}, or write the session "
-            "without running the program",
-            session=session.id,
-            program=argv[0],
-        )
-    return [f"{argv[0]} is not on the PATH; install {target.title} to run the command"]
-
-
 def _write_elsewhere(
-    context: Context, session: Session, target: Runtime, fitted: Fitted, directory: str, *, at: int, how: How
+    context: Context,
+    session: Session,
+    target: Runtime,
+    fitted: Fitted,
+    directory: str,
+    *,
+    at: int,
+    options: ResumeOptions,
 ) -> Materialised:
     """Write a conversation as a new native session, and open the fork that it belongs to."""
-    writer = _writer(target)
+    writer = writer_of(target)
     wanted = Target(
         id=str(uuid.uuid4()), cwd=directory, at=context.store.now(), title=session.title,
         blob=partial(objects.load, context.store), file=lambda path: program_files.read(home_of(target), path),
@@ -161,15 +142,15 @@ def _write_elsewhere(
     native = writer.write(fitted.rounds, wanted)
     paths = _new_paths(target, native)
     command = writer.resume(native.id, str(paths[0]))
-    notes = [*native.notes, *_check_runnable(session, target, command.argv, directory, how)]
+    notes = [*native.notes, *check_runnable(session, target, command.argv, directory, options)]
     check_writable(paths)
     made = Materialised(
         session="", runtime=target.name, command=command.argv, cwd=directory, env=command.env,
         native_id=native.id, files=[str(path) for path in paths], fidelity=fitted.fidelity, notes=notes,
     )  # fmt: skip
-    if how.dry_run:
+    if options.dry_run:
         return made
-    about = _metadata(context, session, target, native, paths, flat=how.flatten)
+    about = _metadata(context, session, target, native, paths, flat=options.flatten)
     with _other_files(paths[1:], native):
         fork = fork_at(context.store, session, at, about)
         child = _register(context, fork, target, native, paths, directory)
@@ -187,12 +168,6 @@ def _target(name: str) -> Runtime:
         brief = f"; `clew connect {target.name}` hands its next session a brief" if target.name in CONNECTIONS else ""
         raise InvalidInput(f"{target.title} cannot be written, only read{brief}; these can: {can}", runtime=target.name)
     return target
-
-
-def _writer(target: Runtime) -> Writer:
-    if target.writer is None:
-        raise AssertionError("refused by _target")
-    return target.writer
 
 
 def _last_attached(context: Context, session: Session, upto: int | None) -> RuntimeAttached | None:
@@ -214,62 +189,14 @@ def _fitted(
         tools={name: runtime(name).tools for name in ran_in if name in names()},
         rehoming=Rehoming(attached.cwd, directory) if attached and attached.cwd else None,
         flatten=flatten,
-        brief=partial(brief_of_history, history),
+        brief=partial(_brief, history),
     )
 
 
-# The same program ---------------------------------------------------------------------------------------------------
+def _brief(history: History) -> str:
+    from clew.service.handover.brief import brief_of_history  # Only a target without room for everything needs it.
 
-
-def _own_native_session(
-    context: Context, session: Session, target: Runtime, attached: RuntimeAttached, directory: str, how: How
-) -> Materialised | None:
-    """The session's own native form, when that is what is asked for and it belongs to this home."""
-    if attached.runtime != target.name or (attached.cwd and os.path.abspath(attached.cwd) != directory):
-        return None
-    root = os.path.realpath(home_of(target))
-    for native_file in reversed(files_to_export(files_of(context.store, session), exact=False)):
-        path = native_file.path.partition("#")[0]
-        if not os.path.exists(path) and os.path.exists(f"{path}{SUFFIX}"):
-            path = f"{path}{SUFFIX}"  # The program has packed it, and knows where to look.
-        is_here = native_file.machine == context.machine and Path(os.path.realpath(path)).is_relative_to(root)
-        if native_file.erased or native_file.runtime != target.name or not is_here:
-            continue
-        command = _writer(target).resume(native_file.native_id, path)
-        notes = _check_runnable(session, target, command.argv, directory, how)
-        if not os.path.exists(path) and not _put_back(context, target, native_file, Path(path), dry_run=how.dry_run):
-            continue  # The conversation is written anew, as for another program.
-        return Materialised(
-            session=session.id, runtime=target.name, command=command.argv, cwd=directory, env=command.env,
-            native_id=native_file.native_id, files=[path], notes=notes,
-            fidelity=Fidelity(carried={"records": native_file.records}),
-        )  # fmt: skip
-    return None
-
-
-def _put_back(context: Context, target: Runtime, native_file: NativeFile, path: Path, *, dry_run: bool) -> bool:
-    """Write a native file again that the program has deleted, byte for byte; False where that cannot be done.
-
-    A database is not put back, nor is a file of which a retention policy has removed something.
-    """
-    if _format(target, native_file).rows is not None or not is_complete(context.store, native_file):
-        return False
-    check_writable([path])
-    if dry_run:
-        return True
-    program_files.write_new(path, exact_pieces(context.store, native_file))
-    _restamp(context, native_file)
-    return True
-
-
-def _format(target: Runtime, native_file: NativeFile) -> Format:
-    return next(format for format in target.formats if format.name == native_file.format)
-
-
-def _restamp(context: Context, native_file: NativeFile) -> None:
-    seen = look_at_file(native_file.path, native_file.runtime, native_file.format)
-    if seen is not None:
-        set_fingerprint(context.store, native_file, seen.fingerprint)
+    return brief_of_history(history)
 
 
 # Another program ----------------------------------------------------------------------------------------------------
@@ -324,13 +251,7 @@ def _write_first_file(context: Context, child: Session, target: Runtime, native:
             context.store.append(child, [Draft(body=closed)], actor=context.principal)
         raise
     for native_file in files_of(context.store, child):
-        _restamp(context, native_file)
-
-
-def _which(program: str) -> str | None:
-    from shutil import which
-
-    return which(program)
+        update_fingerprint(context, native_file)
 
 
 def _import(native: Native, target: Runtime, file: Path, directory: str) -> list[str]:
@@ -340,7 +261,7 @@ def _import(native: Native, target: Runtime, file: Path, directory: str) -> list
     import subprocess
 
     argv = [word.replace("{file}", str(file)) for word in native.door]
-    if not _which(argv[0]):
+    if not which(argv[0]):
         return [f"first run, in {directory}: {' '.join(argv)}"]
     by_hand = f"the session waits for it: run, in {directory}: {' '.join(argv)}"
     try:

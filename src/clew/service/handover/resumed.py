@@ -1,20 +1,17 @@
-"""Sessions that a resume wrote: found again when the same is asked once more, and taken back while nothing is new."""
+"""Sessions that a resume wrote: the same resume finds its session again while nothing is new in it."""
 
 import os
 from pathlib import Path
 
 import msgspec
 
-from clew.model.access import Right
-from clew.model.errors import Conflict, StoreError
+from clew.model.errors import StoreError
 from clew.model.events import RuntimeAttached
 from clew.model.session import Session, State
 from clew.runtimes.contract import Runtime
 from clew.service.capture.discovery import look_at_file
 from clew.service.capture.reconcile import fork_at
 from clew.service.kernel.context import Context
-from clew.service.kernel.registry import operation
-from clew.service.privacy.retention import erase
 from clew.store.native_files.lookup import files_of
 from clew.store.native_files.native_file import NativeFile
 
@@ -29,14 +26,6 @@ class Mark(msgspec.Struct, frozen=True):
     machine: str = ""
     resumed: list[str] = []
     flat: bool = False
-
-
-class TakenBack(msgspec.Struct, frozen=True, kw_only=True):
-    """A resume that was taken back: its fork, the program, and the files that are gone."""
-
-    session: str
-    runtime: str
-    files: list[str]
 
 
 def mark_of(metadata: str | msgspec.Raw) -> Mark:
@@ -63,43 +52,15 @@ def written_before(
     return None
 
 
-@operation(right=Right.ADMINISTER, audited=True, hidden=True)
-def take_back(context: Context, session: Session) -> TakenBack:
-    """Take back a resume: remove the files it wrote and erase its fork, if nothing was said in it since."""
-    mark = mark_of(session.metadata)
-    if not mark.resumed or mark.machine != context.machine:
-        raise Conflict(f"session {session.id} was not written by a resume on this machine", session=session.id)
-    head = context.store.head(session)
-    if head.head > session.upto + FIRST_EVENTS:
-        count = head.head - session.upto - FIRST_EVENTS
-        raise Conflict(f"session {session.id} has gone on: {count} events since; nothing was taken back",
-                       session=session.id)  # fmt: skip
-    for file in files_of(context.store, session):
-        path = file.path.partition("#")[0]
-        if not file.erased and path == file.path and os.path.exists(path) and not _is_untouched(file):
-            raise Conflict(f"{path} has grown since; nothing was taken back", session=session.id, path=path)
-    gone = [path for path in mark.resumed if os.path.exists(path) and _is_below_home(context, session, path)]
-    for path in gone:
-        Path(path).unlink()
-    erase(context, session, reason="the resume was taken back")
-    return TakenBack(session=session.id, runtime=mark.runtime, files=gone)
-
-
-def _is_below_home(context: Context, session: Session, path: str) -> bool:
-    """Whether a path of the metadata, which anybody can write, is of a file that belongs to the session."""
-    folders = [Path(file.path).parent for file in files_of(context.store, session) if not file.erased]
-    return any(Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder)) for folder in folders)
-
-
 def _untouched_file(context: Context, fork: Session) -> NativeFile | None:
     head = context.store.head(fork)
     if head.state == State.ERASED or head.head > fork.upto + FIRST_EVENTS:
         return None
     files = [file for file in files_of(context.store, fork) if not file.erased]
-    return files[0] if len(files) == 1 and _is_untouched(files[0]) else None
+    return files[0] if len(files) == 1 and is_untouched(files[0]) else None
 
 
-def _is_untouched(file: NativeFile) -> bool:
+def is_untouched(file: NativeFile) -> bool:
     seen = look_at_file(file.path, file.runtime, file.format)
     return seen is not None and seen.fingerprint == file.fingerprint
 

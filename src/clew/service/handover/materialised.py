@@ -1,0 +1,73 @@
+"""A native session that a person can go on with in a program, and what is checked before one is given."""
+
+import os
+
+import msgspec
+
+from clew.model.errors import InvalidInput
+from clew.model.session import Session
+from clew.runtimes.contract import Runtime, Writer
+from clew.runtimes.fit import Fidelity
+from clew.service.capture.discovery import look_at_file
+from clew.service.kernel.context import Context
+from clew.store.native_files.native_file import NativeFile
+from clew.store.native_files.updates import set_fingerprint
+
+
+class ResumeOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How a session is written: as text, not at all, or for a program that is run at once."""
+
+    flatten: bool
+    dry_run: bool
+    to_run: bool
+
+
+class Materialised(msgspec.Struct, frozen=True, kw_only=True):
+    """A native session: how to go on with it, what was written, and what became of the conversation on the way."""
+
+    session: str
+    runtime: str
+    command: list[str]
+    cwd: str
+    env: dict[str, str]
+    native_id: str
+    files: list[str]
+    fidelity: Fidelity
+    notes: list[str]
+
+
+def writer_of(target: Runtime) -> Writer:
+    if target.writer is None:
+        raise AssertionError(f"{target.name} cannot be written")
+    return target.writer
+
+
+def check_runnable(
+    session: Session, target: Runtime, argv: list[str], directory: str, options: ResumeOptions
+) -> list[str]:
+    """Refuse to go on if the program is to be run and cannot be; else what a person has to know."""
+    if options.to_run and not os.path.isdir(directory):
+        raise InvalidInput(f"the directory {directory} does not exist; name another to work in", session=session.id,
+                           cwd=directory)  # fmt: skip
+    if which(argv[0]):
+        return []
+    if options.to_run:
+        raise InvalidInput(
+            f"{argv[0]} is not on the PATH, so nothing was written; install {target.title}, or write the session "
+            "without running the program",
+            session=session.id,
+            program=argv[0],
+        )
+    return [f"{argv[0]} is not on the PATH; install {target.title} to run the command"]
+
+
+def which(program: str) -> str | None:
+    import shutil
+
+    return shutil.which(program)
+
+
+def update_fingerprint(context: Context, native_file: NativeFile) -> None:
+    seen = look_at_file(native_file.path, native_file.runtime, native_file.format)
+    if seen is not None:
+        set_fingerprint(context.store, native_file, seen.fingerprint)
