@@ -10,7 +10,6 @@ from clew.model.access import ROLES, Grant
 from clew.server.login.oidc_principals import DisabledLogin, UnknownLogin, login_of_claims
 from clew.server.login.oidc_tokens import Claims
 from clew.server.options import Oidc
-from clew.service.kernel.audit_record import WHOLE
 from clew.store import Store, open_store
 from clew.store.access.grants import add_grant
 from clew.store.access.principals import (
@@ -23,7 +22,7 @@ from clew.store.access.principals import (
     set_principal,
 )
 from clew.store.log.opening import Opening
-from clew.store.projects import control_log
+from clew.store.projects import ALL_PROJECTS, control_log
 from support.postgres import Server
 
 ISSUER = "https://login.example"
@@ -74,7 +73,7 @@ def test_newcomers_at_the_same_moment_do_not_share_a_name(postgres: Server) -> N
     url = postgres.new_database()
     found: list[str] = []
     with open_store(url) as store, open_store(url) as other, psycopg.connect(url, autocommit=True) as watching:
-        log = control_log(store, WHOLE, "clew")
+        log = control_log(store, ALL_PROJECTS, "clew")
         comes = threading.Thread(
             target=lambda: found.append(principal_of(other, OPEN, claims("2", preferred_username="ada")))
         )

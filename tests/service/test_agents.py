@@ -10,7 +10,7 @@ from clew.local import Local
 from clew.model.access import Grant, Right, owner_of_everything
 from clew.model.errors import NotFound
 from clew.service import Context, call
-from clew.service.access.agents import agent_for
+from clew.service.access.agent_rules import agent_for
 from clew.store import Store
 from clew.store.access.agents import Agent, AgentRule
 

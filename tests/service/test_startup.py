@@ -41,20 +41,56 @@ def test_a_capture_with_nothing_new_loads_no_library_that_it_has_no_use_for(tmp_
     transcript = tmp_path / ".claude" / "projects" / "-home-me-app" / f"{claude.SESSION}.jsonl"
     transcript.parent.mkdir(parents=True)
     transcript.write_bytes(claude.lines(claude.story()))
-    code = """
-import sys
-import clew.cli
-sys.argv = ["clew", "capture", "--json"]
-try:
-    clew.cli.main()
-except SystemExit as ended:
-    assert not ended.code
-"""
     for _ in range(2):
-        modules = loaded(code, HOME=str(tmp_path), CLEW_HOME=str(tmp_path / "clew"))
+        modules = loaded(run_of("capture", "--json"), HOME=str(tmp_path), CLEW_HOME=str(tmp_path / "clew"))
     assert "apsw" in modules
     assert not modules.intersection(["email", "sqlite3", "socket", "shutil", "tempfile", "difflib", "zipfile", "rich"])
     # What captures a file is not loaded either, nor what only errors and other commands need.
     steps = {name for name in modules if name.startswith("clew.service.capture.")}
     assert {name.rpartition(".")[2] for name in steps} == {"changed_files", "discovery", "in_background", "report"}
     assert not modules.intersection(["clew.doctor", "clew.cli.hints", "clew.service.access.agents"])
+
+
+# What a command imports costs its user a fraction of a millisecond per module, each time. `sessions` needs neither what
+# folds the views, when they are up to date, nor what writes objects or the audit log.
+UNUSED_BY_A_LIST = {
+    "zstandard", "blake3", "zipfile", "tempfile", "importlib.resources", "clew.store.objects.objects",
+    "clew.store.objects.pack", "clew.store.log.retention", "clew.store.log.verify", "clew.views.folding",
+    "clew.views.text", "clew.views.course", "clew.views.knowledge", "clew.model.query", "clew.model.words",
+    "clew.service.kernel.audit_record", "clew.service.kernel.argument_error", "clew.doctor",
+}  # fmt: skip
+UNUSED_BY_A_RESUME = {
+    "clew.service.privacy.retention", "clew.service.handover.brief", "clew.service.handover.take_back",
+    "clew.service.handover.resume_in_place", "clew.secrets.masking", "clew.secrets.stream", "clew.store.log.erase",
+    "clew.store.log.retention", "clew.store.objects.collection",
+}  # fmt: skip
+
+
+def test_the_frequent_commands_import_only_what_they_use(tmp_path: Path) -> None:
+    transcript = tmp_path / ".claude" / "projects" / "-home-me-app" / f"{claude.SESSION}.jsonl"
+    transcript.parent.mkdir(parents=True)
+    transcript.write_bytes(claude.lines(claude.story()))
+    home = {"HOME": str(tmp_path), "CLEW_HOME": str(tmp_path / "clew")}
+    loaded(run_of("capture"), **home)
+    loaded(run_of("sessions"), **home)
+    for arguments, unused, most in (
+        (["sessions"], UNUSED_BY_A_LIST, 100),
+        (["capture", "--json"], UNUSED_BY_A_LIST - {"zstandard", "blake3"}, 100),
+        (["resume", "latest", "--in", "codex", "--print"], UNUSED_BY_A_RESUME, 130),
+    ):
+        modules = loaded(run_of(*arguments), **home)
+        assert not modules & unused, arguments
+        own = [name for name in modules if name.startswith("clew")]
+        assert len(own) <= most, (arguments, len(own))
+
+
+def run_of(*arguments: str) -> str:
+    return f"""
+import sys
+import clew.cli
+sys.argv = ["clew", *{list(arguments)!r}]
+try:
+    clew.cli.main()
+except SystemExit as ended:
+    assert not ended.code
+"""

@@ -14,10 +14,10 @@ from clew.server.login.oidc_tokens import Claims
 from clew.server.options import Oidc
 from clew.service.access.authenticator import OWNER
 from clew.service.access.principals import login_of, team_named
-from clew.service.kernel.audit_record import WHOLE, record_login
+from clew.service.kernel.audit_record import record_login
 from clew.store import Store
 from clew.store.access.principals import add_principal_of_login, find_principal_by_login, set_teams_of
-from clew.store.projects import control_log
+from clew.store.projects import ALL_PROJECTS, control_log
 
 CLEW = "clew"
 LONGEST_NAME = 60
@@ -73,7 +73,7 @@ def _is_of_allowed_domain(oidc: Oidc, claims: Claims) -> bool:
 
 
 def _add_principal(store: Store, claims: Claims, login: str) -> str:
-    log = control_log(store, WHOLE, CLEW)
+    log = control_log(store, ALL_PROJECTS, CLEW)
     title = claims.get("name")
     shown = title[:LONGEST_TITLE].replace("\0", "") if isinstance(title, str) else ""
     names = (name for name in _names(claims) if name != OWNER)

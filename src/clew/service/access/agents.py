@@ -1,6 +1,5 @@
 """Agents: definitions that act, and the rules that assign sessions to them."""
 
-from fnmatch import fnmatchcase
 from typing import Annotated
 
 import msgspec
@@ -72,24 +71,3 @@ def agent_remove(context: Context, name: str, *, project: str = "") -> None:
 def _find(context: Context, name: str, project: str) -> Agent | None:
     known = list_agents(context.store)
     return next((agent for agent in known if (agent.name, agent.project) == (name, project)), None)
-
-
-def agent_for(agents: list[Agent], *, project: str, runtime: str, path: str, name: str = "") -> str:
-    """The agent with a rule that a session matches, of several the one with the longest path; empty without any."""
-    matches = [
-        (len(rule.path), agent.name)
-        for agent in agents
-        if agent.project in ("", project)
-        for rule in agent.rules
-        if _matches(rule, runtime, path, name)
-    ]
-    return max(matches)[1] if matches else ""
-
-
-def _matches(rule: AgentRule, runtime: str, path: str, name: str) -> bool:
-    folder = rule.path.rstrip("/")
-    return (
-        (not rule.runtime or rule.runtime == runtime)
-        and (not folder or path == folder or path.startswith(f"{folder}/") or fnmatchcase(path, folder))
-        and (not rule.name or fnmatchcase(name, rule.name))
-    )

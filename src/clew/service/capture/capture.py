@@ -24,8 +24,6 @@ from clew.model.access import Right
 from clew.model.errors import Busy, DiskFull
 from clew.runtimes.contract import Format
 from clew.service.capture import discovery
-from clew.service.capture.capture_database import capture_database
-from clew.service.capture.capture_document import capture_document
 from clew.service.capture.capture_lines import Lines, capture_lines
 from clew.service.capture.discovery import SessionFile, open_file, printable_path
 from clew.service.capture.report import WAITS_FOR_PARENT, Captured, report_error
@@ -63,6 +61,8 @@ def _capture_file(run: CaptureRun, session_file: SessionFile) -> None:
     try:
         format = discovery.format_of(session_file)
         if format.rows is not None:
+            from clew.service.capture.capture_database import capture_database  # Most programs write files of lines.
+
             capture_database(run, session_file, format, format.rows)
             return
         run.reports.append(report)
@@ -84,6 +84,8 @@ def _capture_file(run: CaptureRun, session_file: SessionFile) -> None:
 def _capture_content(run: CaptureRun, session_file: SessionFile, format: Format, report: Captured) -> None:
     """Capture one file by its kind: a document, a packed file of lines, or a file of lines."""
     if format.split is not None:
+        from clew.service.capture.capture_document import capture_document  # As above.
+
         capture_document(run, session_file, format, report)
     elif format.packed and session_file.path.endswith(".zst"):
         from clew.service.capture.capture_packed import capture_packed  # Loads zstandard.

@@ -15,14 +15,15 @@ from clew.model.events import Draft, RuntimeAttached
 from clew.model.session import Session, State
 from clew.runtimes.contract import Identity, Reading, project_of
 from clew.runtimes.records import read_lines
-from clew.service.access.agents import agent_for
+from clew.service.access.agent_rules import agent_for
 from clew.service.capture.identity import clean_text
 from clew.service.capture.reconcile import SharedBeginning, fork_at, is_spoken, shared_beginning
 from clew.service.capture.run import CaptureRun, ParentNotCaptured, Source
 from clew.service.kernel.call import permit
 from clew.store.log.opening import Forking, Opening
-from clew.store.native_files.lookup import files_of, files_with_native_id, files_with_root, load_bytes, session_of
+from clew.store.native_files.lookup import files_of, files_with_native_id, files_with_root, session_of
 from clew.store.native_files.native_file import NativeFile
+from clew.store.native_files.stored_bytes import load_bytes
 
 
 class NewFile(msgspec.Struct, frozen=True, kw_only=True):

@@ -22,10 +22,8 @@ from clew.service.kernel.registry import Operation
 from clew.store import Store
 from clew.store.access.rule_rows import describe_all, digests_of
 from clew.store.access.settings import list_settings, set_setting
-from clew.store.projects import control_log, list_projects
+from clew.store.projects import ALL_PROJECTS, control_log, list_projects
 
-# The control log of what concerns no project in particular.
-WHOLE = "*"
 LONGEST_ARGUMENT = 200
 LONGEST_REASON = 500
 # The entry that lists the credentials and grants from before such rows were recorded.
@@ -86,7 +84,7 @@ def record_login(
         operation=operation, allowed=allowed, because=because[:LONGEST_REASON], credential=credential, made=names,
         rows=digests_of(store, names), arguments=msgspec.Raw(msgspec.json.encode(dict(facts))),
     )  # fmt: skip
-    store.append(control_log(store, WHOLE, actor), [Draft(body=entry)], actor=actor)
+    store.append(control_log(store, ALL_PROJECTS, actor), [Draft(body=entry)], actor=actor)
 
 
 def record_baseline(store: Store) -> None:
@@ -102,14 +100,14 @@ def record_baseline(store: Store) -> None:
         )  # fmt: skip
         # The log takes the entry once. The setting only saves looking for it, and proves nothing.
         with suppress(SourceReused):
-            store.append(control_log(store, WHOLE, "clew"), [Draft(body=entry, source=BASELINE)], actor="clew")
+            store.append(control_log(store, ALL_PROJECTS, "clew"), [Draft(body=entry, source=BASELINE)], actor="clew")
         set_setting(store, "", BASELINE, RECORDED)
     known.has_baseline = True
 
 
 def record_job(context: Context, name: str, project: str, result: dict[str, Any], *, source: str) -> None:
     """Record what a job did; the same source is recorded once."""
-    log = control_log(context.unrestricted, project or WHOLE, context.principal)
+    log = control_log(context.unrestricted, project or ALL_PROJECTS, context.principal)
     entry = OperationCalled(
         operation=name, target=project[:LONGEST_ARGUMENT], allowed=True, because="done by itself",
         arguments=msgspec.Raw(msgspec.json.encode(result)),
@@ -122,18 +120,18 @@ def record_job(context: Context, name: str, project: str, result: dict[str, Any]
 def _project(context: Context, target: Target, ruling: Ruling) -> str:
     """The project whose log takes the entry. A refusal is written into no log of somebody else's project."""
     if not target.project:
-        return WHOLE
+        return ALL_PROJECTS
     if ruling.allowed:
         return target.project
     sees = any(context.caller.rule(right, target).allowed for right in Right)
     is_there = target.project in list_projects(context.unrestricted).values()
-    return target.project if sees and is_there else WHOLE
+    return target.project if sees and is_there else ALL_PROJECTS
 
 
 def _append_refusals(store: Store, principal: str, operation: str, count: int) -> None:
     because = f"refused {count} times more in one minute"
     entry = OperationCalled(operation=operation, allowed=False, because=because, count=count)
-    store.append(control_log(store, WHOLE, principal), [Draft(body=entry)], actor=principal)
+    store.append(control_log(store, ALL_PROJECTS, principal), [Draft(body=entry)], actor=principal)
 
 
 def _arguments(operation: Operation, parsed: msgspec.Struct | None) -> msgspec.Raw:

@@ -6,7 +6,7 @@ out what the caller may not reach.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -14,13 +14,13 @@ from clew.model.access import Right, Ruling, Target
 from clew.model.errors import Denied, InvalidInput, NotFound
 from clew.model.ids import LENGTH, check_name
 from clew.model.session import Session
-from clew.service.kernel.argument_error import argument_error
-from clew.service.kernel.audit_record import WHOLE, record, record_reads
 from clew.service.kernel.context import Context, Touched
 from clew.service.kernel.registry import OPERATIONS, Operation, operation_named
-from clew.service.kernel.touched import projects_in
-from clew.store.log.plan import Request
+from clew.store.projects import ALL_PROJECTS
 from clew.views.contract import Rebuilding
+
+if TYPE_CHECKING:
+    from clew.store.log.plan import Request
 
 # Operations with these rights show what was said; whether they are recorded is a project's setting.
 CONTENT = (Right.READ, Right.EXPORT)
@@ -100,16 +100,16 @@ def _run(prepared: PreparedCall, function: Callable[..., Any]) -> Any:
     except Denied as error:
         is_about_project = operation.filters_by_reach and not prepared.target.session
         target = Target() if is_about_project else prepared.target
-        record(context, operation, target, Ruling(False, str(error)), prepared.arguments)
+        _record(context, operation, target, Ruling(False, str(error)), prepared.arguments)
         raise
     except NotFound as error:
         # A caller with limited reach gets the same error for a session that does not exist and for one of others.
         if operation.audited and context.reach(None):
-            record(context, operation, prepared.target, Ruling(False, str(error)), prepared.arguments)
+            _record(context, operation, prepared.target, Ruling(False, str(error)), prepared.arguments)
         raise
 
 
-def request_of(prepared: PreparedCall) -> Request:
+def request_of(prepared: PreparedCall) -> "Request":
     """The request of an operation that can share a commit; who commits it records the call as done."""
     if prepared.operation.prepare is None:
         raise AssertionError(f"{prepared.operation.name} does not say how it is prepared for a shared commit")
@@ -120,19 +120,32 @@ def record_done(prepared: PreparedCall, result: Any = None) -> None:
     """Record a call that was carried out, if its operation or a project that it read wants that."""
     context, operation, target = prepared.context, prepared.operation, prepared.target
     if operation.audited:
-        record(context, operation, target, Ruling(True, "done"), prepared.arguments)
+        _record(context, operation, target, Ruling(True, "done"), prepared.arguments)
     elif operation.right in CONTENT and context.has_setting("audit_reads", "on"):
         for session in prepared.targets:
             if context.setting(session.project, "audit_reads") == "on":
-                record(context, operation, session, Ruling(True, "read"))
+                _record(context, operation, session, Ruling(True, "read"))
         if not prepared.targets:
+            from clew.service.kernel.audit_record import record_reads
+            from clew.service.kernel.touched import projects_in
+
             record_reads(context, operation, projects_in(context.unrestricted, result))
+
+
+def _record(
+    context: Context, operation: Operation, target: Target, ruling: Ruling, parsed: msgspec.Struct | None = None
+) -> None:
+    from clew.service.kernel.audit_record import record  # Most commands of a person are neither audited nor refused.
+
+    record(context, operation, target, ruling, parsed)
 
 
 def _parse(operation: Operation, arguments: Mapping[str, Any]) -> msgspec.Struct:
     try:
         return msgspec.convert(dict(arguments), operation.arguments)
     except msgspec.ValidationError as error:
+        from clew.service.kernel.argument_error import argument_error
+
         raise argument_error(operation.name, arguments, operation.arguments, error) from error
 
 
@@ -155,14 +168,14 @@ def _session_asked_for(context: Context, operation: Operation, prefix: str, pars
         return _session(context, operation, prefix)
     except NotFound:
         if context.reach(None):
-            record(context, operation, Target(), Ruling(False, "no such session in the caller's reach"), parsed)
+            _record(context, operation, Target(), Ruling(False, "no such session in the caller's reach"), parsed)
         raise
 
 
 def _check_scopes(context: Context, operation: Operation, parsed: msgspec.Struct) -> None:
     if context.scopes is not None and operation.right not in context.scopes:
         because = f"the key of {context.principal} does not carry the right to {operation.right}"
-        record(context, operation, Target(), Ruling(False, because), parsed)
+        _record(context, operation, Target(), Ruling(False, because), parsed)
         raise Denied(
             f"{operation.name} was refused: this key is not good for the right to {operation.right}; use one that is",
             right=str(operation.right),
@@ -171,8 +184,8 @@ def _check_scopes(context: Context, operation: Operation, parsed: msgspec.Struct
 
 def check_project(name: str) -> str:
     """The name of a project, limited in length; a mark stands for no project."""
-    if name == WHOLE:
-        raise InvalidInput(f"no project is called {WHOLE!r}; leave it out for all of them")
+    if name == ALL_PROJECTS:
+        raise InvalidInput(f"no project is called {ALL_PROJECTS!r}; leave it out for all of them")
     return check_name(name, "the project", longest=200)
 
 
@@ -195,7 +208,7 @@ def permit(context: Context, right: Right, about: Session | str | Target) -> Non
 def _rule(context: Context, operation: Operation, target: Target, parsed: msgspec.Struct) -> None:
     ruling = context.caller.rule(operation.right, target)
     if not ruling.allowed:
-        record(context, operation, target, ruling, parsed)
+        _record(context, operation, target, ruling, parsed)
         raise Denied(
             f"{operation.name} was refused: {ruling.because}; ask an owner for a grant", right=str(operation.right)
         )

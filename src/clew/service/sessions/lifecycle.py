@@ -74,7 +74,7 @@ def _agent_of(context: Context, project: str, metadata: dict[str, Any]) -> str:
     runtime, path = metadata.get("runtime"), metadata.get("cwd")
     if not isinstance(runtime, str) or not runtime:
         return ""
-    from clew.service.access.agents import agent_for
+    from clew.service.access.agent_rules import agent_for
 
     known = list_agents(context.store)
     return agent_for(known, project=project, runtime=runtime, path=path if isinstance(path, str) else "")
