@@ -1,6 +1,6 @@
 """The Python API for asyncio: a method of a plane, a session or a call is awaited, and carried out in a thread.
 
-Nothing is written twice: a name is looked up on the object behind, so that a new method needs no twin here. A method
+Nothing is written twice: a name is looked up on the wrapped object, so that a new method needs no twin here. A method
 that is cancelled is finished by its thread all the same: what it wrote is stored.
 """
 
@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from clew.client import Call, OpenSession, Plane, Scratch
 
-Behind = Plane | OpenSession | Call | Scratch
+Wrapped = Plane | OpenSession | Call | Scratch
 
 END = object()
 
@@ -22,31 +22,31 @@ class Async:
     Methods and what has to be read are awaited. What is in memory, as an id or the output of a call, is there at once.
     """
 
-    _behind: Behind
+    _wrapped: Wrapped
 
-    def __init__(self, behind: Behind) -> None:
-        object.__setattr__(self, "_behind", behind)
+    def __init__(self, wrapped: Wrapped) -> None:
+        object.__setattr__(self, "_wrapped", wrapped)
 
     def __repr__(self) -> str:
-        return f"<async {self._behind!r}>"
+        return f"<async {self._wrapped!r}>"
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        if name in vars(self._behind):
-            return _asynchronous(vars(self._behind)[name])
-        known = getattr(type(self._behind), name)
+        if name in vars(self._wrapped):
+            return _asynchronous(vars(self._wrapped)[name])
+        known = getattr(type(self._wrapped), name)
         if isinstance(known, property):
-            return Pending(name, lambda: getattr(self._behind, name))
-        method = getattr(self._behind, name)
-        return lambda *given, **named: Pending(name, lambda: method(*map(_behind, given), **named))
+            return Pending(name, lambda: getattr(self._wrapped, name))
+        method = getattr(self._wrapped, name)
+        return lambda *given, **named: Pending(name, lambda: method(*map(_unwrapped, given), **named))
 
     def __setattr__(self, name: str, value: Any) -> None:
-        setattr(self._behind, name, value)
+        setattr(self._wrapped, name, value)
 
     async def run(self, do: Callable[..., Any], *given: Any) -> Any:
         """What a function returns that is called in a thread, with the plain object and what is given."""
-        return _asynchronous(await asyncio.to_thread(do, self._behind, *map(_behind, given)))
+        return _asynchronous(await asyncio.to_thread(do, self._wrapped, *map(_unwrapped, given)))
 
     async def __aenter__(self) -> Self:
         return self
@@ -54,8 +54,8 @@ class Async:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if not isinstance(self._behind, Scratch):
-            await asyncio.to_thread(self._behind.__exit__, kind, error, trace)
+        if not isinstance(self._wrapped, Scratch):
+            await asyncio.to_thread(self._wrapped.__exit__, kind, error, trace)
 
 
 class Pending:
@@ -102,8 +102,8 @@ def connect(open_plane: Callable[[], Plane]) -> Pending:
 def _asynchronous(value: Any) -> Any:
     if isinstance(value, list):
         return [_asynchronous(item) for item in value]
-    return Async(value) if isinstance(value, Behind) else value
+    return Async(value) if isinstance(value, Wrapped) else value
 
 
-def _behind(value: Any) -> Any:
-    return value._behind if isinstance(value, Async) else value
+def _unwrapped(value: Any) -> Any:
+    return value._wrapped if isinstance(value, Async) else value

@@ -48,7 +48,7 @@ def save_report(
     """Cache the report; it is valid while every fingerprint is unchanged."""
     latest_change_ns = time.time_ns() - CLOCK_TICK_NS
     # A path that did not exist has no time at which it changed.
-    if any(_changed_ns(path) > latest_change_ns for path, found in fingerprints.items() if found is not None):
+    if any(_changed_ns(path) > latest_change_ns for path, known in fingerprints.items() if known is not None):
         return
     environment = {name: os.environ.get(name) for name in (*VARIABLES, *variables)}
     cache = {"caller": _caller(), "variables": environment, "fingerprints": fingerprints, "rows": rows}

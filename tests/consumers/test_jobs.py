@@ -146,7 +146,7 @@ def test_a_handler_that_hangs_is_overtaken_and_its_result_is_refused(
         began.set()
         go_on.wait(60)
         try:
-            task.keep()
+            task.renew()
         except LeaseLost:
             refused.set()
             raise
@@ -181,7 +181,7 @@ def test_a_handler_that_hangs_is_overtaken_and_its_result_is_refused(
 def test_a_worker_that_stops_gives_its_job_back(context: Context, stopping: threading.Event) -> None:
     def stopped(context: Context, task: Task) -> Result:
         stopping.set()
-        task.keep()
+        task.renew()
         raise AssertionError("the handler went on")
 
     add_job(context.store, "sweep", key="x")

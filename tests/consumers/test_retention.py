@@ -16,7 +16,7 @@ from clew.service import Context, call
 from clew.service.jobs.retention import retention
 from clew.store import Store
 from clew.store.answers import KeptAnswer, add_answer
-from clew.store.jobs import MOST_ATTEMPTS, Taken, add_job, fail_job, finish_job, list_jobs, take_job
+from clew.store.jobs import MOST_ATTEMPTS, TakenJob, add_job, fail_job, finish_job, list_jobs, take_job
 from clew.store.log.retention import set_policy
 from store.rows import DAY_US, change
 from store.words import messages, opened, say
@@ -81,7 +81,7 @@ def test_a_run_that_is_done_again_after_a_crash_is_recorded_once(context: Contex
 # Doctor ---------------------------------------------------------------------------------------------------------------
 
 
-def taken(store: Store, kind: str) -> Taken:
+def taken(store: Store, kind: str) -> TakenJob:
     add_job(store, kind, key="x")
     job = take_job(store, [kind], holder="ada")
     assert job is not None

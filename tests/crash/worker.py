@@ -22,7 +22,7 @@ def tally(context: Context, task: Task) -> Result:
     for part in PARTS:
         body = MessageAdded(role="user", text=f"{task.id} {part}")
         context.store.append(session, [Draft(body=body, source=f"{task.id} {part}")], actor=ADA)
-        task.keep()
+        task.renew()
     return {"parts": len(PARTS)}
 
 

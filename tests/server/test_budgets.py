@@ -99,10 +99,10 @@ def test_many_short_requests_are_not_long_ones_and_abandoned_ones_are() -> None:
     assert one.begin_operation("person:leaving") is Turn.LONG
 
 
-def test_more_principals_than_places_push_out_those_that_do_nothing() -> None:
+def test_more_principals_than_slots_push_out_those_that_do_nothing() -> None:
     one = Budgets(Options())
     one.begin_stream("person:listening")
-    for number in range(3 * counted.SETS * counted.PLACES):
+    for number in range(3 * counted.SETS * counted.SLOTS):
         one.take_request(f"person:{number}")
     one.end_stream("person:listening")
     for _ in range(Options().streams):

@@ -8,18 +8,18 @@ from clew.model.errors import LeaseLost, NotFound, WrongState
 from clew.store import Store, open_store
 from clew.store.jobs import (
     MOST_ATTEMPTS,
-    Taken,
+    TakenJob,
     add_job,
     fail_job,
     find_job,
     finish_job,
     forget_jobs,
-    keep_job,
     last_done,
     list_jobs,
     oldest_job,
     open_job,
     release_job,
+    renew_job,
     retry_job,
     seconds_until_due,
     take_job,
@@ -30,7 +30,7 @@ from store.rows import DAY_US, change
 HOUR_US = 3_600_000_000
 
 
-def take(store: Store, *, kind: str = "sweep", holder: str = "ada") -> Taken:
+def take(store: Store, *, kind: str = "sweep", holder: str = "ada") -> TakenJob:
     job = take_job(store, [kind], holder=holder)
     assert job is not None
     return job
@@ -72,7 +72,7 @@ def test_of_many_workers_one_gets_a_job(store: Store, store_url: str) -> None:
     with open_store(store_url) as elsewhere:
         stores = [store, elsewhere] * 4
         taken = at_once([partial(take_job, log, ["sweep"], holder=f"{number}") for number, log in enumerate(stores)])
-    assert sum(isinstance(job, Taken) for job in taken) == 1
+    assert sum(isinstance(job, TakenJob) for job in taken) == 1
     assert taken.count(None) == 7
 
 
@@ -107,7 +107,7 @@ def test_a_job_whose_lease_holds_is_not_taken(store: Store) -> None:
     [
         lambda store, job: finish_job(store, job, result="{}"),
         lambda store, job: fail_job(store, job, error="no", pause_us=0),
-        lambda store, job: keep_job(store, job),
+        lambda store, job: renew_job(store, job),
         lambda store, job: release_job(store, job),
     ],
     ids=["finish", "fail", "keep", "release"],
@@ -138,7 +138,7 @@ def test_a_kept_job_is_not_taken(store: Store) -> None:
     add_job(store, "sweep", key="monday")
     job = take(store)
     end_lease(store)
-    keep_job(store, job)
+    renew_job(store, job)
     assert take_job(store, ["sweep"], holder="bob") is None
 
 

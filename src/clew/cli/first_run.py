@@ -1,4 +1,4 @@
-"""The first minutes: what is on this machine is captured and told, and clew offers to stay.
+"""The first minutes: what is on this machine is captured and summed up, and clew offers to stay.
 
 Only a terminal is asked, and only once.
 """
@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from clew.cli import capturing, story
+from clew.cli import capturing, store_summary
 from clew.model.errors import ClewError
 from clew.model.plain import plain
 
@@ -18,10 +18,10 @@ OFFERED = "offered"
 
 
 def first_capture(plane: Any) -> None:
-    """Capture what is new and tell what there is; a failure does not keep clew from starting."""
+    """Capture what is new and print a summary; clew starts even if that fails."""
     try:
         capturing.capture(plane, [], "", "", as_json=False)
-        story.tell(plane)
+        store_summary.print_summary(plane)
         _offer(plane)
     except ClewError as error:
         click.echo(f"capture: {plain(str(error))}", err=True)

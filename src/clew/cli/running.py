@@ -27,7 +27,7 @@ TRIES = 20
 LONGEST_SHOWN = 600
 
 
-class Running(msgspec.Struct, frozen=True):
+class RunningServer(msgspec.Struct, frozen=True):
     """A `clew up`: its process, its address, and the link that opens it in a browser."""
 
     pid: int
@@ -35,13 +35,13 @@ class Running(msgspec.Struct, frozen=True):
     link: str
 
 
-def running(home: Path) -> Running | None:
+def running_server(home: Path) -> RunningServer | None:
     """The `clew up` of this home, if there is one and it listens."""
     try:
         with open(home / NAME, "rb") as file:
             if not _is_locked(file.fileno()):
                 return None
-            return msgspec.json.decode(file.read(), type=Running)
+            return msgspec.json.decode(file.read(), type=RunningServer)
     except (OSError, msgspec.DecodeError):
         return None
 
@@ -52,7 +52,7 @@ def announced(home: Path, url: str, link: str) -> Iterator[None]:
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     with open(os.open(home / NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b") as file:
         _lock(file.fileno())
-        file.write(msgspec.json.encode(Running(os.getpid(), url, link)))
+        file.write(msgspec.json.encode(RunningServer(os.getpid(), url, link)))
         file.truncate()
         file.flush()
         try:
@@ -61,7 +61,7 @@ def announced(home: Path, url: str, link: str) -> Iterator[None]:
             os.ftruncate(file.fileno(), 0)
 
 
-def start(settings: app.Settings, *options: str) -> Running:
+def start(settings: app.Settings, *options: str) -> RunningServer:
     """Start `clew up` in a process of its own that stays, and return when it listens."""
     # The environment carries the store: every account on the machine can read the arguments of a process.
     variables = {"CLEW_HOME": str(settings.home), "CLEW_STORE": settings.store, "CLEW_PRINCIPAL": settings.principal}
@@ -74,31 +74,31 @@ def start(settings: app.Settings, *options: str) -> Running:
         )  # fmt: skip
     end = time.monotonic() + START_SECONDS
     while time.monotonic() < end:
-        found = running(settings.home)
-        if found is not None:
+        server = running_server(settings.home)
+        if server is not None:
             process.returncode = 0  # Nobody waits for the process; without this, Popen warns that it still runs.
-            return found
+            return server
         if process.poll() is not None:
             break
         time.sleep(LOOK_SECONDS)
-    said = log.read_text(errors="replace").strip()[-LONGEST_SHOWN:].removeprefix("error: ")
+    output_text = log.read_text(errors="replace").strip()[-LONGEST_SHOWN:].removeprefix("error: ")
     if process.poll() is None:
         process.terminate()
-    raise Unavailable(said or f"`clew up` did not start; {log} may say why")
+    raise Unavailable(output_text or f"`clew up` did not start; {log} may say why")
 
 
-def stop(home: Path) -> Running | None:
+def stop(home: Path) -> RunningServer | None:
     """Stop the `clew up` of this home; None if none runs. Returns when it has ended."""
-    found = running(home)
-    if found is None:
+    server = running_server(home)
+    if server is None:
         return None
-    os.kill(found.pid, signal.SIGTERM)
+    os.kill(server.pid, signal.SIGTERM)
     end = time.monotonic() + STOP_SECONDS
-    while running(home) is not None:
+    while running_server(home) is not None:
         if time.monotonic() > end:
-            raise Unavailable(f"process {found.pid} does not end; stop it with: kill -9 {found.pid}")
+            raise Unavailable(f"process {server.pid} does not end; stop it with: kill -9 {server.pid}")
         time.sleep(LOOK_SECONDS)
-    return found
+    return server
 
 
 def _lock(descriptor: int) -> None:

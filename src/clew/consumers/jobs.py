@@ -20,14 +20,14 @@ from clew.store.jobs import (
     FIRST_PAUSE_US,
     LEASE_US,
     LONGEST_PAUSE_US,
-    Taken,
+    TakenJob,
     add_job,
     fail_job,
     finish_job,
     has_job,
-    keep_job,
     open_job,
     release_job,
+    renew_job,
     seconds_until_due,
     take_job,
 )
@@ -92,7 +92,7 @@ class Jobs:
 
     # Carrying out -----------------------------------------------------------------------------------------------------
 
-    def _carry_out(self, job: Taken, stopping: threading.Event) -> None:
+    def _carry_out(self, job: TakenJob, stopping: threading.Event) -> None:
         """Carry a job out in a thread, and go on without it once it has not kept its lease."""
         task = _Task(self._context, job, self._lease_us, stopping)
         thread = threading.Thread(target=self._finish, args=(job, task), name=f"clew-job-{job.kind}", daemon=True)
@@ -103,7 +103,7 @@ class Jobs:
                 self._report(f"the {job.kind} job {job.id} hangs; it counts as failed, and is tried again")
                 return
 
-    def _finish(self, job: Taken, task: "_Task") -> None:
+    def _finish(self, job: TakenJob, task: "_Task") -> None:
         store = self._context.store
         try:
             try:
@@ -121,7 +121,7 @@ class Jobs:
             # Another worker has the job, or the database is away and the lease runs out.
             self._report(f"the {job.kind} job {job.id}: {error}")
 
-    def _fail(self, job: Taken, error: Exception) -> None:
+    def _fail(self, job: TakenJob, error: Exception) -> None:
         text = f"{error}" if isinstance(error, ClewError) else f"{type(error).__name__}: {error}"
         masked = masker_of(self._context).blanked(text.encode("utf-8", "replace")).decode("utf-8", "replace")
         pause_us = min(FIRST_PAUSE_US << (job.attempts - 1), LONGEST_PAUSE_US)
@@ -135,7 +135,7 @@ class Jobs:
 class _Task:
     """A job under way, as its handler sees it."""
 
-    def __init__(self, context: Context, job: Taken, lease_us: int, stopping: threading.Event) -> None:
+    def __init__(self, context: Context, job: TakenJob, lease_us: int, stopping: threading.Event) -> None:
         self.id = job.id
         self.project = job.project
         self.attempts = job.attempts
@@ -145,14 +145,14 @@ class _Task:
         self._stopping = stopping
         self._until = time.monotonic() + lease_us / 1e6
 
-    def keep(self, seconds: float = 0.0) -> None:
-        """Hold the job for another lease, or for so long."""
+    def renew(self, seconds: float = 0.0) -> None:
+        """Renew the lease, for its usual time or for more seconds."""
         if self._stopping.is_set():
             raise Stopped
         wanted = max(seconds, self._lease_us / 1e6)
         # A row is written when half of the time is over, not for every step.
         if self.seconds_left() < wanted / 2:
-            keep_job(self._context.store, self._job, lease_us=int(wanted * 1e6))
+            renew_job(self._context.store, self._job, lease_us=int(wanted * 1e6))
             self._until = time.monotonic() + wanted
 
     def seconds_left(self) -> float:

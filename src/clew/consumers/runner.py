@@ -38,7 +38,7 @@ class Runner:
         """`report` gets a line when a consumer begins to fail, and one when it works again."""
         self._store = store
         self._report = report
-        self._lanes = [_Lane(consumer, report, self._end) for consumer in consumers]
+        self._loops = [_Loop(consumer, report, self._end) for consumer in consumers]
         self._stopping = threading.Event()
         self._ended_by: SchemaNewer | None = None
         self._thread: threading.Thread | None = None
@@ -49,8 +49,8 @@ class Runner:
         Raises `SchemaNewer` once a newer program has migrated the store: only that program can go on.
         """
         threads = [
-            threading.Thread(target=lane.work, args=(self._stopping,), name=f"clew-{lane.name}", daemon=True)
-            for lane in self._lanes
+            threading.Thread(target=loop.work, args=(self._stopping,), name=f"clew-{loop.name}", daemon=True)
+            for loop in self._loops
         ]
         try:
             for thread in threads:
@@ -58,8 +58,8 @@ class Runner:
             self._poke_after_commits()
         finally:
             self._stopping.set()
-            for lane in self._lanes:
-                lane.poke()
+            for loop in self._loops:
+                loop.poke()
             for thread in threads:
                 # A handler that hangs does not delay the stop; its lease ends by itself.
                 thread.join(LONGEST_STOP_SECONDS)
@@ -69,9 +69,9 @@ class Runner:
     def once(self) -> None:
         """Let each consumer do what is due now, one after the other; the first error is raised after all of them."""
         errors = []
-        for lane in self._lanes:
+        for loop in self._loops:
             try:
-                lane.consumer.run(self._stopping)
+                loop.consumer.run(self._stopping)
             except ClewError as error:
                 errors.append(error)
         if errors:
@@ -105,8 +105,8 @@ class Runner:
         pause = FIRST_PAUSE_SECONDS
         while not self._stopping.is_set():
             mark = self._store.mark()
-            for lane in self._lanes:
-                lane.poke()
+            for loop in self._loops:
+                loop.poke()
             if self._stopping.is_set():
                 return
             try:
@@ -118,7 +118,7 @@ class Runner:
                 pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
 
 
-class _Lane:
+class _Loop:
     """A consumer with its thread's state: whether there was news, and how long it has been failing."""
 
     def __init__(

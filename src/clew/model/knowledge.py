@@ -88,17 +88,17 @@ def fold(events: Iterable[Event]) -> Knowledge:
 
 def knowledge(known: Iterable[Known]) -> Knowledge:
     """Known things by their names."""
-    found = Knowledge()
-    for one in known:
-        match one.body:
+    result = Knowledge()
+    for item in known:
+        match item.body:
             case e.FactLearned() as body:
-                found.facts[one.name] = body
+                result.facts[item.name] = body
             case e.DecisionMade() as body:
-                found.decisions[one.name] = body
+                result.decisions[item.name] = body
             case e.ProgressNoted() as body:
-                found.progress = body
+                result.progress = body
             case e.ScratchSet(value=value):
-                found.scratch[one.name] = value
+                result.scratch[item.name] = value
             case _:
                 pass
-    return found
+    return result

@@ -43,7 +43,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     at: int
 
 
-class Taken(NamedTuple):
+class TakenJob(NamedTuple):
     """A job that this worker holds, under an epoch."""
 
     id: str
@@ -86,25 +86,25 @@ def open_job(store: Store, kind: str, project: str = "") -> str:
 # Working --------------------------------------------------------------------------------------------------------------
 
 
-def take_job(store: Store, kinds: Iterable[str], *, holder: str, lease_us: int = LEASE_US) -> Taken | None:
+def take_job(store: Store, kinds: Iterable[str], *, holder: str, lease_us: int = LEASE_US) -> TakenJob | None:
     """Take the job that has been due longest; a job whose holder's lease ran out is due, too."""
     with store.database.write() as tx:
         tx.run("jobs_park_lost", error=LOST, most=MOST_ATTEMPTS, names=_json(kinds), slack=SLACK_US)
         rows = tx.run("job_take", names=_json(kinds), holder=holder, lease=lease_us, slack=SLACK_US)
-    return Taken(*rows[0]) if rows else None
+    return TakenJob(*rows[0]) if rows else None
 
 
-def keep_job(store: Store, job: Taken, *, lease_us: int = LEASE_US) -> None:
-    """Hold a job for another while."""
-    _fenced(store, job, "job_keep", lease=lease_us)
+def renew_job(store: Store, job: TakenJob, *, lease_us: int = LEASE_US) -> None:
+    """Renew the lease of a job."""
+    _fenced(store, job, "job_renew", lease=lease_us)
 
 
-def finish_job(store: Store, job: Taken, *, result: str = "") -> None:
+def finish_job(store: Store, job: TakenJob, *, result: str = "") -> None:
     """Record that a job is done."""
     _fenced(store, job, "job_finish", result=result)
 
 
-def fail_job(store: Store, job: Taken, *, error: str, pause_us: int) -> bool:
+def fail_job(store: Store, job: TakenJob, *, error: str, pause_us: int) -> bool:
     """Record why an attempt failed; returns whether the job is parked now, because it has failed too often."""
     parked = job.attempts >= MOST_ATTEMPTS
     state = "parked" if parked else "waiting"
@@ -112,12 +112,12 @@ def fail_job(store: Store, job: Taken, *, error: str, pause_us: int) -> bool:
     return parked
 
 
-def release_job(store: Store, job: Taken) -> None:
+def release_job(store: Store, job: TakenJob) -> None:
     """Give a job back undone; the attempt does not count."""
     _fenced(store, job, "job_release")
 
 
-def _fenced(store: Store, job: Taken, statement: str, **values: object) -> None:
+def _fenced(store: Store, job: TakenJob, statement: str, **values: object) -> None:
     with store.database.write() as tx:
         if not tx.run(statement, id=job.id, epoch=job.epoch, **values):
             raise LeaseLost(

@@ -168,7 +168,7 @@ def _list(plane: Any, *, as_json: bool) -> None:
         print_json(rows)
         return
     cells = [
-        (row["name"], row["url"], row["who"], _shared(row), _behind(row),
+        (row["name"], row["url"], row["who"], _shared(row), _not_pushed(row),
          ago(row["pushed_at"]) if row["pushed_at"] else "never")
         for row in rows
     ]  # fmt: skip
@@ -183,7 +183,7 @@ def _shared(row: dict[str, Any]) -> str:
     return ", ".join([*row["projects"], *single]) or "nothing"
 
 
-def _behind(row: dict[str, Any]) -> str:
+def _not_pushed(row: dict[str, Any]) -> str:
     count: int = row["behind"]
     if not row["projects"]:
         return ""

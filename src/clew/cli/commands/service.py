@@ -48,10 +48,10 @@ def status(plane: Any, as_json: bool) -> None:
     from clew.cli import running
 
     path, text = _file(plane.settings)
-    found = running.running(plane.settings.home)
+    server = running.running_server(plane.settings.home)
     about = {
         "installed": path.exists(), "current": path.exists() and path.read_bytes() == text, "file": str(path),
-        "running": found is not None, "url": found.url if found else "",
+        "running": server is not None, "url": server.url if server else "",
     }  # fmt: skip
     if as_json:
         print_json(about)
@@ -60,7 +60,7 @@ def status(plane: Any, as_json: bool) -> None:
     click.echo(f"the service is {installed}")
     if about["installed"] and not about["current"]:
         click.echo("it was written for another clew or another store; install it again", err=True)
-    click.echo(f"clew runs at {found.url}" if found else "clew does not run")
+    click.echo(f"clew runs at {server.url}" if server else "clew does not run")
 
 
 @command.command()

@@ -41,17 +41,17 @@ def command(
         serve_supervised(make_application(plane.settings, options._replace(own_secret=secret)), fd)
         return
 
-    if (found := running.running(home)) is not None:
-        click.echo(f"clew runs already at {found.url}")
-        click.echo(f"open {found.link} in your browser; stop it with: clew down")
+    if (server := running.running_server(home)) is not None:
+        click.echo(f"clew runs already at {server.url}")
+        click.echo(f"open {server.link} in your browser; stop it with: clew down")
         return
     if not no_capture and (background or sys.stderr.isatty()):
         first_capture(plane)
     if background:
         words = [*(("--port", str(port)) if port else ()), *(("--no-capture",) if no_capture else ())]
-        found = running.start(plane.settings, *words)
-        click.echo(f"clew is up at {found.url}, in the background")
-        click.echo(f"open {found.link} in your browser; the link is for you alone")
+        server = running.start(plane.settings, *words)
+        click.echo(f"clew is up at {server.url}, in the background")
+        click.echo(f"open {server.link} in your browser; the link is for you alone")
         click.echo("stop it with: clew down")
         return
     listener = listen("127.0.0.1", port or PORT, tries=1 if port else NEXT_PORTS)

@@ -166,7 +166,7 @@ def _malformed(text: str, at: int, expected: str) -> InvalidInput:
 def with_member(text: str | None, path: Path, value: Any) -> str:
     """The text with a new member at the end of the object at `path`; missing containers are added."""
     if text and text.strip(BLANK) and _has(parse(text).value, path):
-        raise _taken(path)
+        raise _not_ours(path)
     return _with(text, path[:-1], (f"{_quoted(path[-1])}: ", "{}"), value)
 
 
@@ -260,7 +260,7 @@ def _has(values: Any, path: Path) -> bool:
     return not path or (isinstance(values, dict) and path[0] in values and _has(values[path[0]], path[1:]))
 
 
-def _taken(path: Path) -> InvalidInput:
+def _not_ours(path: Path) -> InvalidInput:
     return InvalidInput(
         f"{'.'.join(path)} is in the settings already, and clew connect did not write it; "
         "remove or rename it and retry; nothing was changed"
@@ -339,7 +339,7 @@ def with_table(text: str | None, path: Path, values: dict[str, Any]) -> str:
     newline = "\r\n" if text and "\r\n" in text else "\n"
     lines = [TABLE_COMMENT, f"[{'.'.join(path)}]", *(f"{key} = {_toml(value)}" for key, value in values.items())]
     if _has(toml_values(text or ""), path):
-        raise _taken(path)
+        raise _not_ours(path)
     table = newline.join(lines) + newline
     added = table if text is None else text + newline + table
     expected = toml_values(text or "")

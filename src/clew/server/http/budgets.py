@@ -27,11 +27,11 @@ from clew.server.options import Options
 
 # How many principals have counts at a time; an idle principal needs none.
 SETS = 512
-PLACES = 16
+SLOTS = 16
 _HEAD = struct.Struct("=Qddddd")
 _COUNTS = struct.Struct(f"={MOST_PROCESSES}H")
-PLACE_BYTES = _HEAD.size + 2 * _COUNTS.size
-TABLE_BYTES = SETS * PLACES * PLACE_BYTES
+SLOT_BYTES = _HEAD.size + 2 * _COUNTS.size
+TABLE_BYTES = SETS * SLOTS * SLOT_BYTES
 # Operations of one principal that run at the same time; a quarter of them is enough to share the work of a page.
 MOST_RUNNING = 4
 # The half-life of counted processor time.
@@ -73,46 +73,46 @@ class Budgets:
 
     def take_request(self, principal: str) -> None:
         """Count a request, or refuse it."""
-        with self._place(principal) as place:
-            left = min(self._burst, place.tokens + (place.now - place.at) * self._rate) if place.at else self._burst
-            place.at = place.now
-            place.tokens = left - 1 if left >= 1 else left
+        with self._slot(principal) as slot:
+            left = min(self._burst, slot.tokens + (slot.now - slot.at) * self._rate) if slot.at else self._burst
+            slot.at = slot.now
+            slot.tokens = left - 1 if left >= 1 else left
         if left < 1:
             raise TooManyRequests(f"more than {self._rate:g} requests a second; slow down and try again")
 
     def begin_operation(self, principal: str) -> Turn:
         """Count an operation that begins, unless as many run already as may."""
-        with self._place(principal) as place:
-            most = 1 if place.work > BUSY_SECONDS else MOST_RUNNING
-            if sum(place.running) >= most:
+        with self._slot(principal) as slot:
+            most = 1 if slot.work > BUSY_SECONDS else MOST_RUNNING
+            if sum(slot.running) >= most:
                 return Turn.NOT_YET
-            place.running[self._worker] += 1
-            return Turn.LONG if place.excess > MOST_EXCESS_SECONDS else Turn.SHORT
+            slot.running[self._worker] += 1
+            return Turn.LONG if slot.excess > MOST_EXCESS_SECONDS else Turn.SHORT
 
     def end_operation(self, principal: str, seconds: float, *, is_abandoned: bool = False) -> None:
         """Count the processor time of an operation that has ended."""
-        with self._place(principal) as place:
-            place.running[self._worker] = max(0, place.running[self._worker] - 1)
-            place.work += seconds
-            place.excess += seconds if is_abandoned else max(0.0, seconds - SHORT_SECONDS)
+        with self._slot(principal) as slot:
+            slot.running[self._worker] = max(0, slot.running[self._worker] - 1)
+            slot.work += seconds
+            slot.excess += seconds if is_abandoned else max(0.0, seconds - SHORT_SECONDS)
 
     def begin_stream(self, principal: str) -> None:
         """Count a stream that is opened, or refuse it."""
-        with self._place(principal) as place:
-            if sum(place.streams) >= self._most_streams:
+        with self._slot(principal) as slot:
+            if sum(slot.streams) >= self._most_streams:
                 raise TooManyRequests(f"{principal} has {self._most_streams} open streams; close one first")
-            place.streams[self._worker] += 1
+            slot.streams[self._worker] += 1
 
     def end_stream(self, principal: str) -> None:
-        with self._place(principal) as place:
-            place.streams[self._worker] = max(0, place.streams[self._worker] - 1)
+        with self._slot(principal) as slot:
+            slot.streams[self._worker] = max(0, slot.streams[self._worker] - 1)
 
     @contextmanager
-    def _place(self, principal: str) -> "Iterator[_Place]":
+    def _slot(self, principal: str) -> "Iterator[_Slot]":
         with self._locked():
-            place = self._find(principal)
-            yield place
-            place.write(self._table)
+            slot = self._find(principal)
+            yield slot
+            slot.write(self._table)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -126,20 +126,20 @@ class Budgets:
             finally:
                 fcntl.lockf(self._file, fcntl.LOCK_UN)
 
-    def _find(self, principal: str) -> "_Place":
-        """The place of a principal: the one it has, or that of whoever in the same set has been idle for longest."""
+    def _find(self, principal: str) -> "_Slot":
+        """The slot of a principal: the one it has, or that of whoever in the same set has been idle for longest."""
         name = int.from_bytes(hashlib.blake2b(principal.encode("utf-8", "replace"), digest_size=8).digest()) or 1
-        start = name % SETS * PLACES
+        start = name % SETS * SLOTS
         now = time.monotonic()
-        idle: _Place | None = None
-        for number in range(start, start + PLACES):
-            offset = number * PLACE_BYTES
+        idle: _Slot | None = None
+        for number in range(start, start + SLOTS):
+            offset = number * SLOT_BYTES
             [held] = struct.unpack_from("=Q", self._table, offset)
             if held == name:
-                return _Place(self._table, offset, now)
-            place = _Place(self._table, offset, now)
-            if not any(place.running) and not any(place.streams) and (idle is None or place.at < idle.at):
-                idle = place
+                return _Slot(self._table, offset, now)
+            slot = _Slot(self._table, offset, now)
+            if not any(slot.running) and not any(slot.streams) and (idle is None or slot.at < idle.at):
+                idle = slot
         if idle is None:
             raise TooManyRequests("too many callers at once; try again")
         idle.clear(name)
@@ -147,15 +147,15 @@ class Budgets:
 
     def _forget_own(self) -> None:
         with self._locked():
-            for number in range(SETS * PLACES):
-                offset = number * PLACE_BYTES
+            for number in range(SETS * SLOTS):
+                offset = number * SLOT_BYTES
                 if struct.unpack_from("=Q", self._table, offset)[0]:
-                    place = _Place(self._table, offset, 0.0)
-                    place.running[self._worker] = place.streams[self._worker] = 0
-                    place.write(self._table)
+                    slot = _Slot(self._table, offset, 0.0)
+                    slot.running[self._worker] = slot.streams[self._worker] = 0
+                    slot.write(self._table)
 
 
-class _Place:
+class _Slot:
     """The counts of one principal."""
 
     __slots__ = ("_offset", "at", "excess", "name", "now", "running", "streams", "tokens", "work", "worked_at")

@@ -37,22 +37,22 @@ class LazyMount:
         exchange.route = "/mcp"
         credential = self._operations.credential(exchange)
         await self._operations.in_thread(self._operations.admit, exchange, credential)
-        mounted = self._mounted or await self._load()
-        await mounted.app(scope, receive, send)
+        application = self._mounted or await self._load()
+        await application.app(scope, receive, send)
 
     async def _load(self) -> MountedApp:
         async with self._loading:
             if self._mounted is None:
-                mounted = await self._operations.in_thread(self._make, context_of)
+                application = await self._operations.in_thread(self._make, context_of)
                 ready = asyncio.Event()
                 # In a task of its own: a context manager has to be closed by the task that opened it.
-                self._open = asyncio.get_running_loop().create_task(self._keep_open(mounted, ready))
+                self._open = asyncio.get_running_loop().create_task(self._keep_open(application, ready))
                 await ready.wait()
-                self._mounted = mounted
+                self._mounted = application
         return self._mounted
 
-    async def _keep_open(self, mounted: MountedApp, ready: asyncio.Event) -> None:
-        async with mounted.run():
+    async def _keep_open(self, application: MountedApp, ready: asyncio.Event) -> None:
+        async with application.run():
             ready.set()
             await self._closing.wait()
 

@@ -56,7 +56,7 @@ class Turns:
 
         With `is_begun` it makes the next piece of an answer that is being sent.
         """
-        leaving = asyncio.get_running_loop().create_task(_left(receive))
+        leaving = asyncio.get_running_loop().create_task(_disconnected(receive))
         try:
             turn = await self._turn(_Queue(principal, is_begun), leaving)
             work = Work(self._right_of_way, principal, is_long=turn is Turn.LONG)
@@ -155,7 +155,7 @@ class _Queue(NamedTuple):
     is_begun: bool
 
 
-async def _left(receive: Receive) -> None:
+async def _disconnected(receive: Receive) -> None:
     """Return when the client has gone."""
     while (await receive())["type"] != "http.disconnect":
         continue

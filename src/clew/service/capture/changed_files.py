@@ -43,9 +43,11 @@ def capture_find(
 ) -> FoundFiles:
     """Find the session files of agent programs on this machine, and tell which have changed."""
     runtime = resolve(runtime) if runtime else ""
-    found = discovery.recognise_files(paths, runtime) if paths else discovery.discover(runtime_name=runtime, home=home)
-    unchanged, changed = _compare_fingerprints(context, found)
-    return FoundFiles(unchanged=unchanged, changed=changed, fingerprints=found.fingerprints)
+    discovered = (
+        discovery.recognise_files(paths, runtime) if paths else discovery.discover(runtime_name=runtime, home=home)
+    )
+    unchanged, changed = _compare_fingerprints(context, discovered)
+    return FoundFiles(unchanged=unchanged, changed=changed, fingerprints=discovered.fingerprints)
 
 
 def split_into_portions(
@@ -64,11 +66,11 @@ def split_into_portions(
         yield portion
 
 
-def _compare_fingerprints(context: Context, found: Discovery) -> tuple[list[Captured], list[SessionFile]]:
+def _compare_fingerprints(context: Context, discovered: Discovery) -> tuple[list[Captured], list[SessionFile]]:
     """Separate the files that look as they did when they were captured from those that do not."""
     known = known_files(context.store, context.machine)
     unchanged, changed = [], []
-    for session_file in found.session_files:
+    for session_file in discovered.session_files:
         runtime, path = session_file.runtime, session_file.path
         stored = known.get(file_id_of(context.machine, runtime, path))
         if stored is None or stored.fingerprint != session_file.fingerprint:

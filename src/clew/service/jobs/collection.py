@@ -11,5 +11,5 @@ LONGEST_SECONDS = 900.0
 @job(every_seconds=24 * 3600)
 def collection(context: Context, task: Task) -> Result:
     """Delete objects that nothing names, once they are older than an hour."""
-    deleted, size = collect(context.store, before_each=lambda: task.keep(LONGEST_SECONDS))
+    deleted, size = collect(context.store, before_each=lambda: task.renew(LONGEST_SECONDS))
     return {"objects": deleted, "bytes": size}

@@ -16,6 +16,6 @@ def _wanted(context: Context) -> dict[str, int]:
 @job(every_seconds=7 * 24 * 3600, wanted=_wanted)
 def index_upkeep(context: Context, task: Task) -> Result:
     """Merge the text index, so that a search reads few pieces."""
-    task.keep(LONGEST_SECONDS)
+    task.renew(LONGEST_SECONDS)
     context.views.merge()
     return {}

@@ -61,10 +61,10 @@ def jobs(
 @operation(right=Right.ADMINISTER, route="POST /jobs/{job}/retry", filters_by_reach=True, audited=True, group=JOBS)
 def jobs_retry(context: Context, job: str) -> JobInfo:
     """Try a parked or waiting job again, now and with all its attempts."""
-    found = find_job(context.store, job)
-    if found is None or not _administers(context, found.project):
+    stored = find_job(context.store, job)
+    if stored is None or not _administers(context, stored.project):
         raise NotFound(f"no job {job[:40]!r}")
-    return _info(retry_job(context.store, found.id))
+    return _info(retry_job(context.store, stored.id))
 
 
 @operation(right=Right.ADMINISTER, route="POST /jobs", audited=True, group=JOBS)
@@ -81,17 +81,17 @@ def jobs_run(
     if project and not declared.is_per_project:
         raise InvalidInput(f"the job {kind} is about the whole store; leave the project out")
     ids = [_run_now(context, declared, name) for name in ([project] if project else declared.wanted(context))]
-    return [_info(found) for id in ids if (found := find_job(context.store, id))]
+    return [_info(stored) for id in ids if (stored := find_job(context.store, id))]
 
 
 def _run_now(context: Context, kind: JobKind, project: str) -> str:
     waiting = open_job(context.store, kind.name, project)
-    found = find_job(context.store, waiting) if waiting else None
-    if found is None:
+    stored = find_job(context.store, waiting) if waiting else None
+    if stored is None:
         return add_job(context.store, kind.name, project=project, key=f"now {new_id()}")
-    if found.state == "waiting":
-        retry_job(context.store, found.id)
-    return found.id
+    if stored.state == "waiting":
+        retry_job(context.store, stored.id)
+    return stored.id
 
 
 def _administers(context: Context, project: str) -> bool:

@@ -1,8 +1,8 @@
 """The kinds of jobs. A kind is a function with a declaration, in a file of this folder; its docstring is its help.
 
 A handler runs at least once and may be cut off anywhere, so running it again must change nothing twice. It calls
-`task.keep()` between its steps: a handler that does not call it within its lease counts as hung, another worker takes
-the job over, and the next `keep` of the first one raises `LeaseLost`.
+`task.renew()` between its steps: a handler that does not call it within its lease counts as hung, another worker takes
+the job over, and the next `renew` of the first one raises `LeaseLost`.
 """
 
 import importlib
@@ -24,8 +24,8 @@ class Task(Protocol):
     project: str
     attempts: int
 
-    def keep(self, seconds: float = 60.0) -> None:
-        """Hold the job for so long from now; raises `LeaseLost` once another worker has it."""
+    def renew(self, seconds: float = 60.0) -> None:
+        """Renew the lease for so many seconds from now; raises `LeaseLost` once another worker has it."""
         ...
 
 

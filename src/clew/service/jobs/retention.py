@@ -17,13 +17,13 @@ def _wanted(context: Context) -> dict[str, int]:
 @job(every_seconds=24 * 3600, wanted=_wanted, is_per_project=True)
 def retention(context: Context, task: Task) -> Result:
     """Prune the conversations of a project whose time is over, as its policies say."""
-    task.keep(LONGEST_SECONDS)
+    task.renew(LONGEST_SECONDS)
     pruned = apply_policies(
-        context.store, actor=context.principal, project=task.project, before_each=task.keep
+        context.store, actor=context.principal, project=task.project, before_each=task.renew
     )  # fmt: skip
     # An attempt that broke off may have pruned and not purged.
     if task.attempts > 1 or any(session.events for session in pruned):
-        task.keep(LONGEST_SECONDS)
+        task.renew(LONGEST_SECONDS)
         context.views.purge()
     policies = [policy for policy in list_policies(context.store) if policy.project == task.project]
     result: Result = {

@@ -23,5 +23,5 @@ def _wanted(context: Context) -> dict[str, int]:
 def tidying(context: Context, task: Task) -> Result:
     """Remove answers to repeated requests after a day, and jobs that were done 30 days ago."""
     answers = forget_answers(context.store, age_us=ANSWERS_US)
-    task.keep()
+    task.renew()
     return {"answers": answers, "jobs": forget_jobs(context.store, age_us=JOBS_US)}

@@ -13,7 +13,7 @@ from clew.model.plain import plain
 
 LONGEST_SHOWN = 40
 
-_PLACE = re.compile(r"(?s)(.*) - at `\$\.?(\w*)(.*)`\Z")
+_LOCATED = re.compile(r"(?s)(.*) - at `\$\.?(\w*)(.*)`\Z")
 _EXPECTED = re.compile(r"(?s)Expected `([\w |]+)`")
 _FIELD = re.compile(r"Object (missing required|contains unknown) field `(.*)`")
 _KINDS = {
@@ -26,21 +26,21 @@ def argument_error(
     name: str, arguments: Mapping[str, Any], known: type[msgspec.Struct], error: msgspec.ValidationError
 ) -> InvalidInput:
     """The error for the arguments of an operation or a tool, made from the message of the type check."""
-    found = _PLACE.match(str(error))
-    said, argument, below = found.groups() if found else (str(error), "", "")
-    field = _FIELD.match(said)
+    match = _LOCATED.match(str(error))
+    message, argument, below = match.groups() if match else (str(error), "", "")
+    field = _FIELD.match(message)
     if field is not None and not argument:
         missing = field[1].startswith("missing")
         words = f"{field[2]} is missing" if missing else _unknown_argument(field[2], known.__struct_fields__)
         return InvalidInput(f"{name}: {words}", **({"argument": field[2]} if missing else {}))
     if not argument:
-        return InvalidInput(f"{name}: {said}")
+        return InvalidInput(f"{name}: {message}")
     kind = typing.get_type_hints(known, include_extras=True).get(argument)
     if below or field is not None:
-        return InvalidInput(f"{name}: {argument} is not valid: {said}{f' (at {below})' if below else ''}",
+        return InvalidInput(f"{name}: {argument} is not valid: {message}{f' (at {below})' if below else ''}",
                             argument=argument)  # fmt: skip
     shown = _shown(arguments.get(argument))
-    expected = _expected(said, kind)
+    expected = _expected(message, kind)
     return InvalidInput(f"{name}: {argument} is {shown}; it must be {expected}", argument=argument)
 
 
@@ -55,17 +55,17 @@ def _shown(value: Any) -> str:
     return text if len(text) <= LONGEST_SHOWN else f"{text[: LONGEST_SHOWN - 1]}…"
 
 
-def _expected(said: str, kind: Any) -> str:
+def _expected(message: str, kind: Any) -> str:
     choices = _choices(kind)
     if choices:
         return f"one of {', '.join(choices)}"
-    found = _EXPECTED.match(said)
-    if found is None:
-        return said
-    types = " or ".join(_KINDS.get(word, word) for word in found[1].split(" | "))
-    if "got `" in said:
+    match = _EXPECTED.match(message)
+    if match is None:
+        return message
+    types = " or ".join(_KINDS.get(word, word) for word in match[1].split(" | "))
+    if "got `" in message:
         return types + _range(kind, " ")
-    length = re.search(r"of length ([<>]=?) (\d+)", said)
+    length = re.search(r"of length ([<>]=?) (\d+)", message)
     if length is not None:
         return f"{types} of {'at most' if '<' in length[1] else 'at least'} {int(length[2]):,} items or characters"
     return types + _range(kind, " ")

@@ -23,7 +23,7 @@ class GroupCommit(Generic[T]):
         self._commit = commit
         self._mutex = threading.Lock()
         self._gathered = threading.Condition(self._mutex)
-        self._waiting: deque[_Place[T]] = deque()
+        self._waiting: deque[_Caller[T]] = deque()
         self._expected = 0
         self._led = False
         # Rounds to go before anybody is waited for, and how many there will be if that is in vain again.
@@ -39,30 +39,30 @@ class GroupCommit(Generic[T]):
         if alone:
             self._lead(requests, [])
             return
-        place = _Place(requests)
+        caller = _Caller(requests)
         try:
-            if not self._queue(place):
+            if not self._queue(caller):
                 return
-            places = self._take()
+            callers = self._take()
         except BaseException:
-            self._leave(place)
+            self._leave(caller)
             raise
-        self._lead(requests, places)
+        self._lead(requests, callers)
 
-    def _queue(self, place: "_Place[T]") -> bool:
-        """Wait for the turn of this place: True when it leads, False when its request is done."""
+    def _queue(self, caller: "_Caller[T]") -> bool:
+        """Wait for the turn of this caller: True when it leads, False when its requests are done."""
         with self._mutex:
             if not self._led:
-                self._led = place.leads = True
+                self._led = caller.leads = True
                 return True
-            place.turn.acquire()
-            self._waiting.append(place)
+            caller.turn.acquire()
+            self._waiting.append(caller)
             if len(self._waiting) == self._expected:
                 self._gathered.notify()
-        place.turn.acquire()
-        return place.leads
+        caller.turn.acquire()
+        return caller.leads
 
-    def _take(self) -> "list[_Place[T]]":
+    def _take(self) -> "list[_Caller[T]]":
         """Every waiting caller, after a moment in which those of the last round may come back.
 
         Without that moment rounds of one and of many alternate, and half of the commits are not shared. Where callers
@@ -80,16 +80,18 @@ class GroupCommit(Generic[T]):
                 else:
                     self._pause = self._next_pause
                     self._next_pause = min(2 * self._next_pause, LONGEST_PAUSE)
-            places = [self._waiting.popleft() for _ in range(min(len(self._waiting), MOST))]
-            self._expected = len(places) + 1
-        return places
+            callers = [self._waiting.popleft() for _ in range(min(len(self._waiting), MOST))]
+            self._expected = len(callers) + 1
+        return callers
 
-    def _lead(self, requests: Sequence[T], places: "list[_Place[T]]") -> None:
+    def _lead(self, requests: Sequence[T], callers: "list[_Caller[T]]") -> None:
         try:
-            self._commit([*requests, *(each for place in places for each in place.requests)] if places else requests)
+            self._commit(
+                [*requests, *(request for caller in callers for request in caller.requests)] if callers else requests
+            )
         finally:
-            for place in places:
-                place.turn.release()
+            for caller in callers:
+                caller.turn.release()
             self._pass_on()
 
     def _pass_on(self) -> None:
@@ -101,18 +103,18 @@ class GroupCommit(Generic[T]):
                 following.leads = True
                 following.turn.release()
 
-    def _leave(self, place: "_Place[T]") -> None:
+    def _leave(self, caller: "_Caller[T]") -> None:
         """A caller was interrupted: the others must not wait for it."""
         with self._mutex:
-            if place in self._waiting:
-                self._waiting.remove(place)
+            if caller in self._waiting:
+                self._waiting.remove(caller)
                 return
-        if place.leads:
+        if caller.leads:
             self._pass_on()
 
 
-class _Place(Generic[T]):
-    """A caller's place in the queue. Its turn, a lock, is released when its request is done or it has to lead."""
+class _Caller(Generic[T]):
+    """A caller in the queue. Its turn, a lock, is released when its requests are done or it has to lead."""
 
     __slots__ = ("leads", "requests", "turn")
 

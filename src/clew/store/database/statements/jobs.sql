@@ -34,7 +34,7 @@ WHERE id = (
 )
 RETURNING id, kind, project, key, arguments, attempts, epoch
 
--- name: job_keep
+-- name: job_renew
 UPDATE job SET lease_until = {now} + :lease, at = {now}
 WHERE id = :id AND epoch = :epoch AND state = 'running'
 RETURNING id

@@ -1,4 +1,4 @@
-"""What a capture has found, told in a few lines: the programs, since when, what it cost, and what would be deleted."""
+"""A summary of the store in a few lines: the programs, since when, the cost, and what its program will delete soon."""
 
 import os
 import time
@@ -25,13 +25,13 @@ SOON_DAYS = 7
 
 
 class ClaudeSettings(msgspec.Struct):
-    """What its settings say of how long Claude Code keeps a transcript."""
+    """How long Claude Code keeps a transcript, as its settings say."""
 
     cleanupPeriodDays: int = CLAUDE_DAYS
 
 
-def tell(plane: Any) -> None:
-    """Print what the store knows, on standard error."""
+def print_summary(plane: Any) -> None:
+    """Print the summary on standard error."""
     for line in lines(plane.call("sessions", limit=MOST)):
         click.echo(plain(line), err=True)
 
@@ -42,8 +42,8 @@ def lines(sessions: "list[SessionLine]") -> Iterator[str]:
         return
     programs = Counter(session.runtime or "without a program" for session in sessions)
     more = "+" if len(sessions) == MOST else ""
-    found = ", ".join(f"{name} {number:,}" for name, number in programs.most_common())
-    yield f"{len(sessions):,}{more} {'session' if len(sessions) == 1 else 'sessions'}: {found}"
+    by_program = ", ".join(f"{name} {number:,}" for name, number in programs.most_common())
+    yield f"{len(sessions):,}{more} {'session' if len(sessions) == 1 else 'sessions'}: {by_program}"
     began = min((at for session in sessions if (at := session.began_at or session.opened_at)), default=0)
     cost = sum(session.cost_micros or 0 for session in sessions)
     turns = sum(session.turns for session in sessions)
@@ -52,7 +52,7 @@ def lines(sessions: "list[SessionLine]") -> Iterator[str]:
 
 
 def _at_risk() -> Iterator[str]:
-    """What Claude Code is about to delete; clew has it by now."""
+    """The transcripts that Claude Code will delete; clew has captured them."""
     from clew.runtimes import runtime
     from clew.service.capture.discovery import discover, home_of
 
