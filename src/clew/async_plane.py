@@ -1,6 +1,6 @@
 """The Python API for asyncio: a method of a plane, a session or a call is awaited, and carried out in a thread.
 
-Nothing is written twice: a name is looked up on the wrapped object, so that a new method needs no twin here. A method
+Nothing is written twice: a name is looked up on the wrapped object, so a new method needs no copy here. A method
 that is cancelled is finished by its thread all the same: what it wrote is stored.
 """
 

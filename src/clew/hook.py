@@ -1,6 +1,6 @@
 """The hook forwarder: agent programs run `python -m clew.hook EVENT RUNTIME` and hand it their hook input on stdin.
 
-It runs inside somebody's agent and must not disturb it: it imports no other part of clew, prints nothing but a brief,
+It runs inside a user's agent and must not disturb it: it imports no other part of clew, prints nothing but a brief,
 always exits with 0, and leaves the work to a process in the background. It does two things, below clew's home:
 
 * At the start of a new session it prints `briefs/<digest of the directory>.txt` as the program expects it, once for

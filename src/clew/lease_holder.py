@@ -1,8 +1,8 @@
 """The name under which this process holds leases; and whether the process behind such a name has ended.
 
-A name ends with `#<process>.<start>.<number>@<kernel>`: the start tells a process from a later one with its number, the
-kernel from one of another machine, container, or boot. Only of a process of the same kernel can its end be known, so
-that a lease held elsewhere is left to run out.
+A name ends with `#<process>.<start>.<number>@<kernel>`: the start distinguishes a process from a later one with the
+same number, the kernel from a process of another machine, container, or boot. Only the end of a process of the same
+kernel can be known; a lease that is held elsewhere runs out.
 """
 
 import os
@@ -21,7 +21,7 @@ ENDED = ("Z", "X")
 
 
 def new_holder(principal: str) -> str:
-    """A name for one writer of this process; ends with nothing about it where the system does not tell."""
+    """A name for one writer of this process; without the process where the system does not show it."""
     stat = _stat(os.getpid())
     if stat is None or not _kernel():
         return f"{principal}#{new_id()[:8]}"
@@ -38,7 +38,7 @@ def has_ended(holder: str) -> bool:
 
 
 def _stat(process: int) -> list[str] | None:
-    """What the kernel says of a process, from its state on; None if there is no such process."""
+    """The fields of /proc/PROCESS/stat from the state on; None if the process does not exist."""
     try:
         text = (PROC / str(process) / "stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
@@ -49,7 +49,7 @@ def _stat(process: int) -> list[str] | None:
 
 @cache
 def _kernel() -> str:
-    """This boot of this machine and this view of its processes, as one word; empty where it is not told."""
+    """This boot of this machine and this view of its processes, as one word; empty where they are hidden."""
     try:
         boot = (PROC / "sys/kernel/random/boot_id").read_text().strip()
         return sha256(f"{boot} {os.readlink(PROC / 'self/ns/pid')}".encode()).hexdigest()[:12]

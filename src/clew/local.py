@@ -42,7 +42,7 @@ class Local:
             if events:
                 after = events[-1].seq if session else events[-1].position
                 continue
-            # Look again whenever the log as a whole has grown, whoever grew it.
+            # Read again whenever the log as a whole has grown, by any writer.
             while not self.wait(after=seen, timeout=WAIT_SECONDS):
                 pass
             seen = self.last_position()

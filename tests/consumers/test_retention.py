@@ -40,7 +40,7 @@ class AgainTask:
     def __init__(self, id: str) -> None:
         self.id, self.project = id, "demo"
 
-    def keep(self, seconds: float = 0.0) -> None:
+    def renew(self, seconds: float = 0.0) -> None:
         return
 
 

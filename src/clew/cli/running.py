@@ -102,7 +102,7 @@ def stop(home: Path) -> RunningServer | None:
 
 
 def _lock(descriptor: int) -> None:
-    # Whoever looks whether there is a lock holds it for a moment.
+    # A process that checks for the lock holds it for a moment.
     for _ in range(TRIES):
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

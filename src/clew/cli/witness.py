@@ -83,7 +83,7 @@ def remove(plane: Any, address: str, yes: bool, as_json: bool) -> None:
     if as_json:
         print_json({"address": address})
     else:
-        click.echo(f"{plain(address)} is no witness of this log any more")
+        click.echo(f"{plain(address)} is no longer a witness of this log")
 
 
 @command.command()

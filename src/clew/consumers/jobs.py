@@ -93,7 +93,7 @@ class Jobs:
     # Carrying out -----------------------------------------------------------------------------------------------------
 
     def _carry_out(self, job: TakenJob, stopping: threading.Event) -> None:
-        """Carry a job out in a thread, and go on without it once it has not kept its lease."""
+        """Carry a job out in a thread; give up waiting for it once its lease has run out."""
         task = _Task(self._context, job, self._lease_us, stopping)
         thread = threading.Thread(target=self._finish, args=(job, task), name=f"clew-job-{job.kind}", daemon=True)
         thread.start()
@@ -113,7 +113,7 @@ class Jobs:
                 return
             except LeaseLost:
                 raise
-            except Exception as error:  # noqa: BLE001  # Whatever it is, it is stored with the job, for people to see.
+            except Exception as error:  # noqa: BLE001  # Every error is stored with the job, where people can see it.
                 self._fail(job, error)
                 return
             finish_job(store, job, result=msgspec.json.encode(result).decode())
@@ -125,7 +125,7 @@ class Jobs:
         text = f"{error}" if isinstance(error, ClewError) else f"{type(error).__name__}: {error}"
         masked = masker_of(self._context).blanked(text.encode("utf-8", "replace")).decode("utf-8", "replace")
         pause_us = min(FIRST_PAUSE_US << (job.attempts - 1), LONGEST_PAUSE_US)
-        # Jitter, so that what failed together does not come back together.
+        # Jitter, so that jobs that failed together are not retried together.
         parked = fail_job(
             self._context.store, job, error=masked, pause_us=int(pause_us * random.uniform(0.5, 1.5))  # noqa: S311
         )  # fmt: skip

@@ -24,7 +24,7 @@ class Consumer(Protocol):
 
     name: str
     rest_seconds: float
-    """How long to wait after a commit: what is committed meanwhile is done in one go."""
+    """How long to wait after a commit: what is committed meanwhile is handled in the same run."""
 
     def run(self, stopping: threading.Event) -> float | None:
         """Do what is due, and stop early when asked to; returns how many seconds later to run again at the latest."""
@@ -46,7 +46,7 @@ class Runner:
     def run(self) -> None:
         """Run until `stop` is called or an exception, such as an interrupt, is raised in this thread.
 
-        Raises `SchemaNewer` once a newer program has migrated the store: only that program can go on.
+        Raises `SchemaNewer` once a newer program has migrated the store: only that program can continue.
         """
         threads = [
             threading.Thread(target=loop.work, args=(self._stopping,), name=f"clew-{loop.name}", daemon=True)
@@ -61,7 +61,7 @@ class Runner:
             for loop in self._loops:
                 loop.poke()
             for thread in threads:
-                # A handler that hangs does not delay the stop; its lease ends by itself.
+                # A handler that hangs does not delay the stop; its lease runs out.
                 thread.join(LONGEST_STOP_SECONDS)
         if self._ended_by is not None:
             raise self._ended_by
@@ -113,7 +113,7 @@ class Runner:
                 self._store.wait_for_commit(since=mark, timeout=LOOK_SECONDS)
                 pause = FIRST_PAUSE_SECONDS
             except ClewError:
-                # Every consumer reports by itself that the database is out of reach.
+                # Every consumer reports on its own that the database is unreachable.
                 self._stopping.wait(pause)
                 pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
 

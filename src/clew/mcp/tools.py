@@ -53,7 +53,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
 
 # Tools that are one operation -----------------------------------------------------------------------------------------
 
-# The name of an argument in a tool, where the operation has another: it tells an llm which state to carry.
+# The name of an argument in a tool, where the operation has another: the name says which state an llm has to carry.
 _RENAMED = {"session": "session_id", "expect": "expected_seq", "lease": "lease_epoch"}
 _DESCRIPTIONS = {
     "session_id": "The session's id, or a beginning of it that no other session has.",
@@ -312,7 +312,7 @@ _MADE = (
         "progress",
         """
         Note how far the work has come: what is done, what is next, which questions are open. Do it at every milestone
-        and before you stop, so that whoever continues, perhaps another agent, knows where to start. Replaces the note
+        and before you stop, so that the next worker, perhaps another agent, knows where to start. Replaces the note
         before.
         """,
         "session", "done", "next", "open", "expect", "lease",
@@ -333,7 +333,7 @@ _MADE = (
         "decide",
         """
         Record a decision when you make one that others have to live with: the choice, why, and what you rejected. Then
-        nobody has to find it out again, or undo it by mistake.
+        no agent has to find it out again, or undoes it by mistake.
         """,
         "session", "choice", "why", "rejected", "decision", "expect", "lease",
         described={"choice": "What was chosen, in one sentence."},

@@ -5,7 +5,7 @@ list of the exceptions, so that any stretch of a session can be shown without re
 
 * A rewind (`Rewound`) starts a branch: the conversation goes on from its parent, an earlier event.
 * A revision (a source with `~`) replaces the first form of its record, at the place of that first form.
-* A return belongs to the newest open call with its id: some programs number the calls of every answer anew.
+* A return belongs to the newest open call with its id: some programs restart the numbers of calls with every answer.
 * A prompt starts a turn.
 
 The place of an event is its seq; forks share the seqs of their ancestors, so a place is unique in a whole history.

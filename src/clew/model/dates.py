@@ -18,7 +18,7 @@ from clew.model.plain import plain
 
 _WEEKDAYS = "monday tuesday wednesday thursday friday saturday sunday".split()
 _MONTHS = "january february march april may june july august september october november december".split()
-# Three letters are enough to tell the names apart; the rest of the name is optional.
+# Three letters distinguish the names; the rest of the name is optional.
 _WEEKDAY = {name[:n]: i for i, name in enumerate(_WEEKDAYS) for n in range(3, len(name) + 1)}
 _MONTH = {name[:n]: i for i, name in enumerate(_MONTHS, 1) for n in range(3, len(name) + 1)}
 _UNITS = (

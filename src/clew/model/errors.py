@@ -7,7 +7,7 @@
         AmbiguousId         ambiguous_id      a shortened id fits several sessions
       Unauthenticated       unauthenticated   no API key, or one that is not valid
       Denied                denied            the ruling was no
-      TooManyRequests       too_many_requests too often; come back later
+      TooManyRequests       too_many_requests too many requests; retry later
       Conflict              conflict          the log is not where the caller thinks it is
         StaleHead           stale_head        `expect` is not the head
         SourceReused        source_reused     the same source with another body

@@ -1,6 +1,6 @@
 """The source of an event: the identity of its record in the program that wrote it, and the mark of a revision."""
 
-# After this mark stands what tells a revision of a record from the first form of it.
+# What follows this mark distinguishes a revision of a record from its first form.
 REVISION = "~"
 
 

@@ -2,7 +2,7 @@ r"""Text without its escapes: the content of `"token: \"abc\"\n"`, however often
 
 A rule is written for plain text. In a transcript the same text is in a JSON string, often in a JSON string inside
 another, so that a newline is `\n`, `\\n` or `\\\\n`. A run of backslashes and the letter after it are one escape here,
-whatever its depth; if the letter is not an escape, one backslash is left.
+at any depth; if the letter is not an escape, one backslash is left.
 """
 
 import re

@@ -22,7 +22,7 @@ from clew.secrets.scanner import Finding, Scanner
 
 MARK = re.compile(rb"\[REDACTED:([a-z0-9][a-z0-9-]{0,63}):([0-9a-f]{8})\]")
 
-# The tag of a mark that does not tell which secret it replaces.
+# The tag of a mark that does not identify the secret it replaces.
 UNTOLD = "00000000"
 # Two secrets can share the context that a rule needs; more passes than this find nothing new.
 MOST_PASSES = 5

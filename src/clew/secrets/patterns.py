@@ -1,4 +1,4 @@
-"""RE2 for bytes: linear in the text whatever the pattern. The only module that knows re2."""
+"""RE2 for bytes: linear in the length of the text for every pattern. The only module that knows re2."""
 
 from collections.abc import Callable, Sequence
 from re import Pattern, escape

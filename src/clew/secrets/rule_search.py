@@ -1,4 +1,4 @@
-"""Searching one rule in a piece of text: its matches, without those that are no secret."""
+"""Searching one rule in a piece of text: its matches, without those that are not secrets."""
 
 import re
 from bisect import bisect_right

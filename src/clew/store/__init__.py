@@ -35,7 +35,7 @@ def open_store(url: str, *, objects: str = "", upgrade: bool | None = None, **op
 
 
 def open_database(url: str, **options: Any) -> tuple[Database, PackStores]:
-    """The database and the pack store that comes with it, whatever its schema."""
+    """The database, of any schema, and its own pack store."""
     if url.startswith("sqlite:///"):
         from clew.store.database.sqlite import SQLite
         from clew.store.objects.folder import Folder

@@ -16,7 +16,7 @@ def make_private(path: Path) -> None:
 
 
 def create_private(path: str, flags: int) -> int:
-    """An `opener` for `open`: the file that it makes is for this user only, whatever the umask allows."""
+    """An `opener` for `open`: only this user may read the file that it makes, for any umask."""
     return os.open(path, flags, 0o600)
 
 

@@ -31,7 +31,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     project: str
     key: str
-    """What makes it one of its kind, such as the time at which a schedule fired."""
+    """What is unique among the jobs of its kind and project, such as the time at which a schedule fired."""
     state: str
     due_at: int
     attempts: int
@@ -71,7 +71,7 @@ def add_job(store: Store, kind: str, *, key: str, project: str = "", arguments: 
 
 
 def has_job(store: Store, kind: str, *, key: str, project: str = "") -> bool:
-    """Whether there is a job with this key, whatever its state."""
+    """Whether there is a job with this key, in any state."""
     with store.database.read() as tx:
         return bool(tx.run("job_exists", kind=kind, project=project, key=key))
 

@@ -44,7 +44,7 @@ def command() -> None:
 def checkpoint(plane: Any, as_json: bool) -> None:
     """Make a signed checkpoint of the log, if the log has grown, and print it.
 
-    Keep the output in a place where nobody can change it together with the log.
+    Keep the output where a person who can change the log cannot change it.
     """
     result = plane.call("audit_checkpoint")
     if as_json:

@@ -18,7 +18,7 @@ from clew.model.errors import InvalidInput
 def command(plane: Any, sessions: tuple[str, ...], name: str, watch: bool, again: bool, as_json: bool) -> None:
     """Send the new events of shared projects to the server, with secrets masked.
 
-    With IDs, push these sessions from now on, whatever is shared; a private session stays private on the server.
+    With IDs, push these sessions from now on, shared or not; a private session stays private on the server.
     """
     if watch and (sessions or again):
         raise InvalidInput("--watch pushes only what is shared; first push without --watch, then with it")

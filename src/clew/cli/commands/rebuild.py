@@ -17,7 +17,7 @@ from clew.cli.upkeep import catch_up
 def command(plane: Any, view: str, as_json: bool) -> None:
     """Rebuild a view from the log, or all views: artifacts, files, sessions, text, usage.
 
-    The log does not change. A stopped rebuild continues when somebody next reads a view.
+    The log does not change. A stopped rebuild continues with the next read of a view.
     """
     with progress("clearing", shown=not as_json):
         done = plane.call("views_rebuild", view=view).done

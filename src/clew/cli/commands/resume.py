@@ -56,7 +56,7 @@ def command(
 
 
 def _is_reopened(plane: Any, id: str, reason: str, lease: int | None, *, as_json: bool) -> bool:
-    """Reopen a paused or closed session; whether that was all, because it has no program or nobody is there."""
+    """Reopen a paused or closed session; True if that is all, because it has no program or there is no terminal."""
     is_all = bool(reason) or lease is not None or app.is_remote(plane.settings.store)
     if not is_all:
         try:

@@ -1,4 +1,4 @@
-"""`clew pull` for people: what came from the server."""
+"""`clew pull` for people: what was copied from the server."""
 
 from typing import TYPE_CHECKING
 

@@ -103,7 +103,7 @@ def check_state(state: msgspec.Struct, format: Format, where: str) -> None:
     try:
         text = msgspec.json.encode(state)
         back = msgspec.json.decode(text, type=format.state)
-    except Exception as error:  # whatever it is, the state cannot be stored
+    except Exception as error:  # Any exception means that the state cannot be stored.
         raise AssertionError(f"the state of format {format.name!r} after {where} cannot be kept: {error!r}") from error
     claim(back == state, f"the state of format {format.name!r} after {where} comes back as {back}, not as {state}")
 

@@ -11,7 +11,7 @@ from clew.runtimes.contract import Runtime
 
 
 def check_hostile(runtime: Runtime, samples: dict[str, bytes]) -> None:
-    """Whatever a record looks like, a reader raises only the errors of the contract."""
+    """A reader raises only the errors of the contract, for any bytes in a record."""
     seen: set[str] = set()
     for path, data in samples.items():
         format = format_of(runtime, path, data)

@@ -57,7 +57,7 @@ def check_bytes(runtime: Runtime, format: Format, path: str, data: bytes, *, cut
             records = list(format.split(data))
         except NO_DOCUMENT:
             return []
-        except Exception as error:  # noqa: BLE001  # whatever it is, the engine does not expect it
+        except Exception as error:  # noqa: BLE001  # The engine expects no exception here.
             escaped(f"{path}: split({shown(data)})", error)
         return check_records(runtime, format, path, records)
     whole = translate(runtime, format, path, data)
@@ -115,7 +115,7 @@ def _watched(format: Format, blobs: set[str]) -> Format:
             drafts = format.read(record, key, reading)
         except (*SHAPE_ERRORS, *DAMAGE):
             raise
-        except Exception as error:  # noqa: BLE001  # whatever it is, the engine does not expect it
+        except Exception as error:  # noqa: BLE001  # The engine expects no exception here.
             escaped(f"format {format.name!r}: read({shown(record)})", error)
         where = f"format {format.name!r}: the record {shown(record)}"
         claim(drafts, f"{where} gives {drafts!r}: each gives at least one draft")
@@ -148,7 +148,7 @@ def _check_draft(draft: Draft, where: str, blobs: set[str]) -> None:
         back = codec.decode(body.kind, body.version, text)
     except (InvalidInput, msgspec.DecodeError) as error:
         raise AssertionError(f"{where} gives a {body.kind} that cannot be kept: {error}") from error
-    except Exception as error:  # noqa: BLE001  # whatever it is, the engine does not expect it
+    except Exception as error:  # noqa: BLE001  # The engine expects no exception here.
         escaped(f"{where}: encoding its {body.kind}", error)
     claim(codec.encode(back).decode() == text, f"{where} gives a {body.kind} that comes back as another")
     missing = [blob for blob in objects_of(body) if blob not in blobs]

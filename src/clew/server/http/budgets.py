@@ -127,7 +127,7 @@ class Budgets:
                 fcntl.lockf(self._file, fcntl.LOCK_UN)
 
     def _find(self, principal: str) -> "_Slot":
-        """The slot of a principal: the one it has, or that of whoever in the same set has been idle for longest."""
+        """The slot of a principal: the one it has, or the slot in the same set that has been idle for longest."""
         name = int.from_bytes(hashlib.blake2b(principal.encode("utf-8", "replace"), digest_size=8).digest()) or 1
         start = name % SETS * SLOTS
         now = time.monotonic()

@@ -13,7 +13,7 @@ import zstandard
 from clew.server.http.problems import Headers
 
 SMALLEST_BYTES = 1024
-# Tells zlib to write the header and the trailer of a gzip file.
+# Makes zlib write the header and the trailer of a gzip file.
 GZIP = 31
 
 

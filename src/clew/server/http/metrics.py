@@ -2,7 +2,7 @@
 
 prometheus_client keeps the counts. A server of several processes keeps them in files that its processes share, so
 whichever process is asked answers with the sum. A file belongs to the number of a worker and not to its process id: a
-worker that is restarted goes on counting where the dead one stopped, and the number of files stays the same.
+restarted worker continues the counts of the dead one, and the number of files stays the same.
 """
 
 import os

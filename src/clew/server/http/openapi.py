@@ -97,7 +97,7 @@ def _as_sent(kind: Any) -> Any:
         return typing.Union[sent] if origin is types.UnionType else origin[sent]  # noqa: UP007
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         fields = [(field.name, _as_sent(field.type)) for field in msgspec.structs.fields(kind)]
-        # A module of its own tells the type from the one that drafts use.
+        # A module of its own distinguishes the type from the one that drafts use.
         module = f"sent.{kind.__module__}"
         return msgspec.defstruct(kind.__name__, fields, namespace={"__doc__": kind.__doc__}, module=module)
     return kind

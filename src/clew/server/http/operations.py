@@ -55,7 +55,7 @@ class Operations:
             self._tree.add(endpoint.method, endpoint.template, endpoint)
         self.append_queue: AppendQueue[Answer | Later] = AppendQueue(self.store)
         self.others: RouteTable[Callable[[Exchange, list[str], Receive, Send], Any]] = RouteTable()
-        """Routes below /v1 that are no operations: streams."""
+        """Routes below /v1 that are not operations: streams."""
 
     async def __call__(self, exchange: Exchange, receive: Receive, send: Send) -> None:
         scope = exchange.scope

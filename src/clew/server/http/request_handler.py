@@ -81,7 +81,7 @@ class RequestHandler:
         return outcome if isinstance(outcome, Answer) else outcome()
 
     def prepare(self) -> Answer | Later | Pending[Answer | Later]:
-        """Do what comes before the commit, for somebody who commits several requests at once."""
+        """Prepare the request; the caller commits several prepared requests at once."""
         context = self._admit()
         return self._prepared(context, self._key())
 

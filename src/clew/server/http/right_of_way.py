@@ -29,7 +29,7 @@ class RightOfWay:
         self.on_their_way = 0
         """Short requests of all principals."""
         self.waiting = 0
-        """Long work that gives way just now."""
+        """Long work that waits for a short request at the moment."""
         self._last = ("", 0.0)
 
     def begin(self, principal: str) -> None:
@@ -93,7 +93,7 @@ class Work:
         return time.thread_time() - self._began
 
     def end(self) -> None:
-        """The work has ended, or is long after all: nobody gives way to it."""
+        """The work has ended, or has turned out to be long: other work no longer waits for it."""
         if not self._is_long:
             self._is_long = True
             self._right_of_way.end(self._principal)

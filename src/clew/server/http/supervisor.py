@@ -31,7 +31,7 @@ SHORT_LIFE_SECONDS = 5.0
 PAUSE_SECONDS = 1.0
 # How much longer than its requests a process may take to end.
 CLOSING_SECONDS = 10.0
-# The variable that tells prometheus_client where the shared counts are.
+# The variable in which prometheus_client looks for the folder of the shared counts.
 FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 # The variable that names the file in which the processes of a server count what each principal uses.
 BUDGETS_VARIABLE = "CLEW_BUDGETS_FILE"

@@ -69,7 +69,7 @@ class Turns:
 
     @contextmanager
     def sending(self, principal: str, size: int) -> Iterator[None]:
-        """Count an answer until its client has read it: whoever reads nothing is answered no more."""
+        """Count an answer until its client has read it: a client that reads nothing gets no further answer."""
         self._unread[principal] += size
         try:
             yield
@@ -105,7 +105,7 @@ class Turns:
             self._wake(queue.principal)
 
     def _begin(self, queue: "_Queue") -> Turn:
-        # An answer that is being sent goes on, because only its end makes room for others.
+        # Sending an answer continues, because only its end makes room for others.
         if not queue.is_begun and self._unread[queue.principal] >= MOST_UNREAD_BYTES:
             return Turn.NOT_YET
         return self._budgets.begin_operation(queue.principal)

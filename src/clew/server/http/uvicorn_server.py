@@ -41,7 +41,7 @@ class Protocol(HttpToolsProtocol):
     """A connection that limits the size of a header, and notes since when it waits for a header or a body."""
 
     allowed_accounts: frozenset[int] | None = None
-    """The accounts of this machine whose programs may connect; None allows everybody."""
+    """The accounts of this machine whose programs may connect; None allows all accounts."""
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -173,8 +173,8 @@ def make_server(application: Application, *, proxies: str = "") -> Server:
 
 
 def serve(server: Server, listener: socket.socket) -> None:
-    """Serve with this process alone, until it is told to end."""
-    # What is loaded by now stays for good. The garbage collector would stop everybody to look at all of it again.
+    """Serve with this process alone, until a signal ends it."""
+    # Loaded modules stay loaded. The garbage collector would stop all requests to inspect them again.
     gc.collect()
     gc.freeze()
     server.run(sockets=[listener])

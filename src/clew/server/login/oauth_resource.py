@@ -1,7 +1,7 @@
 """clew as a resource server of OAuth 2.1: which access tokens it accepts, and how a client learns where to get one.
 
 A token is valid if the provider made it for this server (its audience), and only for the rights that its scopes name.
-It is verified here and sent to nobody.
+It is verified here and never forwarded.
 """
 
 import time

@@ -39,7 +39,7 @@ def oidc_options(
 
 
 def _secret(file: str | None) -> str:
-    """The client's secret. It is never an argument, because everybody on the machine can read those."""
+    """The client's secret. It is never an argument, because every account on the machine can read arguments."""
     if file is None:
         return os.environ.get(SECRET_VARIABLE, "")
     try:

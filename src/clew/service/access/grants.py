@@ -129,7 +129,7 @@ def link(
     *,
     days: Annotated[int, msgspec.Meta(ge=1, le=365, description="Days until it ends.")] = 7,
 ) -> KeyInfo:
-    """Make a link that lets whoever has it read a session until it ends; its text is shown this once."""
+    """Make a link with which anybody can read a session until the link ends; its text is shown this once."""
     permit_making(context, "make links")
     until = _until(context, days, _permit_granting(context, ROLES["viewer"], target_of(session), session))
     token = new_token("link")

@@ -40,7 +40,7 @@ class Team(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def may_everything(context: Context) -> bool:
-    """Whether the caller has every right on everything, as whoever can log in as anybody else needs to have."""
+    """Whether the caller has every right on everything; deciding who logs in as whom requires that."""
     return all(context.caller.rule(right, Target()).allowed for right in Right)
 
 

@@ -50,7 +50,7 @@ AUDIT = Group("audit", "Checkpoints, proofs and the log of who did what.")
 def audit_checkpoint(context: Context) -> CheckpointInfo:
     """Make a signed checkpoint of the log as it is now, if anything is new since the last one.
 
-    Keep what it prints where nobody can change it together with the log.
+    Keep the output where a person who can change the log cannot change it.
     """
     # Not audited: the record of a checkpoint would be a new event, and every call would make a checkpoint.
     signing.need_cryptography()

@@ -1,6 +1,6 @@
 """The operations of a witness: follow a log, countersign its checkpoints, and say which was the newest.
 
-Whoever holds any key of this server may hand in a checkpoint: it is the signature of the log that is checked, and all
+Every caller with a key of this server may submit a checkpoint: it is the signature of the log that is checked, and all
 that a checkpoint can change here is that the same log has to continue it.
 """
 

@@ -2,7 +2,7 @@
 
     PRIVATE+KEY+NAME+ID+BASE64
 
-Whoever has this file can sign another history. The public half (`clew audit key`) checks signatures and is no secret.
+A person with this file can sign another history. The public half (`clew audit key`) checks signatures and is no secret.
 """
 
 import os

@@ -1,7 +1,7 @@
 """A witness: a folder with a key and, for each log, the newest checkpoint that it countersigned.
 
 It countersigns a checkpoint only if the log's own key signed it and it continues the one before. A log that was rolled
-back or rewritten is refused, whoever asks. The folder is worth as much as it is apart from the log: in the home of
+back or rewritten is refused for every caller. The folder is worth as much as it is apart from the log: in the home of
 another clew, or on a disk that the log's machine alone does not decide about.
 """
 

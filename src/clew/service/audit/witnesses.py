@@ -1,7 +1,8 @@
 """The witnesses of this log, and the operations on them: let them countersign, and list how far each has come.
 
-Which they are is kept in files of the home and not in the log: whoever can change the log must not be able to remove
-its witnesses. A witness is a folder elsewhere, or the address of another clew; its public key is kept with it.
+The list of witnesses is kept in files of the home and not in the log: a person who can change the log must not be
+able to remove its witnesses. A witness is a folder elsewhere, or the address of another clew; its public key is kept
+with it.
 """
 
 import os

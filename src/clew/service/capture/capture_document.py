@@ -1,4 +1,4 @@
-"""Capture a file that is one JSON document, which its program writes anew each time."""
+"""Capture a file that is one JSON document, which its program rewrites each time."""
 
 import os
 

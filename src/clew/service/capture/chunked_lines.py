@@ -38,7 +38,7 @@ def read_chunk(file: BinaryIO, start: int, size: int) -> Chunk:
 
 
 def resume_reading(runtime: str, format: Format, stored: NativeFile) -> Reading[Any]:
-    """Go on with the reader's state as it was at the end of what is stored."""
+    """Continue with the reader's state at the end of the stored bytes."""
     return Reading(runtime, stored.native_id, msgspec.json.decode(stored.state, type=format.state))
 
 

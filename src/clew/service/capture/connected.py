@@ -70,7 +70,7 @@ def _problem(path: Path) -> str:
     # In a sticky folder, such as /tmp, only the owner of an entry replaces it.
     is_sticky = stat.S_ISDIR(status.st_mode) and bool(status.st_mode & stat.S_ISVTX)
     if status.st_mode & stat.S_IWOTH and not is_sticky:
-        return "can be written by everybody"
+        return "can be written by every account"
     # Many systems give each person a group of their own, and files that it may write.
     if status.st_mode & stat.S_IWGRP and not is_sticky and status.st_gid not in (os.getegid(), 0):
         return "can be written by a group"

@@ -58,7 +58,7 @@ def save_failures(home: Path, runtime: str, failures: list[Failure]) -> None:
     others = [failure for failure in before if runtime and failure.runtime not in (runtime, "")]
     if not failures and len(others) == len(before):
         return
-    # `clew doctor` reports a full disk by itself.
+    # `clew doctor` measures the disk itself.
     with suppress(ClewError, OSError):
         if failures or others:
             from clew.service.handover.program_files import replace

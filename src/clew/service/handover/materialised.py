@@ -45,7 +45,7 @@ def writer_of(target: Runtime) -> Writer:
 def check_runnable(
     session: Session, target: Runtime, argv: list[str], directory: str, options: ResumeOptions
 ) -> list[str]:
-    """Refuse to go on if the program is to be run and cannot be; else what a person has to know."""
+    """Refuse to go on if the program is to be run and cannot be; else what the user has to know."""
     if options.to_run and not os.path.isdir(directory):
         raise InvalidInput(f"the directory {directory} does not exist; name another to work in", session=session.id,
                            cwd=directory)  # fmt: skip

@@ -49,7 +49,7 @@ def own_native_session(
         if not os.path.exists(path) and not _put_back(
             context, target, native_file, Path(path), dry_run=options.dry_run
         ):
-            continue  # The conversation is written anew, as for another program.
+            continue  # The conversation is written as a new session, as for another program.
         return Materialised(
             session=session.id, runtime=target.name, command=command.argv, cwd=directory, env=command.env,
             native_id=native_file.native_id, files=[path], notes=notes,

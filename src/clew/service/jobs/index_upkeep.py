@@ -9,7 +9,7 @@ LONGEST_SECONDS = 900.0
 
 
 def _wanted(context: Context) -> dict[str, int]:
-    """PostgreSQL looks after its indexes by itself."""
+    """PostgreSQL maintains its indexes itself."""
     return since_first_session(context) if not context.store.is_remote and end_position(context.store) else {}
 
 

@@ -15,7 +15,7 @@ from clew.store.projects import list_projects
 
 
 class JobInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """A job: what it is about, where it stands, when it is or was due, and what came of it."""
+    """A job: its kind and project, its state, when it is or was due, and its result or error."""
 
     id: str
     kind: str

@@ -40,7 +40,7 @@ It only reads, and cheaply.
 
 
 def since_first_session(context: Context) -> dict[str, int]:
-    """The store as a whole, ever since there is anything in it."""
+    """The store as a whole, since its first session was opened."""
     return {"": first_opened_at(context.store)}
 
 

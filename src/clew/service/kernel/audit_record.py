@@ -88,7 +88,7 @@ def record_login(
 
 
 def record_baseline(store: Store) -> None:
-    """Record, once, the credentials and grants from before they were recorded, so that later ones can be told apart."""
+    """Record, once, the credentials and grants that are older than their records, so that later ones stand out."""
     known = refusals_of(store)
     if known.has_baseline:
         return
@@ -118,7 +118,7 @@ def record_job(context: Context, name: str, project: str, result: dict[str, Any]
 
 
 def _project(context: Context, target: Target, ruling: Ruling) -> str:
-    """The project whose log takes the entry. A refusal is written into no log of somebody else's project."""
+    """The project whose log takes the entry. A refusal goes into the log of no project that the caller cannot see."""
     if not target.project:
         return ALL_PROJECTS
     if ruling.allowed:

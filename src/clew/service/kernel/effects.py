@@ -1,7 +1,7 @@
 """What a change of a rule needs, whichever way it comes: an operation, an append, or an event of another store.
 
 One function decides, `may`. It looks at the effect, at the session and at its ancestors. A fork shows what its
-ancestors said: whoever opens or shares it opens or shares them. `permit_objects` rules on the objects an event names.
+ancestors said: opening or sharing it opens or shares them. `permit_objects` rules on the objects an event names.
 """
 
 import enum

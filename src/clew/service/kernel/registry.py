@@ -65,7 +65,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     audited: bool
     """Whether each call is recorded in the audit log."""
     filters_by_reach: bool
-    """Whether its statements leave out what the caller may not reach; there is no single thing to be ruled on first."""
+    """Whether its statements leave out what the caller may not reach; no single session is ruled on first."""
     shows_secret: bool
     """Whether its result holds a secret that is shown once, and so is never stored for a second answer."""
     proves: bool
@@ -127,7 +127,7 @@ def operation(
 ) -> Callable[[F], F]:
     """Register a function `(context, ...)` as an operation; `Operation` says what each argument means.
 
-    Without a `route` it is about this machine's own files and programs, and nobody can ask for it from elsewhere.
+    Without a `route` it is about this machine's own files and programs, and no other machine can call it.
     """
 
     def register(function: F) -> F:

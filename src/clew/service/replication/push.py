@@ -65,8 +65,7 @@ class Pushed(msgspec.Struct, kw_only=True):
 @operation(right=Right.EXPORT, filters_by_reach=True, audited=True)
 def push(
     context: Context,
-    sessions: Annotated[list[str], msgspec.Meta(description="Push these, from now on and whatever is shared.")]
-    | None = None,
+    sessions: Annotated[list[str], msgspec.Meta(description="Push these from now on, shared or not.")] | None = None,
     *,
     remote: Annotated[
         str, msgspec.Meta(description="Which remote. [default: all that anything is shared with]", extra={"flag": "to"})
@@ -77,7 +76,7 @@ def push(
 ) -> list[Pushed]:
     """Send what is new of the shared projects to the server, its secrets masked.
 
-    With sessions, send these, from now on and whatever is shared; a private one stays private there.
+    With sessions, send these from now on, shared or not; a private one stays private there.
     """
     home = Path(context.home)
     chosen = [remotes.named(home, remote)] if remote or sessions else remotes.all_of(home) or [remotes.named(home)]

@@ -1,6 +1,7 @@
 """The operations that receive a session of another store: open it under its id, add events, blobs and native files.
 
-The receiver sets the actor: on a server it is the caller, whatever the events say. Every operation here is idempotent.
+The receiver sets the actor: on a server it is the caller, not the actor that the events name. Every operation here is
+idempotent.
 """
 
 from typing import Annotated, Any

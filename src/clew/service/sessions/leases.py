@@ -11,7 +11,7 @@ from clew.service.kernel.registry import Group, operation
 from clew.store.log import leases
 from clew.store.log.leases import Lease
 
-Holder = Annotated[str, msgspec.Meta(description="A name that tells this writer from all others.")]
+Holder = Annotated[str, msgspec.Meta(description="A name that no other writer uses.")]
 Seconds = Annotated[float, msgspec.Meta(gt=0, le=86400, description="How long, from now.")]
 
 LEASES = Group("lease", "The exclusive right to append to a session.")

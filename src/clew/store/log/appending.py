@@ -70,7 +70,7 @@ class Appender:
             requests = [request for request in requests if isinstance(request.error, Unavailable | Busy)]
             if not requests or time.monotonic() + pause > end:
                 return
-            time.sleep(pause)  # Nothing tells when a server is back; connecting again is the only way to know.
+            time.sleep(pause)  # No event reports that a server is back, so this polls by connecting.
             pause = min(pause * 2, 0.5)
             for request in requests:
                 request.unseen = frozenset()

@@ -4,7 +4,7 @@ The promises hold on SQLite and PostgreSQL alike and are tested literally on bot
 
 * What an append returned is on disk. It survives the death of any process, and power loss if the disk honours fsync.
 * Seqs are 1, 2, 3 ... in a session, without gap or repetition, and never change.
-* The same source in a session is stored once, for ever, however often and by whomever it is sent.
+* The same source in a session is stored once, for ever, however often and by any caller.
 * A batch is stored whole or not at all.
 * Only the holder of the current lease writes while a lease is held; the check is part of the write.
 * A tail shows events in the order they became visible and never skips one.

@@ -8,7 +8,7 @@ class Heads:
     """A cache of heads by session key.
 
     A head is used once it was found unchanged since this store's own last write, so that a session which several
-    processes write is read anew each time. A stale head costs a second try and nothing else: the write itself checks.
+    processes write is read again each time. A stale head costs a second try and nothing else: the write itself checks.
     """
 
     MOST = 10_000

@@ -34,7 +34,7 @@ def acquire(store: Store, session: Session, *, holder: str, ttl_us: int, actor: 
         raise InvalidInput(f"a lease lasts between 1 microsecond and 24 hours, not {ttl_us} microseconds")
     check_name(holder, "the holder of a lease")
     if not holder:
-        raise InvalidInput("a lease needs a holder: a name that tells this writer from all others")
+        raise InvalidInput("a lease needs a holder: a name that no other writer uses")
     with store.database.write() as tx:
         plan = plan_in(tx, session)
         head = plan.head

@@ -95,7 +95,7 @@ class Reader:
             pages = tx.batch([("events_of_kind", {**bounds, "kind": kind, "limit": EVENTS_PAGE}) for kind in kinds])
             is_all = all(len(page) < EVENTS_PAGE for page in pages)
             if not is_all and upto is None:
-                # Each kind goes on by itself: without an end that holds for all, one could be ahead of another.
+                # Each kind is paged on its own: without one end for all of them, one kind could be ahead of another.
                 part = msgspec.structs.replace(part, last=min(part.last, head_in(tx, session).head))
         if is_all:
             yield from sorted((row for page in pages for row in page), key=_seq)

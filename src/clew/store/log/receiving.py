@@ -30,7 +30,7 @@ RESUMED = SessionResumed(reason="it went on elsewhere")
 
 
 class ReceivedEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """An event on its way in."""
+    """An event that another store sent."""
 
     body: Body | Opaque
     source: str
@@ -81,7 +81,7 @@ def receive(store: Store, session: Session, received: Sequence[ReceivedEvent], *
     """Store what is new of the events, in their order and all or none.
 
     The session may stand elsewhere than where the events were written. What is said after a pause resumes it, and a
-    step that it cannot take, because somebody else took it before, becomes nothing.
+    step that it cannot take, because another writer took it before, is dropped.
     """
     for event in received:
         check_name(event.actor, "the actor")
@@ -119,7 +119,7 @@ def _is_step(body: Body | Opaque) -> bool:
 
 
 def is_stand_in(body: Body | Opaque) -> bool:
-    """Whether it only says that something happened in another store, which is nothing to go on for."""
+    """Whether it only records that something happened in another store; no session is resumed for that."""
     return isinstance(body, Opaque) and body.kind.startswith(f"{MARK}.")
 
 

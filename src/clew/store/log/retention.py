@@ -131,7 +131,7 @@ def _prune(store: Store, session: Session, policy: Policy, *, actor: str, now: i
             remove_bodies(store, tx, session, rows, "event_remove")
             drop_bytes(tx, session)
             plan.note(BodiesPruned(ranges=ranges([row.seq for row in rows]), policy=str(policy)), actor)
-            # The note is no activity of the session: its age still counts from its last real event.
+            # The note does not count as activity of the session: its age still counts from its last real event.
             plan.active_at = plan.start.at
             write(tx, [plan], store.pack_stores)
     return Pruned(session=session.id, events=len(rows), kept_for_forks=kept, policy=str(policy))

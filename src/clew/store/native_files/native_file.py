@@ -62,7 +62,7 @@ class NativeFile(msgspec.Struct, frozen=True):
 
 
 class KnownFile(msgspec.Struct, frozen=True):
-    """What tells whether a file changed since it was captured, and what was reported about it."""
+    """The fingerprint that shows whether a file changed since its capture, and what the capture reported."""
 
     key: int
     fingerprint: str

@@ -1,7 +1,7 @@
 """Remote copies: native files of another machine, stored so that this one can give them back.
 
 A copy is not read for events: replication brings those by itself. It is never taken for a file of this machine,
-whatever the sender claims: its bytes are returned on request and written nowhere else. A file of lines that grows is
+for any claim of the sender: its bytes are returned on request and written nowhere else. A file of lines that grows is
 sent in stretches. A settled stretch is not sent again; the rest, and every file that is rewritten as a whole, is. Each
 time the copy begins a new generation that shares the settled segments.
 """
@@ -92,7 +92,7 @@ def store_copy(store: Store, session: Session, copy: Copy, stretches: Sequence[S
     new = [segments.as_blob(stretch.data, store) if stretch.data else None for stretch in stretches]
     file_id = copy_id_of(session, copy)
     with store.database.write() as tx:
-        # This locks the head of the session, so that nobody else changes the copy before the commit.
+        # This locks the head of the session, so that no other caller changes the copy before the commit.
         if plan_in(tx, session).head.state == State.ERASED:
             raise WrongState(f"session {session.id} was erased and takes no files", state="erased")
         before = find_file_in(tx, file_id)

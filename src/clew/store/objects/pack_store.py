@@ -25,7 +25,7 @@ class Stray(NamedTuple):
 
 
 class PackStore(Protocol):
-    """Where the parts of packs are. Whatever fails is one of our errors, and `Unavailable` when trying again helps."""
+    """Where the parts of packs are. Every failure is one of our errors, and `Unavailable` when a retry helps."""
 
     name: str
     """Recorded with every pack that is written here; empty for the pack store that comes with the database."""
@@ -37,11 +37,11 @@ class PackStore(Protocol):
         ...
 
     def read(self, key: str, start: int, length: int) -> bytes:
-        """So many bytes from `start` on, or fewer at the end; `NotFound` if there is no such key."""
+        """So many bytes from `start` on, or fewer at the end; `NotFound` for an unknown key."""
         ...
 
     def remove(self, keys: Iterable[str]) -> None:
-        """Delete these keys; one that is gone already is no error."""
+        """Delete these keys; a missing key is not an error."""
         ...
 
     def list(self, prefix: str) -> Iterator[Stray]:
@@ -72,7 +72,7 @@ class PackStores:
         pack_store = self._by_name.get(name)
         if pack_store is None:
             raise Unavailable(
-                f"this object is in {name}, which this program was not told to use; set it as the place of objects",
+                f"this object is in {name}, which is not a pack store of this program; set it as the place of objects",
                 objects=name,
             )
         return pack_store
