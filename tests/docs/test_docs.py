@@ -1,10 +1,13 @@
 """The pages say what the program does: examples are run again, tables equal the code, links lead somewhere."""
 
+import importlib.util
 import re
 import shlex
+import statistics
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -254,3 +257,47 @@ def test_the_commands_in_the_picture_exist() -> None:
     assert shown
     for command in shown:
         check_command([*shlex.split(command)[1:], *(["x"] if command == "clew show" else [])])
+
+
+# The tree -------------------------------------------------------------------------------------------------------------
+
+# A file or a folder of src/clew, as the tables name it: `views/<view>.py` stands for any.
+TREE_NAME = re.compile(r"[a-z_]+(?:/[a-z_<>*]+)*(?:/|\.py|\.sql)")
+
+
+def tree_names(page: str, first_column: str) -> set[str]:
+    rows = table(page, first_column)[1:]
+    return {name for row in rows for cell in row[1:] for name in CODE.findall(cell) if TREE_NAME.fullmatch(name)}
+
+
+@pytest.mark.parametrize(
+    ("page", "first_column"), [("docs/architecture.md", "to change"), ("CONTRIBUTING.md", "the change")]
+)
+def test_every_file_that_a_table_names_is_there(page: str, first_column: str) -> None:
+    names = tree_names(page, first_column)
+    assert len(names) > 8
+    source = ROOT / "src" / "clew"
+    missing = [name for name in names if not any(source.rglob(re.sub(r"<\w+>", "*", name.rstrip("/"))))]
+    assert not missing
+
+
+def test_the_table_of_packages_is_about_the_tree() -> None:
+    """The same packages, and numbers that are right to a quarter: `python tools/packages.py --write` writes them."""
+    shown = {row[0]: [int(cell.split()[0]) for cell in row[1:]] for row in table("docs/architecture.md", "package")[1:]}
+    packages = {
+        f"`{name}`": [len(lengths), round(statistics.median(lengths.values())), max(lengths.values())]
+        for name, lengths in packages_tool().lengths_by_package().items()
+    }
+    assert shown.keys() == packages.keys()
+    for name, numbers in packages.items():
+        for number, said in zip(numbers, shown[name], strict=True):
+            assert abs(number - said) <= max(3, number / 4), (name, numbers, shown[name])
+
+
+def packages_tool() -> Any:
+    spec = importlib.util.spec_from_file_location("packages", ROOT / "tools" / "packages.py")
+    assert spec is not None
+    assert spec.loader is not None
+    tool = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tool)
+    return tool

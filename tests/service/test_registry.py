@@ -17,8 +17,8 @@ from clew.service.kernel.registry import find, load, operation_named
 
 PACKAGE = Path(clew.__file__).parent
 SURFACES = [
-    *(path for folder in ("server", "cli", "mcp") for path in sorted((PACKAGE / folder).rglob("*.py"))),
-    PACKAGE / "remote.py",
+    *(path for folder in ("server", "cli", "mcp", "consumers") for path in sorted((PACKAGE / folder).rglob("*.py"))),
+    *(PACKAGE / f"{name}.py" for name in ("app", "async_plane", "client", "doctor", "local", "remote")),
 ]
 # Words that are no names of operations where they stand.
 OTHER_MEANINGS = {
