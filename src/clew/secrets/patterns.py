@@ -33,11 +33,6 @@ def compiled(regex: str) -> Pattern[bytes]:
         raise ValueError(message.decode() if isinstance(message, bytes) else str(message)) from None
 
 
-def any_word(words: Sequence[str]) -> Pattern[bytes] | None:
-    """One pattern that matches any of these words, case-insensitively."""
-    return compiled(any_of_words(words)) if words else None
-
-
 def any_of(regexes: Sequence[str]) -> str:
     """One regex that matches where any of these does."""
     return "|".join(f"(?:{regex})" for regex in regexes)

@@ -19,7 +19,6 @@ MOST_ATTEMPTS = 8
 FIRST_PAUSE_US, LONGEST_PAUSE_US = 1_000_000, 3_600_000_000
 # How far in the future a row may have been changed before its times count as those of another clock.
 SLACK_US = 60_000_000
-STATES = ("waiting", "running", "done", "parked")
 LONGEST_ERROR = 1000
 LOST = f"its worker ended or hung {MOST_ATTEMPTS} times while it ran"
 

@@ -52,9 +52,7 @@ def best_partial(query: Query, search_with: Callable[[Query, int], Search], limi
 
 def _content_groups(query: Query) -> tuple[tuple[Term, ...], ...]:
     """The groups of a query that say what it is about."""
-    content = [
-        group for group in query.wanted if not all(term.is_single and term.words[0] in FUNCTION_WORDS for term in group)
-    ]
+    content = [group for group in query.wanted if not all(map(_is_function_word, group))]
     longest = sorted(content or query.wanted, key=lambda group: -max(sum(map(len, term.words)) for term in group))
     return tuple(longest[:MOST_GROUPS])
 

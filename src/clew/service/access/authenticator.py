@@ -120,10 +120,6 @@ class Authenticator:
             return cached
         return self._cache(("owner",), self._context(self._principal, grants=(owner_of_everything(self._principal),)))
 
-    def server_context(self) -> Context:
-        """The context of the server itself, for its own background work."""
-        return self._context(CLEW, grants=(owner_of_everything(CLEW),))
-
     def owner_link(self, base_url: str) -> str | None:
         """A link that makes whoever opens it first the owner; None once somebody has logged in as the owner."""
         if any(principal.name == OWNER for principal in list_principals(self.store)) and not self._is_unclaimed():
