@@ -30,10 +30,10 @@ OTHER_MEANINGS = {
 
 
 def test_the_text_of_the_modules_declares_exactly_what_they_register() -> None:
-    declared = {name: path for path in registry._modules() for name in registry._declared(path)}
+    declared = {name: module for module in registry._modules() for name in registry._declared(module)}
     assert declared.keys() == load().keys()
-    for name, path in declared.items():
-        assert load()[name].run.__module__ == registry._import_name(path)
+    for name, module in declared.items():
+        assert load()[name].run.__module__ == module.import_name
 
 
 @pytest.mark.parametrize(("name", "module"), [("append", "sessions.events"), ("capture_find", "capture.changed_files")])

@@ -2,12 +2,13 @@
 
 import enum
 import keyword
+import os
 import re
 import sys
 import types
 import typing
+from functools import cache
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import click
@@ -26,10 +27,11 @@ from clew.model.errors import ClewError, InvalidInput
 from clew.service.kernel.registry import Operation, Parameter, find, load
 
 
+@cache
 def written_by_hand() -> list[str]:
     """The names of the commands that have a file in commands/."""
-    files = (Path(__file__).parent / "commands").glob("[a-z]*.py")
-    return sorted(file.stem.rstrip("_") for file in files)
+    files = os.listdir(os.path.join(os.path.dirname(__file__), "commands"))
+    return sorted(file.removesuffix(".py").rstrip("_") for file in files if file.endswith(".py") and file[0] != "_")
 
 
 def run() -> int:

@@ -9,21 +9,23 @@ the text of a module is searched for its declarations before it is imported.
 
 import importlib
 import inspect
+import os
 import re
 import typing
 from collections.abc import Callable, Iterator
 from functools import cache
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from clew.model.access import Right
 from clew.model.errors import InvalidInput
 from clew.model.session import Session
-from clew.store.log.plan import Request
 
-SERVICE = Path(__file__).parents[1]
+if TYPE_CHECKING:
+    from clew.store.log.plan import Request
+
+SERVICE = os.path.dirname(os.path.dirname(__file__))
 
 
 class Parameter(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,7 +56,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     result: Any
     """The type of its result."""
     run: Callable[..., Any]
-    prepare: Callable[..., Request] | None
+    prepare: Callable[..., "Request"] | None
     """Does all that `run` does before the commit, so that a server can commit the requests of several callers at once.
     The result of the commit is the result of the operation."""
     in_pieces: Callable[..., Iterator[bytes]] | None
@@ -107,7 +109,7 @@ def operation(
     right: Right,
     route: str = "",
     name: str = "",
-    prepare: Callable[..., Request] | None = None,
+    prepare: Callable[..., "Request"] | None = None,
     in_pieces: Callable[..., Iterator[bytes]] | None = None,
     audited: bool = False,
     filters_by_reach: bool = False,
@@ -211,9 +213,9 @@ def operation_named(name: str) -> Operation:
 
 def load() -> dict[str, Operation]:
     """Every operation; each module that declares one is imported once."""
-    for path in _modules():
-        if _declared(path):
-            importlib.import_module(_import_name(path))
+    for module in _modules():
+        if _declared(module):
+            importlib.import_module(module.import_name)
     return OPERATIONS
 
 
@@ -227,34 +229,41 @@ def _module_of(name: str) -> str:
     """The module that declares an operation; modules and rooms that are called like it are searched first."""
     first_word = name.partition("_")[0]
 
-    def order(path: Path) -> tuple[bool, bool, int]:
-        room = path.parent.name
+    def order(module: Module) -> tuple[bool, bool, int]:
         return (
-            path.stem != first_word,
-            room != first_word,
-            MOST_USED.index(room) if room in MOST_USED else len(MOST_USED),
+            module.name != first_word,
+            module.room != first_word,
+            MOST_USED.index(module.room) if module.room in MOST_USED else len(MOST_USED),
         )
 
-    for path in sorted(_modules(), key=order):
-        if name in _declared(path):
-            return _import_name(path)
-    return ""
+    return next((module.import_name for module in sorted(_modules(), key=order) if name in _declared(module)), "")
+
+
+class Module(NamedTuple):
+    """A module of a room of `service/`."""
+
+    room: str
+    name: str
+
+    @property
+    def import_name(self) -> str:
+        return f"clew.service.{self.room}.{self.name}"
 
 
 @cache
-def _modules() -> list[Path]:
-    return sorted(SERVICE.glob("*/*.py"))
+def _modules() -> list[Module]:
+    # pathlib takes several times as long, and every command waits for this.
+    rooms = [room.name for room in os.scandir(SERVICE) if room.is_dir()]
+    files = ((room, file) for room in rooms for file in os.listdir(os.path.join(SERVICE, room)))
+    return sorted(Module(room, file.removesuffix(".py")) for room, file in files if file.endswith(".py"))
 
 
 @cache
-def _declared(path: Path) -> frozenset[str]:
+def _declared(module: Module) -> frozenset[str]:
     """The names of the operations that the text of a module declares."""
-    text = path.read_bytes()
+    with open(os.path.join(SERVICE, module.room, f"{module.name}.py"), "rb") as file:
+        text = file.read()
     if b"\n@operation(" not in text:
         return frozenset()
     declarations = _DECLARED.findall(text.decode())
     return frozenset(named[1] if (named := _NAMED.search(words)) else function for words, function in declarations)
-
-
-def _import_name(path: Path) -> str:
-    return f"clew.service.{path.parent.name}.{path.stem}"
