@@ -19,7 +19,8 @@ END = object()
 class Async:
     """A plane, a session, a call or the scratch of a session, for asyncio.
 
-    Methods and what has to be read are awaited. What is in memory, as an id or the output of a call, is there at once.
+    Methods and what has to be read are awaited. What is in memory, such as an id or the output of a call, is a plain
+    attribute.
     """
 
     _wrapped: Wrapped

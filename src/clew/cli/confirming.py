@@ -1,4 +1,4 @@
-"""The question before something that cannot be undone: what will happen, and whether it shall."""
+"""The confirmation before something that cannot be undone."""
 
 import sys
 

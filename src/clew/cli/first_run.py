@@ -1,6 +1,6 @@
-"""The first minutes: what is on this machine is captured and summed up, and clew offers to stay.
+"""The first run: capture what is on this machine, print a summary, and offer to connect programs and to start at login.
 
-Only a terminal is asked, and only once.
+The offers are made once, and only on a terminal.
 """
 
 import sys

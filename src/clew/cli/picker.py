@@ -66,7 +66,7 @@ class List(Protocol):
 
     @property
     def wants_more(self) -> bool:
-        """Whether `load_more` shall be called: entries are missing that the person looks at or filters."""
+        """Whether `load_more` is to be called, because entries are missing that the screen or the filter needs."""
         ...
 
     def load_more(self) -> None: ...

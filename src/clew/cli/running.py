@@ -1,7 +1,7 @@
-"""The `clew up` that runs on this machine: who it is, starting one in the background, and stopping it.
+"""The `clew up` that runs on this machine: find it, start one in the background, stop it.
 
 `clew up` keeps a lock on a file in the home while it runs, and writes there how it can be reached. The lock ends with
-the process, however that ends, so a file without a lock says nothing.
+the process, however that ends, so a file without a lock is ignored.
 """
 
 import fcntl

@@ -19,8 +19,8 @@ def command(context: click.Context, as_json: bool) -> None:
     """Let the witnesses of this log countersign its newest checkpoint now.
 
     A witness is a folder elsewhere or another clew. It countersigns only a log that continues what it saw before, so it
-    finds a log that was rolled back or rewritten. A running `clew up`, `clew serve` or `clew worker` does this by
-    itself.
+    finds a log that was rolled back or rewritten. A running `clew up`, `clew serve` or `clew worker` does this
+    automatically.
     """
     if context.invoked_subcommand is not None:
         return
@@ -77,7 +77,7 @@ def list_(plane: Any, as_json: bool) -> None:
 @json_option
 @click.pass_obj
 def remove(plane: Any, address: str, yes: bool, as_json: bool) -> None:
-    """Ask a witness no more. What it countersigned stays."""
+    """Stop asking a witness. What it countersigned stays."""
     confirm(f"This log is then no longer shown to the witness {plain(address)}", yes=yes, as_json=as_json)
     plane.call("audit_witness_remove", address=address)
     if as_json:

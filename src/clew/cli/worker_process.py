@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from clew import app
 
-# A worker that died is started again after a pause, which grows while it dies young.
+# A dead worker is restarted after a pause; the pause grows while workers die soon after their start.
 PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 5.0, 320.0
 SHORT_LIFE_SECONDS = 60.0
 ENDING_SECONDS = 15.0

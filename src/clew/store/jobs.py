@@ -112,7 +112,7 @@ def fail_job(store: Store, job: TakenJob, *, error: str, pause_us: int) -> bool:
 
 
 def release_job(store: Store, job: TakenJob) -> None:
-    """Give a job back undone; the attempt does not count."""
+    """Return a job to the queue without a result; the attempt does not count."""
     _fenced(store, job, "job_release")
 
 

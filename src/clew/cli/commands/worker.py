@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def command(plane: Any, once: bool, capture: bool, no_checkpoints: bool, as_json: bool, beside: bool) -> None:
     """Run the background work of a store until stopped: views, pushes, checkpoints and jobs.
 
-    `clew up` and `clew serve` do this by themselves. Any number of workers may run on one store.
+    `clew up` and `clew serve` start a worker themselves. Any number of workers may run on one store.
     """
     if app.is_remote(plane.settings.store):
         raise InvalidInput("a server runs its own worker; run `clew worker` on the server's machine, on its store")

@@ -1,9 +1,9 @@
 """What one principal may use of a server at once, counted for all processes of the server.
 
 A budget is per principal, so more keys give no more of it. Four things are counted: requests per second (a token
-bucket), operations that run, streams that are open, and processor time. Whoever has used much processor time lately
-works on one request at a time. Whoever has used much for long or abandoned requests gives way to others
-(`right_of_way.py`) from the beginning of a request.
+bucket), operations that run, streams that are open, and processor time. A principal that has used much
+processor time lately works on one request at a time. The requests of one that has used much for long or abandoned
+requests wait for those of others from their beginning (`right_of_way.py`).
 
 The counts are in memory that the processes share: a file of the supervisor's, which a lock protects. A count belongs to
 the number of its process, so a process that starts again forgets what the dead one had counted.

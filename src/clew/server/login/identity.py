@@ -134,10 +134,10 @@ class Identity:
             self.authenticator.log_out(text)
 
     def check_origin(self, headers: Headers, method: str, *, needed: bool = False) -> None:
-        """Refuse a request that a browser makes for a page of another site; `needed` wants to know the page."""
+        """Refuse a request that a browser makes for a page of another site; with `needed` it must name its page."""
         origin = headers.get(b"origin", b"").decode("latin-1")
         site = headers.get(b"sec-fetch-site", b"none")
-        # A person may follow a link from anywhere; a form of another site that posts is none.
+        # A person may follow a link from any site; a POST from a form of another site is not a link.
         is_link = method in SAFE and headers.get(b"sec-fetch-mode") == b"navigate"
         is_cross_site = site in (b"cross-site", b"same-site") and not is_link
         if (origin and not self._is_own(origin, headers)) or is_cross_site or (needed and not origin):

@@ -44,7 +44,7 @@ def is_narrowed(context: Context) -> bool:
 
 
 def permit_making(context: Context, what: str = "make or end credentials") -> None:
-    """Refuse callers whose credential is narrowed, or is nobody's to pass on: such a one makes and ends no others."""
+    """Refuse callers whose credential is narrowed, or is a link or an access token: these make and end no others."""
     if is_narrowed(context):
         raise Denied(
             f"a narrowed key, a link or an access token cannot {what}; use a key with all rights, or log in",

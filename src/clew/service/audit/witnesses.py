@@ -102,7 +102,7 @@ def audit_witness_add(
 
 @operation(right=Right.ADMINISTER, audited=True, group=AUDIT)
 def audit_witness_remove(context: Context, address: Address) -> None:
-    """Ask a witness no more; what it countersigned stays."""
+    """Stop asking a witness; what it countersigned stays."""
     if not _file(context.home, address).exists():
         address = _checked(address)
     try:
@@ -148,7 +148,7 @@ def all_witnesses(home: str) -> list[WitnessSetting]:
 
 
 def witness_states(store: Store, settings: Sequence[WitnessSetting]) -> list[WitnessState]:
-    """How far each witness has come, from the checkpoints alone: nobody is asked."""
+    """How far each witness has come, from the checkpoints alone, without a request to any witness."""
     found: dict[str, WitnessState] = {}
     since, count, before = 0, 0, MOST_CHECKPOINTS**2
     while len(found) < len(settings) and count < MOST_CHECKPOINTS:

@@ -1,4 +1,4 @@
-"""What `clew connect` wrote, so that a change behind clew's back is found; and whether others could change what runs.
+"""What `clew connect` wrote, so that `clew doctor` finds a change by others; and whether others could change what runs.
 
 A hook is a command that an agent program runs with all rights of its person. So its path is absolute, nobody else may
 write to what is on it, and clew keeps the commands that it wrote.

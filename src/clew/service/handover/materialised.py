@@ -1,4 +1,4 @@
-"""A native session that a person can go on with in a program, and what is checked before one is given."""
+"""A native session that is ready to be resumed in a program, and the checks before one is returned."""
 
 import os
 
@@ -23,7 +23,7 @@ class ResumeOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Materialised(msgspec.Struct, frozen=True, kw_only=True):
-    """A native session: how to go on with it, what was written, and what became of the conversation on the way."""
+    """A native session: the command that resumes it, what was written, and how faithful the conversation is."""
 
     session: str
     runtime: str

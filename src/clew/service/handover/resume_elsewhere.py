@@ -1,4 +1,4 @@
-"""Materialise: write a session in another program's own form, so that the program's own resume goes on with it.
+"""Materialise: write a session in another program's own form, so that the program's own resume continues it.
 
 Where the session already is a native session of that program, nothing is converted: its file is used as it is, or put
 back byte for byte if the program has deleted it. Otherwise the conversation is fitted to the target, written as a new

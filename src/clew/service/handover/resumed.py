@@ -15,7 +15,7 @@ from clew.service.kernel.context import Context
 from clew.store.native_files.lookup import files_of
 from clew.store.native_files.native_file import NativeFile
 
-# The events that a fork begins with: that it was forked, and in which program it goes on.
+# The events that a fork begins with: that it was forked, and in which program it continues.
 FIRST_EVENTS = 2
 
 
@@ -32,7 +32,7 @@ def mark_of(metadata: str | msgspec.Raw) -> Mark:
     try:
         return msgspec.json.decode(metadata or "{}", type=Mark)
     except msgspec.DecodeError:
-        return Mark()  # The metadata is anybody's.
+        return Mark()  # Any caller may write metadata.
 
 
 def written_before(
@@ -66,7 +66,7 @@ def is_untouched(file: NativeFile) -> bool:
 
 
 def _directory(context: Context, fork: Session) -> str:
-    """Where the fork goes on; its own event says it."""
+    """The directory in which the fork continues, from its own event."""
     events = context.store.read(fork, after=fork.upto, kinds=(RuntimeAttached.kind,))
     return next((event.body.cwd for event in events if isinstance(event.body, RuntimeAttached)), "")
 

@@ -5,12 +5,12 @@ from clew.service.kernel.audit_record import record_job
 from clew.service.kernel.context import Context
 from clew.store.log.retention import apply_policies, list_policies, pruning_since
 
-# To look for what is over reads all of a project, and to overwrite the views' free space is one step, too.
+# Finding what has expired reads all of a project, and overwriting the views' free space is one step, too.
 LONGEST_SECONDS = 900.0
 
 
 def _wanted(context: Context) -> dict[str, int]:
-    """The projects with a policy that lets anything go, each since it has one."""
+    """The projects with a policy under which bodies expire, each since it has one."""
     return pruning_since(context.store)
 
 

@@ -1,4 +1,4 @@
-"""The job `tidying`: remove what clew keeps for a while only."""
+"""The job `tidying`: remove what clew keeps for a limited time."""
 
 from clew.model.retention import DAY_US
 from clew.service.jobs.kinds import Result, Task, job

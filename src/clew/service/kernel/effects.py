@@ -1,4 +1,4 @@
-"""What a change of a rule needs, whichever way it comes: an operation, an append, or an event of another store.
+"""What a change of a rule needs, in an operation, an append, or an event of another store.
 
 One function decides, `may`. It looks at the effect, at the session and at its ancestors. A fork shows what its
 ancestors said: opening or sharing it opens or shares them. `permit_objects` rules on the objects an event names.
@@ -80,7 +80,7 @@ def effects_filter(context: Context, session: Session) -> Callable[[Body | Opaqu
 def permit_objects(context: Context, session: Session, bodies: Iterable[Body | Opaque]) -> None:
     """Refuse to name objects without their bytes, except those that the session itself shows the caller already.
 
-    The answer is the same whether the store has such an object or not. On its own machine its files are at hand.
+    The answer is the same whether the store has such an object or not. A caller on its machine has its files.
     """
     wanted = {name for body in bodies for name in objects_of(body)}
     if not wanted or not context.answers_leave_machine:

@@ -1,4 +1,4 @@
-"""The projects whose content a result shows, read from the result itself, whichever operation made it."""
+"""The projects whose content a result shows, read from the result itself, for every operation."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -70,7 +70,7 @@ def open_session(
 
 
 def _agent_of(context: Context, project: str, metadata: dict[str, Any]) -> str:
-    """The agent whose rules a session fits that says which program drives it."""
+    """The agent whose rules fit a session that names its program."""
     runtime, path = metadata.get("runtime"), metadata.get("cwd")
     if not isinstance(runtime, str) or not runtime:
         return ""

@@ -1,4 +1,4 @@
-"""What stops a program that has a database open while a newer program migrates it.
+"""Stop a program that has a database open when a newer program migrates it.
 
 Its statements and its rules are those of the older schema: it would fail in the middle of something, or write rows that
 the newer program does not expect.

@@ -17,7 +17,7 @@ LONGEST_PAUSE = 32
 
 
 class GroupCommit(Generic[T]):
-    """Runs `commit` on the requests of concurrent callers, in the order of their received_event."""
+    """Runs `commit` on the requests of concurrent callers, in the order of their arrival."""
 
     def __init__(self, commit: Callable[[Sequence[T]], None]) -> None:
         self._commit = commit

@@ -52,7 +52,7 @@ def list_policies(store: Store) -> list[Policy]:
 
 
 def pruning_since(store: Store) -> dict[str, int]:
-    """The projects with a policy that lets anything go, and since when each has one."""
+    """The projects with a policy under which bodies expire, and since when each has one."""
     with store.database.read() as tx:
         return {project: int(at) for project, at in tx.run("policies_that_prune")}
 
