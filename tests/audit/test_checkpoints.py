@@ -133,7 +133,7 @@ def test_every_session_is_proven_in_every_checkpoint_that_has_it(store: Store) -
 
 
 def test_every_checkpoint_is_the_beginning_of_the_later_ones(store: Store) -> None:
-    made = [checkpoint_from(note_from(one.note).text) for one in write_history(store)]
+    made = [checkpoint_from(note_from(checkpoint.note).text) for checkpoint in write_history(store)]
     for number, old in enumerate(made):
         for new in made[number:]:
             proof = audit_tree.consistency(store, old.size, new.size)
@@ -346,9 +346,9 @@ def test_checkpoints_are_listed_newest_first_in_pages(context: Context) -> None:
         call(context, "open", {})
         call(context, "audit_checkpoint", {})
     page = call(context, "audit_checkpoints", {"limit": 2})
-    assert [one.number for one in page.checkpoints] == [3, 2]
+    assert [checkpoint.number for checkpoint in page.checkpoints] == [3, 2]
     rest = call(context, "audit_checkpoints", {"limit": 2, "after": page.next})
-    assert ([one.number for one in rest.checkpoints], rest.next) == ([1], "")
+    assert ([checkpoint.number for checkpoint in rest.checkpoints], rest.next) == ([1], "")
     assert rest.checkpoints[0].at < page.checkpoints[0].at
 
 

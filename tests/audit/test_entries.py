@@ -49,7 +49,7 @@ def context(store: Store, tmp_path: Path) -> Context:
 
 def logged(context: Context, **filters: Any) -> list[tuple[str, str, bool]]:
     found: Entries = call(context, "audit_log", filters)
-    return [(one.principal, one.operation, one.allowed) for one in found.entries]
+    return [(entry.principal, entry.operation, entry.allowed) for entry in found.entries]
 
 
 def test_the_log_says_who_asked_for_what_newest_first(context: Context) -> None:
@@ -58,8 +58,8 @@ def test_the_log_says_who_asked_for_what_newest_first(context: Context) -> None:
         (ADA, "retention_set", True), (ADA, "retention_set", True), (ADA, "retention_set", True),
     ]  # fmt: skip
     found: Entries = call(context, "audit_log", {"ruling": "refused"})
-    assert all(BOB in one.because and one.because.startswith("no grant gives") for one in found.entries)
-    positions = [one.position for one in call(context, "audit_log", {}).entries]
+    assert all(BOB in entry.because and entry.because.startswith("no grant gives") for entry in found.entries)
+    positions = [entry.position for entry in call(context, "audit_log", {}).entries]
     assert positions == sorted(positions, reverse=True)
 
 
@@ -99,7 +99,7 @@ def test_a_search_for_what_is_rare_stops_and_says_where_to_go_on(
 ) -> None:
     monkeypatch.setattr(entries, "MOST_READ", 1)
     page: Entries = call(context, "audit_log", {"operation": "collect", "principal": "bob"})
-    assert [one.operation for one in page.entries] == ["collect"]
+    assert [entry.operation for entry in page.entries] == ["collect"]
     assert page.next
     assert call(context, "audit_log", {"after": page.next}).entries != []
 

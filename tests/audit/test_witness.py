@@ -399,11 +399,11 @@ def test_doctor_says_when_a_witness_is_behind(tmp_path: Path, usb: Path, monkeyp
         grow(context)
         call(context, "audit_witness_add", {"address": str(usb)})
         countersign(context)
-        assert [(one.ok, one.found) for one in witness_findings(chosen)] == [
+        assert [(finding.ok, finding.found) for finding in witness_findings(chosen)] == [
             (True, f"{usb} has countersigned the newest checkpoint")
         ]
         grow(context)
-        assert [one.ok for one in witness_findings(chosen)] == [True]
+        assert [finding.ok for finding in witness_findings(chosen)] == [True]
         monkeypatch.setattr(doctor, "LATE_WITNESS_US", 0)
         [late] = witness_findings(chosen)
         assert (late.ok, late.found) == (False, f"{usb} has not countersigned the last 1 checkpoints")

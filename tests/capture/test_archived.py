@@ -20,8 +20,8 @@ def lines(texts: list[str]) -> bytes:
 def marked(texts: list[str]) -> bytes:
     """Lines of which every second is known by nothing but its place."""
     return b"".join(
-        claude.lines([claude.says(one, None, one), {"type": "mode", "mode": one, "sessionId": claude.SESSION}])
-        for one in texts
+        claude.lines([claude.says(text, None, text), {"type": "mode", "mode": text, "sessionId": claude.SESSION}])
+        for text in texts
     )
 
 
@@ -94,9 +94,11 @@ def test_what_is_said_after_a_session_was_archived_goes_into_one_fork(
     assert native(plane, fork) == path.read_bytes()
     # The archived one is as it was put away.
     assert (log(plane, archived), native(plane, archived)) == (before, made(["one", "two"]))
-    noted = [one.body for one in events(plane, fork) if one.session == fork and isinstance(one.body, RuntimeAttached)]
+    noted = [
+        event.body for event in events(plane, fork) if event.session == fork and isinstance(event.body, RuntimeAttached)
+    ]
     assert {(one.native, one.machine) for one in noted} == {(json.loads(bytes(shown.metadata))["native"], "here")}
-    assert not [problem for one in plane.verify() for problem in one.problems]
+    assert not [problem for verified in plane.verify() for problem in verified.problems]
 
 
 def test_a_fork_that_was_archived_too_goes_on_in_the_next(plane: Plane, person: Path) -> None:
@@ -106,9 +108,9 @@ def test_a_fork_that_was_archived_too_goes_on_in_the_next(plane: Plane, person: 
         archive(plane, sessions[-1])
         words.append(more)
     sessions.append(taken(plane, path, lines(words)).session)
-    assert [said(plane, one) for one in sessions] == [["a"], ["a", "b"], ["a", "b", "c"], ["a", "b", "c", "d"]]
-    parents = {one.id: one.parent for one in plane.sessions()}
-    assert [parents[one] for one in sessions] == [None, *sessions[:-1]]
+    assert [said(plane, session) for session in sessions] == [["a"], ["a", "b"], ["a", "b", "c"], ["a", "b", "c", "d"]]
+    parents = {session.id: session.parent for session in plane.sessions()}
+    assert [parents[session] for session in sessions] == [None, *sessions[:-1]]
 
 
 def test_a_file_that_is_moved_and_rewritten_afterwards_goes_on_in_the_same_fork(plane: Plane, person: Path) -> None:
@@ -122,7 +124,7 @@ def test_a_file_that_is_moved_and_rewritten_afterwards_goes_on_in_the_same_fork(
     assert taken(plane, there, lines(["a", "b", "c", "d"])).session == fork
     assert taken(plane, there, lines(["b", "c", "d", "e"])).session == fork
     assert said(plane, fork)[-1] == "e"
-    assert {one.id for one in plane.sessions()} == {archived, fork}
+    assert {session.id for session in plane.sessions()} == {archived, fork}
 
 
 def test_a_file_that_went_on_is_told_with_all_its_records_when_nothing_is_new(plane: Plane, person: Path) -> None:
@@ -144,7 +146,7 @@ def test_a_fork_that_was_erased_is_not_captured_again(plane: Plane, person: Path
     report = taken(plane, path, lines(["a", "b", "c"]))
     assert (report.status, report.session) == ("erased", fork)
     assert native(plane, archived) == lines(["a"])
-    assert {one.id for one in plane.sessions()} == {archived}
+    assert {session.id for session in plane.sessions()} == {archived}
 
 
 def test_an_archived_session_whose_file_says_nothing_new_has_no_fork(plane: Plane, person: Path) -> None:
@@ -153,7 +155,7 @@ def test_an_archived_session_whose_file_says_nothing_new_has_no_fork(plane: Plan
     archive(plane, archived)
     path.touch()
     assert taken(plane, path, lines(["a"])).status == "same"
-    assert [one.id for one in plane.sessions()] == [archived]
+    assert [session.id for session in plane.sessions()] == [archived]
 
 
 @pytest.mark.parametrize("state", ["pause", "close"])
@@ -163,5 +165,5 @@ def test_a_paused_or_closed_session_goes_on_and_says_why(plane: Plane, person: P
     plane.client.call(state, session=session)
     report = taken(plane, path, lines(["a", "b"]))
     assert (report.session, said(plane, session)) == (session, ["a", "b"])
-    [resumed] = [one.body for one in events(plane, session) if isinstance(one.body, SessionResumed)]
+    [resumed] = [event.body for event in events(plane, session) if isinstance(event.body, SessionResumed)]
     assert (resumed.reason, resumed.runtime) == ("it went on in its runtime", "claude-code")

@@ -42,7 +42,7 @@ def test_nothing_is_in_the_log_before_the_commit_and_all_of_it_after(
     assert plane.sessions() == []
     assert {report.session for report in reports} == {""}
     run.batch.commit()
-    assert {report.session for report in reports} == {one.id for one in plane.sessions()}
+    assert {report.session for report in reports} == {session.id for session in plane.sessions()}
     assert [(report.status, report.records, report.events) for report in reports] == [("new", 1, 1)] * 3
 
 

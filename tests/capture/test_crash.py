@@ -82,7 +82,7 @@ def machine(home: Path) -> dict[str, bytes]:
     def session(number: int, records: list[dict[str, Any]]) -> None:
         id = f"{number:08d}-2222-4333-8444-555555555555"
         path = claude.transcript(home, session=id)
-        path.write_bytes(claude.lines({**one, "sessionId": id} for one in records))
+        path.write_bytes(claude.lines({**record, "sessionId": id} for record in records))
         files[id] = path.read_bytes()
 
     session(1, talk("long", 60))
@@ -121,22 +121,22 @@ def overview(plane: Plane) -> list[tuple[str, list[dict[str, Any]]]]:
 
 def check(plane: Plane, home: Path, files: dict[str, bytes], expected: Any) -> None:
     """Capture what is left, and find everything there once, as in a capture that nothing came between."""
-    assert not [one for one in capture(plane, home) if one.error]
+    assert not [report for report in capture(plane, home) if report.error]
     again = capture(plane, home)
-    assert {one.status for one in again} == {"same"}
+    assert {report.status for report in again} == {"same"}
     assert overview(plane) == expected
     for one in again:
         name = Path(one.path).stem
         if name in files:
             assert native(plane, one.session) == files[name]
-    assert not [problem for one in plane.verify() for problem in one.problems]
+    assert not [problem for verified in plane.verify() for problem in verified.problems]
 
 
 @pytest.fixture
 def expected(tmp_path: Path, person: Path) -> tuple[dict[str, bytes], Any]:
     files = machine(person)
     with plane_on(f"sqlite:///{tmp_path / 'expected.db'}") as plane:
-        assert not [one for one in capture(plane, person) if one.error]
+        assert not [report for report in capture(plane, person) if report.error]
         return files, overview(plane)
 
 

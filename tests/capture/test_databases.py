@@ -88,7 +88,7 @@ def beside(path: Path) -> dict[str, tuple[int, int]]:
 
 def first(reports: list[Captured]) -> Captured:
     """The report of the session that messages are added to."""
-    return next(one for one in reports if one.path.endswith(f"#{ROWS['session'][0]['id']}"))
+    return next(report for report in reports if report.path.endswith(f"#{ROWS['session'][0]['id']}"))
 
 
 @contextmanager
@@ -122,10 +122,10 @@ def test_a_database_is_read_without_a_trace(plane: Plane, person: Path, wal: boo
     path = made(opencode(person), wal=wal)
     before = beside(path)
     reports = capture(plane, person)
-    assert {one.status for one in reports} == {"new"}
+    assert {report.status for report in reports} == {"new"}
     assert len(reports) == len(ROWS["session"])
     assert beside(path) == before
-    assert {one.status for one in capture(plane, person)} == {"same"}
+    assert {report.status for report in capture(plane, person)} == {"same"}
     assert beside(path) == before
 
 
@@ -163,12 +163,12 @@ def test_a_locked_database_is_reported_soon_and_the_others_are_captured(
         start = time.monotonic()
         reports = capture(plane, person)
         assert time.monotonic() - start < 20
-        failed = [one for one in reports if one.status == "failed"]
+        failed = [report for report in reports if report.status == "failed"]
         assert [(one.path, one.error) for one in failed] == [(str(path), "database is locked")]
-        assert {one.status for one in reports if one.path.startswith(str(other))} == {"new"}
-    assert first([one for one in capture(plane, person) if one.path.startswith(str(path))]).error is None
+        assert {report.status for report in reports if report.path.startswith(str(other))} == {"new"}
+    assert first([report for report in capture(plane, person) if report.path.startswith(str(path))]).error is None
     # Nothing that was never committed is in the log.
-    assert ("written" in {one.title for one in plane.sessions()}) == ("BEGIN EXCLUSIVE" not in statements)
+    assert ("written" in {session.title for session in plane.sessions()}) == ("BEGIN EXCLUSIVE" not in statements)
 
 
 def test_a_database_does_not_hold_up_its_program(plane: Plane, person: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,7 +183,7 @@ def test_a_database_does_not_hold_up_its_program(plane: Plane, person: Path, mon
         return apply_updates(*given, **named)
 
     monkeypatch.setattr("clew.service.capture.commit_batch.apply_updates", writing)
-    assert not [one for one in capture(plane, person) if one.error]
+    assert not [report for report in capture(plane, person) if report.error]
 
 
 def test_secrets_are_read_by_nobody(person: Path, tmp_path: Path) -> None:
@@ -204,9 +204,9 @@ def test_secrets_are_read_by_nobody(person: Path, tmp_path: Path) -> None:
     assert CANARY.encode() in path.read_bytes()
     with plane_on(f"sqlite:///{folder / 'clew.db'}") as plane:
         reports = capture(plane, person)
-        assert not [one for one in reports if one.error]
-        assert {one.runtime for one in reports} == {"opencode", "cursor"}
-        [cursor] = [one for one in reports if one.runtime == "cursor"]
+        assert not [report for report in reports if report.error]
+        assert {report.runtime for report in reports} == {"opencode", "cursor"}
+        [cursor] = [report for report in reports if report.runtime == "cursor"]
         assert said(plane, cursor.session) == ["hello cursor"]
         for one in reports:
             assert CANARY not in native(plane, one.session).decode()
@@ -245,7 +245,7 @@ def test_rows_that_come_change_and_go(plane: Plane, person: Path) -> None:
     say(path, 3, "three")
     report = first(capture(plane, person))
     assert said(plane, report.session) == [*before, "ONE", "three"]
-    assert all(one.ok for one in plane.verify())
+    assert all(verified.ok for verified in plane.verify())
     assert any(getattr(event.body, "text", "") == "two" for event in events(plane, report.session))
 
 
@@ -287,8 +287,8 @@ def test_what_is_no_database_is_reported(plane: Plane, person: Path, data: bytes
     path.write_bytes(data)
     made(path.with_name("opencode-good.db"))
     reports = capture(plane, person)
-    assert len([one for one in reports if one.status == "new"]) == len(ROWS["session"])
-    assert [one.path for one in reports if one.error] == [str(path)] * bool(data)
+    assert len([report for report in reports if report.status == "new"]) == len(ROWS["session"])
+    assert [report.path for report in reports if report.error] == [str(path)] * bool(data)
 
 
 def test_a_damaged_page_costs_only_what_is_on_it(plane: Plane, person: Path) -> None:
@@ -299,7 +299,7 @@ def test_a_damaged_page_costs_only_what_is_on_it(plane: Plane, person: Path) -> 
     path.write_bytes(data)
     made(path.with_name("opencode-good.db"))
     reports = capture(plane, person)
-    assert {one.status for one in reports if "opencode-good" in one.path} == {"new"}
+    assert {report.status for report in reports if "opencode-good" in report.path} == {"new"}
 
 
 ODD = [7, 1.5, b"\xff\0", "a\0b", "x" * 300, "a/../../b", "ü🧵", "", None]
@@ -315,11 +315,11 @@ def test_any_value_in_any_column_is_captured_or_reported(plane: Plane, person: P
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute(f"UPDATE session SET {column} = ? WHERE rowid = 1", (value,))
     reports = capture(plane, person)
-    assert {one.status for one in reports if "opencode-good" in one.path} == {"new"}
+    assert {report.status for report in reports if "opencode-good" in report.path} == {"new"}
     for one in reports:
         if one.session:
             native(plane, one.session)
-    assert all(one.ok for one in plane.verify())
+    assert all(verified.ok for verified in plane.verify())
 
 
 def test_text_that_is_not_utf_8_and_json_over_several_lines_are_captured(plane: Plane, person: Path) -> None:
@@ -342,8 +342,8 @@ def test_a_name_of_odd_bytes_is_a_database_like_any_other(plane: Plane, person: 
     path = made(opencode(person))
     os.rename(path, os.path.join(os.fsencode(path.parent), b"opencode-\xff?#%20.db"))
     reports = capture(plane, person)
-    assert {one.status for one in reports} == {"new"}
-    assert {one.status for one in capture(plane, person)} == {"same"}
+    assert {report.status for report in reports} == {"new"}
+    assert {report.status for report in capture(plane, person)} == {"same"}
 
 
 def test_what_was_erased_is_not_captured_again(plane: Plane, person: Path) -> None:
@@ -366,14 +366,14 @@ def test_an_archived_session_goes_on_in_a_fork(plane: Plane, person: Path) -> No
         fork = first(capture(plane, person)).session
         assert said(plane, fork) == [*words, *(f"word {i + 1}" for i in range(number))]
     assert said(plane, archived) == words
-    assert [(one.id, one.parent) for one in plane.sessions() if one.parent] == [(fork, archived)]
-    assert {one.status for one in capture(plane, person)} == {"same"}
+    assert [(session.id, session.parent) for session in plane.sessions() if session.parent] == [(fork, archived)]
+    assert {report.status for report in capture(plane, person)} == {"same"}
 
 
 def test_a_subagent_in_a_database_names_who_called_it(plane: Plane, person: Path) -> None:
     made(opencode(person))
     reports = capture(plane, person)
     parent = first(reports).session
-    [child] = [one.session for one in reports if one.session != parent]
+    [child] = [report.session for report in reports if report.session != parent]
     assert plane.client.call("show", session=child).subagent_of == parent
     assert plane.client.call("show", session=parent).subagents == [child]

@@ -33,7 +33,7 @@ def good(home: Path) -> Path:
 
 def well(plane: Plane, home: Path) -> None:
     """The good file beside the bad ones was captured."""
-    assert [said(plane, one.session) for one in capture(plane, home) if OTHER in one.path] == [["all is well"]]
+    assert [said(plane, report.session) for report in capture(plane, home) if OTHER in report.path] == [["all is well"]]
 
 
 # Names and kinds of files ---------------------------------------------------------------------------------------------
@@ -49,7 +49,9 @@ def test_a_name_of_any_bytes_is_captured_and_found_again(plane: Plane, person: P
             file.write(claude.lines([claude.says(f"one {folder!r}", None, "hello")]))
     first = capture(plane, person)
     assert [one.status for one in first] == ["new"] * 3
-    assert {one.session for one in capture(plane, person) if one.status == "same"} == {one.session for one in first}
+    assert {report.session for report in capture(plane, person) if report.status == "same"} == {
+        one.session for one in first
+    }
     for one in first:
         assert said(plane, one.session)
     well(plane, person)
@@ -157,11 +159,11 @@ def test_any_value_in_any_field_is_captured(plane: Plane, person: Path, field: s
     good(person)
     records = [claude.says(f"u{i}", f"u{i - 1}" if i else None, f"text {i}") | {field: value} for i in range(2)]
     claude.transcript(person).write_bytes(claude.lines(records))
-    [report] = [one for one in capture(plane, person) if OTHER not in one.path]
+    [report] = [report for report in capture(plane, person) if OTHER not in report.path]
     assert report.error is None
     assert report.records == 2
     assert native(plane, report.session) == claude.transcript(person).read_bytes()
-    assert all(one.ok for one in plane.verify())
+    assert all(verified.ok for verified in plane.verify())
     well(plane, person)
 
 
@@ -181,11 +183,11 @@ def test_a_nul_in_every_text_is_captured(plane: Plane, person: Path) -> None:
     ]
     path = claude.transcript(person, folder="-home-me-nul")
     path.write_bytes(claude.lines(records))
-    [report] = [one for one in capture(plane, person) if OTHER not in one.path]
+    [report] = [report for report in capture(plane, person) if OTHER not in report.path]
     assert (report.error, report.records, report.quarantined) == (None, 6, 0)
     assert said(plane, report.session)[0] == f"prompt {NUL}"
     assert native(plane, report.session) == path.read_bytes()
-    assert [one.title for one in plane.sessions() if one.id == report.session] == ["title a\ufffdb"]
+    assert [session.title for session in plane.sessions() if session.id == report.session] == ["title a\ufffdb"]
     well(plane, person)
 
 
@@ -343,7 +345,7 @@ def test_a_rewrite_of_everything_takes_no_time_squared(person: Path, tmp_path: P
             before = resource.getrusage(resource.RUSAGE_SELF).ru_utime
             session = only(plane, person).session
             assert resource.getrusage(resource.RUSAGE_SELF).ru_utime - before < 20
-        assert said(plane, session) == [f"after {one}" for one in names]
+        assert said(plane, session) == [f"after {name}" for name in names]
 
 
 def test_thousands_of_files_are_captured(person: Path, tmp_path: Path) -> None:
@@ -354,7 +356,7 @@ def test_thousands_of_files_are_captured(person: Path, tmp_path: Path) -> None:
         first = capture(plane, person)
         assert {(one.status, one.records) for one in first} == {("new", 1)}
         assert len({one.session for one in first}) == 2_000
-        assert {one.status for one in capture(plane, person)} == {"same"}
+        assert {report.status for report in capture(plane, person)} == {"same"}
 
 
 # One file must not keep the others out --------------------------------------------------------------------------------
@@ -378,7 +380,7 @@ def test_an_adapter_that_breaks_breaks_only_its_own_file(
 
     broken = {name: getattr(format, name) for name in Format.__struct_fields__} | {"identify": identify}
     monkeypatch.setattr(discovery, "format_of", lambda found: Format(**broken))
-    reports = {one.status: one for one in capture(plane, person)}
+    reports = {report.status: report for report in capture(plane, person)}
     assert reports["failed"].error == "RuntimeError: no idea"
     assert reports["new"].records == 1
 
@@ -392,12 +394,12 @@ def test_a_session_that_somebody_holds_is_reported_and_captured_next_time(plane:
     with path.open("ab") as file:
         file.write(claude.lines([claude.says("u3", "a5", "one more")]))
     for _ in range(2):
-        [held] = [one for one in capture(plane, person) if OTHER not in one.path]
+        [held] = [report for report in capture(plane, person) if OTHER not in report.path]
         assert (held.status, held.session) == ("failed", "")
         assert "being written by" in str(held.error)
     well(plane, person)
     plane.client.call("lease_release", session=session, lease=lease.epoch)
-    [report] = [one for one in capture(plane, person) if OTHER not in one.path]
+    [report] = [report for report in capture(plane, person) if OTHER not in report.path]
     assert (report.status, report.records) == ("grown", len(claude.story()) + 1)
 
 

@@ -70,7 +70,7 @@ def test_a_rollout_stays_one_session_when_it_is_packed_and_unpacked(
     session = only(plane, person, "codex").session
     before = events(plane, session)
     packed.write_bytes(pack(data))
-    both = {one.path: one for one in capture(plane, person, "codex")}
+    both = {report.path: report for report in capture(plane, person, "codex")}
     assert both[str(packed)].note == "the unpacked file is there as well, and is captured instead"
     plain.unlink()
     for status in ("same", "same"):
@@ -90,7 +90,7 @@ def test_a_rollout_stays_one_session_when_it_is_packed_and_unpacked(
     plain.unlink()
     assert only(plane, person, "codex").session == session
     assert native(plane, session) == archived.read_bytes()
-    assert [one.id for one in plane.sessions()] == [session]
+    assert [session.id for session in plane.sessions()] == [session]
 
 
 def test_a_packed_rollout_that_was_first_seen_so_goes_on_unpacked(
@@ -103,7 +103,7 @@ def test_a_packed_rollout_that_was_first_seen_so_goes_on_unpacked(
     plain.write_bytes(data + prompt("more"))
     assert only(plane, person, "codex").session == session
     assert said(plane, session)[-1] == "more"
-    assert sum(one.kind == "message_added" for one in events(plane, session)) == len(said(plane, session))
+    assert sum(event.kind == "message_added" for event in events(plane, session)) == len(said(plane, session))
 
 
 def test_what_is_left_of_a_damaged_one_is_read_and_what_is_none_is_reported(
@@ -118,7 +118,7 @@ def test_what_is_left_of_a_damaged_one_is_read_and_what_is_none_is_reported(
     assert only(plane, person, "codex").records == len(data.splitlines())
     packed.with_name("rollout-2.jsonl.zst").write_bytes(b"\x28\xb5\x2f\xfd nonsense")
     packed.with_name("rollout-3.jsonl.zst").write_bytes(b"")
-    errors = [one.error for one in capture(plane, person, "codex") if one.error]
+    errors = [report.error for report in capture(plane, person, "codex") if report.error]
     assert [error.startswith("it was not packed with zstd") for error in errors] == [True, True]
 
 

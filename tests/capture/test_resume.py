@@ -97,7 +97,7 @@ def test_what_is_written_for_a_program_says_what_the_session_said(
     wanted = told(plane, session)
     wanted = [_rehomed(one, str(elsewhere)) for one in wanted]
     if runtime == "codex":  # It has no mark for a call that failed, and the report says so.
-        assert "marks of failed calls" in {one.what for one in made.fidelity.adapted}
+        assert "marks of failed calls" in {change.what for change in made.fidelity.adapted}
         wanted = [(*one[:2], "False") if one[0] == "result" else one for one in wanted]
     assert [one for one in got if one[0] != "call"] == [one for one in wanted if one[0] != "call"]
     assert [json.loads(one[2]) for one in got if one[0] == "call"] == [
@@ -118,7 +118,7 @@ def test_what_goes_on_there_is_captured_into_a_fork_and_nothing_is_repeated(
     before = told(plane, made.session)
     assert before == told(plane, session)
     # Captured as it was written there is nothing new in it.
-    assert {one.session for one in captured(plane, elsewhere, runtime)} == {made.session}
+    assert {report.session for report in captured(plane, elsewhere, runtime)} == {made.session}
     assert told(plane, made.session) == before
     # The last prompt once more, as the program would append it.
     path = Path(made.files[0])
@@ -128,7 +128,7 @@ def test_what_goes_on_there_is_captured_into_a_fork_and_nothing_is_repeated(
     assert after == [*before, ("user", "and what now?")]
     shown = plane.client.call("show", session=made.session)
     assert shown.session.parent == session
-    attached = [one.body for one in events(plane, made.session) if one.kind == "runtime_attached"]
+    attached = [event.body for event in events(plane, made.session) if event.kind == "runtime_attached"]
     assert attached[-1].runtime == runtime
 
 
@@ -165,10 +165,10 @@ def _last(rows: list[dict[str, Any]], field: str) -> dict[str, Any]:
 def test_the_report_says_what_was_adapted_and_dropped(plane: Plane, session: str, elsewhere: Path) -> None:
     fidelity = materialise(plane, session, "codex", cwd=str(elsewhere)).fidelity
     assert fidelity.carried == {"prompts": 2, "answers": 2, "calls": 2, "results": 2}
-    assert {one.what: one.count for one in fidelity.adapted} == {
+    assert {change.what: change.count for change in fidelity.adapted} == {
         "tool names": 2, "paths": 1, "marks of failed calls": 1,
     }  # fmt: skip
-    assert {one.what: one.count for one in fidelity.dropped} == {"thinking": 1}
+    assert {change.what: change.count for change in fidelity.dropped} == {"thinking": 1}
     assert all(one.why for one in (*fidelity.adapted, *fidelity.dropped))
     assert fidelity.stayed["claude-code.mode"] == 2
 
@@ -202,7 +202,7 @@ def test_a_call_that_never_returned_is_closed_honestly(plane: Plane, person: Pat
     claude.transcript(person).write_bytes(claude.lines(records))
     [report] = captured(plane, person, "claude-code")
     made = materialise(plane, report.session, "codex", cwd=str(elsewhere))
-    assert [one.what for one in made.fidelity.adapted if "result" in one.what] == ["calls without a result"]
+    assert [change.what for change in made.fidelity.adapted if "result" in change.what] == ["calls without a result"]
     outputs = [json.loads(line)["payload"] for line in Path(made.files[0]).read_bytes().splitlines()]
     assert any("No result was recorded" in str(one.get("output")) for one in outputs)
 
@@ -256,7 +256,7 @@ def test_the_same_program_gets_its_own_file_back(plane: Plane, elsewhere: Path) 
     # It goes on as the same session.
     with path.open("ab") as file:
         file.write(claude.lines([claude.says("u3", "a5", "more")]))
-    assert [one.session for one in captured(plane, elsewhere, "claude-code")] == [report.session]
+    assert [report.session for report in captured(plane, elsewhere, "claude-code")] == [report.session]
 
 
 def test_paths_of_the_project_follow_it_and_only_whole_names_do(plane: Plane, person: Path, elsewhere: Path) -> None:
@@ -268,7 +268,7 @@ def test_paths_of_the_project_follow_it_and_only_whole_names_do(plane: Plane, pe
     claude.transcript(person).write_bytes(claude.lines(records))
     [report] = captured(plane, person, "claude-code")
     made = materialise(plane, report.session, "pi", cwd="/srv/new")
-    assert {one.what: one.count for one in made.fidelity.adapted}["paths"] == 4
+    assert {change.what: change.count for change in made.fidelity.adapted}["paths"] == 4
     data = Path(made.files[0]).read_text()
     assert f"/srv/new/a /srv/new {claude.CWD}lication {claude.CWD}-old x{claude.CWD}/a" in data
     assert "cat /srv/new/b" in data
@@ -287,7 +287,7 @@ def test_a_chain_of_programs_keeps_everything_once(plane: Plane, session: str, e
         assert [one for one in got if one[0] != "call"] == [one for one in expected if one[0] != "call"]
         assert sum(one[0] == "call" for one in got) == 2
         current = made.session
-    calls = [one.body for one in conversation(events(plane, current)) if isinstance(one.body, CallMade)]
+    calls = [round.body for round in conversation(events(plane, current)) if isinstance(round.body, CallMade)]
     assert {call.tool for call in calls} == {"Bash"}
 
 
@@ -342,14 +342,14 @@ def test_a_resume_that_is_killed_leaves_no_stranger(
     argv = [sys.executable, "-c", KILLED, store_url, session, "codex", when, "1"]
     assert subprocess.run(argv, env=environment(), check=False).returncode == -signal.SIGKILL
     with plane_on(store_url) as other:
-        assert {one.status for one in captured(other, elsewhere, "codex")} <= {"same"}
+        assert {report.status for report in captured(other, elsewhere, "codex")} <= {"same"}
         [fork] = [one for one in other.sessions() if one.id != session]
         assert (fork.parent, told(other, fork.id)) == (session, told(other, session))
         # What is left of it can be gone on with, with its file or without.
         made = materialise(other, fork.id, "codex")
         assert (made.session, len(list(elsewhere.rglob("*.jsonl")))) == (fork.id, 1)
         _go_on(Path(made.files[0]), "codex", "and what now?")
-        assert [one.session for one in captured(other, elsewhere, "codex")] == [fork.id]
+        assert [report.session for report in captured(other, elsewhere, "codex")] == [fork.id]
         assert told(other, fork.id) == [*told(other, session), ("user", "and what now?")]
 
 
@@ -373,7 +373,7 @@ def test_a_file_that_cannot_be_written_leaves_no_fork(plane: Plane, session: str
     (elsewhere / ".codex/sessions").write_text("not a folder")
     with pytest.raises(StoreError, match="cannot write"):
         materialise(plane, session, "codex")
-    assert [one.id for one in plane.sessions()] == [session]
+    assert [session.id for session in plane.sessions()] == [session]
 
 
 def test_a_fork_that_was_archived_goes_on_in_another(plane: Plane, session: str, elsewhere: Path) -> None:
@@ -383,7 +383,7 @@ def test_a_fork_that_was_archived_goes_on_in_another(plane: Plane, session: str,
     _go_on(Path(made.files[0]), "codex", "and what now?")
     [report] = captured(plane, elsewhere, "codex")
     assert told(plane, report.session) == [*told(plane, session), ("user", "and what now?")]
-    assert {one.id: one.parent for one in plane.sessions()}[report.session] == made.session
+    assert {session.id: session.parent for session in plane.sessions()}[report.session] == made.session
     # Its own file is the one to go on with.
     again = materialise(plane, report.session, "codex", cwd=str(elsewhere))
     assert (again.session, again.files) == (report.session, made.files)
@@ -441,7 +441,7 @@ def test_a_resume_is_taken_back_until_something_is_said_in_it(plane: Plane, sess
     made = materialise(plane, session, "codex", cwd=str(elsewhere))
     back = plane.client.call("take_back", session=made.session)
     assert (back.files, files_below(elsewhere)) == (made.files, [])
-    assert made.session not in {one.id for one in plane.sessions()}
+    assert made.session not in {session.id for session in plane.sessions()}
     assert told(plane, session)
     with pytest.raises(Conflict, match="was not written by a resume"):
         plane.client.call("take_back", session=session)

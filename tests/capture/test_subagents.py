@@ -25,7 +25,7 @@ def shown(plane: Plane, session: str) -> tuple[str, list[str]]:
 
 
 def by_name(plane: Plane, home: Path) -> dict[str, Any]:
-    return {Path(one.path).stem: one.session for one in capture(plane, home)}
+    return {Path(report.path).stem: report.session for report in capture(plane, home)}
 
 
 @pytest.fixture

@@ -256,7 +256,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Many:
             )
             drafts = [message(f"w-{number}-{each}", 5_000 if each == 7 else 150) for each in range(12)]
             store.append(session, drafts, actor="agent:w")
-        found = {one.session.id: whole(store, one.session.id) for one in store.sessions(limit=MANY)}
+        found = {session.session.id: whole(store, session.session.id) for session in store.sessions(limit=MANY)}
     return Many((folder / "clew.db").read_bytes(), found)
 
 
@@ -306,7 +306,7 @@ def test_bytes_overwritten_anywhere_are_named_and_every_other_session_is_found_h
         assert "clew verify" not in str(store)
         return
     with store:
-        found = {one.session: one for one in verify_all(store)}
+        found = {verified.session: verified for verified in verify_all(store)}
         problems = [problem for one in found.values() for problem in one.problems]
         assert problems or seed % 3 == 0
         assert not any("clew verify" in problem.what for problem in problems)

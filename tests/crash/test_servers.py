@@ -198,16 +198,14 @@ def test_nothing_is_lost_or_doubled_while_servers_die(chance: random.Random, tmp
             for writer in writers:
                 stored = [event.body.text for event in list(after.read(after.session(writer.session)))[1:]]  # type: ignore[union-attr]
                 assert stored == writer.acknowledged, "in order, each once, and none that was not acknowledged"
-            assert not [problem for one in verify_all(after) for problem in one.problems]
+            assert not [problem for verified in verify_all(after) for problem in verified.problems]
             visible = [event.position for event in after.tail(project="p", limit=10_000)]
         for listener in listeners:
             listener.await_all(acknowledged)
             assert listener.failed is None, listener.failed
             assert listener.positions == visible, "every event once, in the order they became visible"
-        told = (
-            f"{sum(writer.retried for writer in writers)} retries, {[one.reconnected for one in listeners]} reconnects"
-        )
-        print(f"{KILLS} kills, {len(acknowledged)} events acknowledged, {told}")
+        retries, reconnects = sum(writer.retried for writer in writers), [each.reconnected for each in listeners]
+        print(f"{KILLS} kills, {len(acknowledged)} events acknowledged, {retries} retries, {reconnects} reconnects")
 
 
 def prepared(store: Store) -> tuple[str, list[str]]:

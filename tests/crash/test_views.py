@@ -103,7 +103,7 @@ def asked(context: Context) -> list[Any]:
         call(context, "search", {"query": "w7*", "limit": 50}).total,
         call(context, "usage", {"by": ["session"]}).rows,
         sorted((one.session, one.read) for one in call(context, "files", {"path": "a.py"})),
-        sorted(one.session for one in call(context, "search", {"agent": "fred", "limit": 50}).sessions),
+        sorted(session.session for session in call(context, "search", {"agent": "fred", "limit": 50}).sessions),
     ]
 
 

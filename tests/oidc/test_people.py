@@ -111,4 +111,4 @@ def test_the_login_of_a_shut_out_person_makes_no_other(store: Store) -> None:
     assert list_teams_of(store, "person:gone") == []
     with pytest.raises(UnknownLogin):
         principal_of(store, OPEN._replace(domains=frozenset()), claims("2"))
-    assert [one.name for one in list_principals(store)] == ["person:gone"]
+    assert [principal.name for principal in list_principals(store)] == ["person:gone"]

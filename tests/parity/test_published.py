@@ -45,12 +45,15 @@ def commands(group: click.Group, *names: str) -> dict[str, set[str]]:
 
 
 def test_every_operation_still_takes_what_it_took() -> None:
-    present = {one.name: {parameter.name for parameter in one.parameters} for one in load().values()}
+    present = {operation.name: {parameter.name for parameter in operation.parameters} for operation in load().values()}
     assert not missing(PUBLISHED["operations"], present)
 
 
 def test_every_route_still_leads_to_its_operation() -> None:
-    present = {f"{one.method} {one.template.removeprefix(PREFIX)}": one.operation.name for one in endpoints()}
+    present = {
+        f"{endpoint.method} {endpoint.template.removeprefix(PREFIX)}": endpoint.operation.name
+        for endpoint in endpoints()
+    }
     assert PUBLISHED["routes"].items() <= present.items()
 
 

@@ -50,9 +50,11 @@ Welcome.
 def test_a_history_is_read() -> None:
     done = read("aider", HISTORY, path=PATH)
     native = identify(PurePath(PATH), b"").native
-    told = [one.body for one in done.drafts if not isinstance(one.body, Opaque)]
+    told = [draft.body for draft in done.drafts if not isinstance(draft.body, Opaque)]
     answer = "Here they are:\n\n```\n> a quote in a file\n# a heading\n```"
-    keys = [one.source.partition("~")[0] for one in done.drafts if one.source and isinstance(one.body, MessageAdded)]
+    keys = [
+        draft.source.partition("~")[0] for draft in done.drafts if draft.source and isinstance(draft.body, MessageAdded)
+    ]
     assert told == [
         RuntimeAttached(runtime="aider", native=native),
         RuntimeAttached(runtime="aider", native=native, runtime_version="0.86.1"),
@@ -67,18 +69,18 @@ def test_a_history_is_read() -> None:
         RuntimeAttached(runtime="aider", native=native, runtime_version="0.87.0"),
         MessageAdded(role="user", text="again"),
     ]
-    assert {one.said_at for one in done.drafts} == {micros("2026-11-16 10:00:00"), micros("2026-11-16 11:00:00")}
-    opaque = [json.loads(one.body.raw)["text"] for one in done.drafts if isinstance(one.body, Opaque)]
+    assert {draft.said_at for draft in done.drafts} == {micros("2026-11-16 10:00:00"), micros("2026-11-16 11:00:00")}
+    opaque = [json.loads(draft.body.raw)["text"] for draft in done.drafts if isinstance(draft.body, Opaque)]
     assert opaque[0] == "Aider v0.86.1\nMain model: m-1 with diff edit format\nGit repo: .git with 3 files"
-    assert len({one.source for one in done.drafts}) == len(done.drafts)
+    assert len({draft.source for draft in done.drafts}) == len(done.drafts)
 
 
 def test_growth_ends_in_the_same_conversation() -> None:
-    whole = [one.body for one in conversation(events(read("aider", HISTORY, path=PATH).drafts))]
+    whole = [draft.body for draft in conversation(events(read("aider", HISTORY, path=PATH).drafts))]
     drafts = []
     for end in (150, 200, 260, 300, 330, 400, len(HISTORY)):
         drafts += read("aider", HISTORY[:end], path=PATH).drafts
-    assert [one.body for one in conversation(events(drafts))] == whole
+    assert [draft.body for draft in conversation(events(drafts))] == whole
 
 
 def test_a_prompt_ends_an_answer_whose_fence_was_never_closed() -> None:
@@ -116,7 +118,7 @@ def test_a_prompt_ends_an_answer_whose_fence_was_never_closed() -> None:
 )
 def test_tokens_are_counted_as_the_program_rounds_them(line: str, usage: Usage) -> None:
     done = read("aider", f"> {line}  \n".encode(), path=PATH)
-    assert [one.body.usage for one in done.drafts if isinstance(one.body, UsageCounted)] == [usage]
+    assert [draft.body.usage for draft in done.drafts if isinstance(draft.body, UsageCounted)] == [usage]
 
 
 def test_a_cost_on_a_line_of_its_own_is_not_said_by_the_model() -> None:

@@ -57,29 +57,29 @@ def read_document(document: Any) -> Any:
 
 def test_a_trajectory_is_read() -> None:
     done = read_document(DOCUMENT)
-    bodies = [one.body for one in done.drafts]
+    bodies = [draft.body for draft in done.drafts]
     assert bodies[0] == RuntimeAttached(runtime="codex", native="s-1", runtime_version="0.1")
     usage = Usage(input=10, output=4, cache_read=20, cost_micros=10_000)
     parts = (ThinkingPart(text="a listing"), TextPart(text="I look."))
-    assert [one for one in bodies if isinstance(one, MessageAdded)] == [
+    assert [body for body in bodies if isinstance(body, MessageAdded)] == [
         MessageAdded(role="system", text="Be brief."),
         MessageAdded(role="user", text="list\nplease"),
         MessageAdded(role="assistant", parts=parts, message="s-1/step/3", model="m-1", usage=usage),
         MessageAdded(role="assistant", text="One file.", message="s-1/step/4", model="m-2"),
     ]
-    assert [one.title for one in bodies if isinstance(one, SessionTitled)] == ["list"]
-    call = next(one for one in bodies if isinstance(one, CallMade))
+    assert [body.title for body in bodies if isinstance(body, SessionTitled)] == ["list"]
+    call = next(body for body in bodies if isinstance(body, CallMade))
     assert (call.call, call.tool, bytes(call.input)) == ("c1", "shell", b'{"command": "ls"}')
     assert call.usage is None
     assert done.drafts[2].said_at == micros("2026-11-16T10:00:00Z")
-    head = next(one for one in bodies if isinstance(one, Opaque))
+    head = next(body for body in bodies if isinstance(body, Opaque))
     assert json.loads(head.raw)["final_metrics"]["total_steps"] == 4
 
 
 def spent(metrics: dict[str, Any], **more: Any) -> list[Usage]:
     step = {"step_id": 1, "source": "agent", "message": "x", "metrics": metrics, **more}
     drafts = read_document(DOCUMENT | {"steps": [step]}).drafts
-    return [one.body.usage for one in drafts if getattr(one.body, "usage", None)]
+    return [draft.body.usage for draft in drafts if getattr(draft.body, "usage", None)]
 
 
 def test_what_was_written_to_the_cache_is_no_plain_input() -> None:
@@ -109,13 +109,15 @@ def test_a_step_copied_from_another_trajectory_was_counted_there() -> None:
 
 def test_the_pieces_of_an_answer_are_one_and_those_of_another_session_are_not() -> None:
     other = read_document(DOCUMENT | {"session_id": "s-2"}).drafts
-    pieces = [{one.body.message for one in drafts if isinstance(one.body, CallMade | MessageAdded) and one.body.message}
-              for drafts in (read_document(DOCUMENT).drafts, other)]  # fmt: skip
+    pieces = []
+    for drafts in (read_document(DOCUMENT).drafts, other):
+        bodies = [draft.body for draft in drafts if isinstance(draft.body, CallMade | MessageAdded)]
+        pieces.append({body.message for body in bodies if body.message})
     assert pieces == [{"s-1/step/3", "s-1/step/4"}, {"s-2/step/3", "s-2/step/4"}]
 
 
 def test_growth_repeats_what_was_read() -> None:
-    whole = [one.source for one in read_document(DOCUMENT).drafts if not isinstance(one.body, Opaque)]
+    whole = [draft.source for draft in read_document(DOCUMENT).drafts if not isinstance(draft.body, Opaque)]
     for size in range(5):
         part = read_document(DOCUMENT | {"steps": DOCUMENT["steps"][:size]}).drafts
         told = [one.source for one in part if not isinstance(one.body, Opaque)]
@@ -129,8 +131,8 @@ def test_images_and_subagents_are_kept_verbatim() -> None:
     done = read_document(
         DOCUMENT | {"schema_version": "ATIF-v1.7", "steps": steps, "subagent_trajectories": [subagent]}
     )
-    assert MessageAdded(role="user", text="see") in [one.body for one in done.drafts]
-    kept = {one.body.kind: json.loads(one.body.raw) for one in done.drafts if isinstance(one.body, Opaque)}
+    assert MessageAdded(role="user", text="see") in [draft.body for draft in done.drafts]
+    kept = {draft.body.kind: json.loads(draft.body.raw) for draft in done.drafts if isinstance(draft.body, Opaque)}
     assert kept["atif.user"]["message"][1] == image
     assert kept["atif.subagent"]["trajectory_id"] == "t-2"
 
@@ -203,8 +205,8 @@ def test_an_export_reads_back_as_the_same_conversation() -> None:
     expected = gist(ROUNDS)
     # An answer without a model of its own has the trajectory's.
     assert gist(back) == [("m-1", *one[1:]) if one[0] == "" else one for one in expected]
-    assert RuntimeAttached(runtime="clew", native="s-1") in [one.body for one in done.drafts]
-    assert [one.body.title for one in done.drafts if isinstance(one.body, SessionTitled)] == ["Files"]
+    assert RuntimeAttached(runtime="clew", native="s-1") in [draft.body for draft in done.drafts]
+    assert [draft.body.title for draft in done.drafts if isinstance(draft.body, SessionTitled)] == ["Files"]
 
 
 def test_an_export_keeps_the_rules_of_the_format() -> None:
@@ -219,7 +221,7 @@ def test_an_export_keeps_the_rules_of_the_format() -> None:
     for step in document["steps"]:
         assert "message" in step
         assert step["source"] == "agent" or not agents_only & step.keys()
-        ids = {one["tool_call_id"] for one in step.get("tool_calls", [])}
+        ids = {call["tool_call_id"] for call in step.get("tool_calls", [])}
         for one in step.get("tool_calls", []):
             assert isinstance(one["arguments"], dict)
         for result in step.get("observation", {}).get("results", []):
@@ -229,7 +231,7 @@ def test_an_export_keeps_the_rules_of_the_format() -> None:
     assert shown == {"type": "image", "source": {"media_type": "image/png", "path": "images/ab"}}
     back = rounds(conversation(events(read_document(json.dumps(document).encode()).drafts)))
     assert isinstance(back[-1], Results)
-    assert [(one.call, output_text(one)) for one in back[-1].returns] == [("stray", "x")]
+    assert [(returned.call, output_text(returned)) for returned in back[-1].returns] == [("stray", "x")]
 
 
 def test_the_same_conversation_is_exported_the_same() -> None:

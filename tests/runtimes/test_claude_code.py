@@ -63,18 +63,18 @@ def take(*records: dict[str, Any], path: str = f"{claude.SESSION}.jsonl") -> Tra
 def told(*records: dict[str, Any], path: str = f"{claude.SESSION}.jsonl") -> list[Any]:
     """What was understood, but for where the session runs and what it is called."""
     drafts = take(*records, path=path).drafts
-    return [one.body for one in drafts if not isinstance(one.body, Opaque | RuntimeAttached | SessionTitled)]
+    return [draft.body for draft in drafts if not isinstance(draft.body, Opaque | RuntimeAttached | SessionTitled)]
 
 
 def titles(*records: dict[str, Any]) -> list[str]:
-    return [one.body.title for one in take(*records).drafts if isinstance(one.body, SessionTitled)]
+    return [draft.body.title for draft in take(*records).drafts if isinstance(draft.body, SessionTitled)]
 
 
 def said(drafts: list[Draft], *, seen: bool = False) -> list[str]:
     """The texts of the conversation, or of what a model sees of it."""
     found = events(drafts)
-    spoken = [one.body for one in (model_view(found) if seen else conversation(found))]
-    return [text_of(one.content) if isinstance(one, MessageAdded) else one.kind for one in spoken]
+    spoken = [round.body for round in (model_view(found) if seen else conversation(found))]
+    return [text_of(message.content) if isinstance(message, MessageAdded) else message.kind for message in spoken]
 
 
 def side(name: str, record: dict[str, Any], agent: str = "helper") -> dict[str, Any]:
@@ -87,21 +87,21 @@ def side(name: str, record: dict[str, Any], agent: str = "helper") -> dict[str, 
 def test_a_recorded_session_is_read() -> None:
     done = read("claude-code", GOLDEN, path=f"{NATIVE}.jsonl")
     assert (done.translated, done.opaque, done.quarantined) == (19, 57, 0)
-    bodies = [one.body for one in done.drafts if not isinstance(one.body, Opaque)]
+    bodies = [draft.body for draft in done.drafts if not isinstance(draft.body, Opaque)]
     where = RuntimeAttached(
         runtime="claude-code", native=NATIVE, runtime_version="2.1.325", cwd="/home/me/app", branch="HEAD"
     )
-    assert [one for one in bodies if isinstance(one, RuntimeAttached)] == [where]
-    assert [one.title for one in bodies if isinstance(one, SessionTitled)] == ["list the files"]
-    assert not any(isinstance(one, Rewound) for one in bodies)
-    calls = [(one.tool, json.loads(bytes(one.input))) for one in bodies if isinstance(one, CallMade)]
+    assert [body for body in bodies if isinstance(body, RuntimeAttached)] == [where]
+    assert [body.title for body in bodies if isinstance(body, SessionTitled)] == ["list the files"]
+    assert not any(isinstance(body, Rewound) for body in bodies)
+    calls = [(body.tool, json.loads(bytes(body.input))) for body in bodies if isinstance(body, CallMade)]
     assert calls == [
         ("Bash", {"command": "ls", "description": "list"}),
         ("Bash", {"command": "cat nothing", "description": "fail"}),
         ("Read", {"file_path": "/home/me/app/dot.png"}),
         ("Agent", {"description": "help", "prompt": "say hi", "subagent_type": "general-purpose"}),
     ]
-    backs = [(output_text(one), one.failed, len(one.parts)) for one in bodies if isinstance(one, CallReturned)]
+    backs = [(output_text(body), body.failed, len(body.parts)) for body in bodies if isinstance(body, CallReturned)]
     assert backs == [
         ("a.txt", False, 0),
         ("Exit code 1\ncat: nothing: No such file or directory", True, 0),
@@ -112,7 +112,7 @@ def test_a_recorded_session_is_read() -> None:
 
 def test_the_usage_of_a_recorded_session_is_what_its_answers_cost() -> None:
     done = read("claude-code", GOLDEN)
-    spent = [one.body.usage for one in done.drafts if getattr(one.body, "usage", None)]
+    spent = [draft.body.usage for draft in done.drafts if getattr(draft.body, "usage", None)]
     # Eight answers; what the compaction and the subagent cost is not in this file.
     assert spent == [Usage(input=100, output=5)] * 8
 
@@ -142,7 +142,7 @@ def test_pieces_are_the_whole(data: bytes) -> None:
     for count in (1, 10, 1000):
         cuts = [draw.randrange(len(data) + 1) for _ in range(count)]
         pieces = read_in_pieces("claude-code", data, cuts)
-        assert [(one.source, one.body.kind, one.said_at) for one in pieces] == [
+        assert [(piece.source, piece.body.kind, piece.said_at) for piece in pieces] == [
             (one.source, one.body.kind, one.said_at) for one in whole
         ]
 
@@ -180,24 +180,24 @@ def test_hidden_thinking_and_a_search_by_the_provider_are_understood() -> None:
 def test_an_answer_may_be_plain_text() -> None:
     record = claude.answers("a", None)
     record["message"]["content"] = "done"
-    assert [one.text for one in told(record)] == ["done"]
+    assert [body.text for body in told(record)] == ["done"]
 
 
 @pytest.mark.parametrize("blocks", [[{"type": "fallback"}], [claude.text("x"), {"type": "fallback"}]])
 def test_a_block_nobody_knows_is_kept_with_its_record(blocks: list[dict[str, Any]]) -> None:
     drafts = take(claude.answers("a", None, *blocks)).drafts
-    kept = next(one for one in drafts if isinstance(one.body, Opaque))
+    kept = next(draft for draft in drafts if isinstance(draft.body, Opaque))
     assert isinstance(kept.body, Opaque)
     assert kept.source == f"{claude.id_of('a')}/record"
     assert "fallback" in kept.body.raw
-    assert sum(bool(getattr(one.body, "usage", None)) for one in drafts) == 1
+    assert sum(bool(getattr(draft.body, "usage", None)) for draft in drafts) == 1
 
 
 # Usage ----------------------------------------------------------------------------------------------------------------
 
 
 def spent(*records: dict[str, Any]) -> list[Usage]:
-    return [one.usage for one in told(*records) if getattr(one, "usage", None)]
+    return [body.usage for body in told(*records) if getattr(body, "usage", None)]
 
 
 def costing(name: str, message: str, output: int, **more: Any) -> dict[str, Any]:
@@ -227,7 +227,7 @@ def test_usage_of_an_answer_is_counted_once_however_many_others_come_between() -
     again = [costing(f"b{i}", f"m{i}", 5) for i in range(300)]
     assert len(spent(*records, *again)) == 300
     pieces = read_in_pieces("claude-code", claude.lines([*records, *again]), [100_000, 150_000, 200_000])
-    assert sum(bool(getattr(one.body, "usage", None)) for one in pieces) == 300
+    assert sum(bool(getattr(piece.body, "usage", None)) for piece in pieces) == 300
 
 
 def remembered(answers: int) -> bytes:
@@ -250,7 +250,7 @@ def test_what_an_older_reader_remembered_is_understood() -> None:
     record = hourly("a", "m", write=3, hour=2)
     record["message"]["usage"]["output_tokens"] = 9
     done = read_lines(runtime("claude-code").formats[0], reading, claude.lines([record, hourly("b", "n", 5, 4)]))
-    found = [one.body.usage for one in done.drafts if getattr(one.body, "usage", None)]
+    found = [draft.body.usage for draft in done.drafts if getattr(draft.body, "usage", None)]
     assert found == [
         Usage(output=4), Usage(input=100, output=5, cache_read=7, cache_write=5, cache_write_hour=4)
     ]  # fmt: skip
@@ -325,7 +325,7 @@ def test_what_was_typed_while_the_agent_was_at_work_is_a_prompt() -> None:
         attachment = {"type": "queued_command", "prompt": prompt}
         return {"type": "attachment", "uuid": claude.id_of("q"), "parentUuid": None, "attachment": attachment}
 
-    assert [one.text for one in told(queued("and this"))] == ["and this"]
+    assert [body.text for body in told(queued("and this"))] == ["and this"]
     [body] = told(queued([claude.text("and this"), IMAGE]))
     assert [type(one) for one in body.parts] == [TextPart, ImagePart]
     assert told(queued("")) == []
@@ -335,17 +335,17 @@ def test_what_was_typed_while_the_agent_was_at_work_is_a_prompt() -> None:
 def test_what_the_program_adds_for_itself_is_kept_and_not_said() -> None:
     meta = claude.says("u", None, "<system-reminder>", isMeta=True)
     drafts = take(meta, {"type": "mode", "mode": "normal"}, {"type": "news", "uuid": "n", "x": 1}).drafts
-    assert [one.body.kind for one in drafts if isinstance(one.body, Opaque)] == [
+    assert [draft.body.kind for draft in drafts if isinstance(draft.body, Opaque)] == [
         "claude-code.user", "claude-code.mode", "claude-code.news",
     ]  # fmt: skip
-    assert [one.source for one in drafts][-2:] == [f"@{len(claude.lines([meta]))}", "n"]
+    assert [draft.source for draft in drafts][-2:] == [f"@{len(claude.lines([meta]))}", "n"]
     assert said(drafts) == []
 
 
 def test_where_the_session_runs_is_told_again_only_when_it_changed() -> None:
     here, there = {"cwd": "/home/me/app"}, {"cwd": "/home/me/other", "gitBranch": "topic"}
     records = [claude.says(f"u{i}", None, "x", **where) for i, where in enumerate([here, here, there])]
-    found = [one.body for one in take(*records).drafts if isinstance(one.body, RuntimeAttached)]
+    found = [draft.body for draft in take(*records).drafts if isinstance(draft.body, RuntimeAttached)]
     assert [(one.cwd, one.branch) for one in found] == [("/home/me/app", "main"), ("/home/me/other", "topic")]
 
 
@@ -389,19 +389,19 @@ def test_a_record_with_another_parent_takes_the_conversation_back() -> None:
         claude.says("u3", "a1", "two again"),
     ]
     drafts = take(*records).drafts
-    assert [one.body.to for one in drafts if isinstance(one.body, Rewound)] == [claude.id_of("a1")]
+    assert [draft.body.to for draft in drafts if isinstance(draft.body, Rewound)] == [claude.id_of("a1")]
     assert said(drafts) == ["one", "first", "two again"]
 
 
 def test_results_of_parallel_calls_take_nothing_back() -> None:
     # A progress record hangs beside the chain, and so leads to a rewind that changes nothing.
     drafts = take(*(one for one in claude.story() if one["type"] != "progress")).drafts
-    assert not any(isinstance(one.body, Rewound) for one in drafts)
+    assert not any(isinstance(draft.body, Rewound) for draft in drafts)
     assert said(take(*claude.story()).drafts) == said(drafts)
     told_rounds = rounds(conversation(events(drafts)))
-    assert [type(one) for one in told_rounds] == [Prompt, Answer, Results, Answer, Prompt, Answer]
+    assert [type(round) for round in told_rounds] == [Prompt, Answer, Results, Answer, Prompt, Answer]
     assert isinstance(told_rounds[2], Results)
-    assert [(one.call, one.failed) for one in told_rounds[2].returns] == [("t1", False), ("t2", True)]
+    assert [(returned.call, returned.failed) for returned in told_rounds[2].returns] == [("t1", False), ("t2", True)]
 
 
 def test_a_parent_that_is_not_there_takes_nothing_away() -> None:
@@ -417,17 +417,17 @@ def test_what_a_subagent_says_inside_the_session_is_beside_the_conversation() ->
         claude.answers("a", "u", claude.text("done")),
     ]
     drafts = take(*records).drafts
-    assert {getattr(one.body, "side", "") for one in drafts} == {"", "helper"}
+    assert {getattr(draft.body, "side", "") for draft in drafts} == {"", "helper"}
     assert said(drafts) == ["go", "done"]
     assert len(conversation(events(drafts), sides=True)) == 5
-    assert not any(isinstance(one.body, Rewound) for one in drafts)
+    assert not any(isinstance(draft.body, Rewound) for draft in drafts)
     nameless = {**claude.says("s", None, "x"), "isSidechain": True}
-    assert [one.side for one in told(nameless)] == ["side"]
+    assert [body.side for body in told(nameless)] == ["side"]
 
 
 def test_a_subagents_own_file_is_its_conversation() -> None:
     records = [side("s1", claude.says("s1", None, "for the helper")), side("s2", claude.answers("s2", "s1"))]
-    assert [one.side for one in told(*records, path="agent-1.jsonl") if isinstance(one, MessageAdded)] == [""]
+    assert [body.side for body in told(*records, path="agent-1.jsonl") if isinstance(body, MessageAdded)] == [""]
 
 
 # Compaction -----------------------------------------------------------------------------------------------------------
@@ -452,7 +452,7 @@ def test_a_compaction_stands_for_all_but_what_it_kept() -> None:
     drafts = take(*compacting({"preservedSegment": {"headUuid": claude.id_of("u2")}})).drafts
     assert said(drafts) == ["one", "first", "two", "second", "compacted", "three"]
     assert said(drafts, seen=True) == ["compacted", "two", "second", "three"]
-    [body] = [one.body for one in drafts if isinstance(one.body, Compacted)]
+    [body] = [draft.body for draft in drafts if isinstance(draft.body, Compacted)]
     assert body == Compacted(summary="what happened", keep=claude.id_of("u2"))
 
 
@@ -583,19 +583,21 @@ def test_what_is_written_reads_back_as_the_same_conversation() -> None:
     [file] = write(TALK, target()).files
     drafts = read("claude-code", file.data, path=file.path).drafts
     back = rounds(conversation(events(drafts)))
-    assert [type(one) for one in back] == [type(one) for one in TALK]
-    assert [one.at for one in back] == [one.at for one in TALK]
+    assert [type(one) for one in back] == [type(message) for message in TALK]
+    assert [one.at for one in back] == [message.at for message in TALK]
     prompt, answer, results, done, last = back
     assert isinstance(prompt, Prompt)
     assert text_of(prompt.parts) == "list\nfür mich 🧵"
     assert isinstance(answer, Answer)
     assert text_of(answer.parts) == "I look."
-    assert [(one.call, one.tool, json.loads(bytes(one.input))) for one in answer.calls] == [
+    assert [(call.call, call.tool, json.loads(bytes(call.input))) for call in answer.calls] == [
         ("c1", "Bash", {"command": "ls"}),
         ("c2", "foreign_tool", {}),
     ]
     assert isinstance(results, Results)
-    assert [(one.call, output_text(one), one.failed, len(one.parts)) for one in results.returns] == [
+    assert [
+        (returned.call, output_text(returned), returned.failed, len(returned.parts)) for returned in results.returns
+    ] == [
         ("c1", "a.txt", True, 0),
         ("c2", "", False, 1),
     ]
@@ -610,11 +612,11 @@ def test_what_is_written_reads_back_as_the_same_conversation() -> None:
 
 def test_what_is_written_is_a_chain_that_the_client_takes() -> None:
     records = [json.loads(line) for line in write(TALK, target()).files[0].data.splitlines()]
-    chain = [one for one in records if "uuid" in one]
+    chain = [record for record in records if "uuid" in record]
     assert [one["parentUuid"] for one in chain] == [None, *(one["uuid"] for one in chain[:-1])]
     assert len({one["uuid"] for one in chain}) == len(chain)
     assert all(uuid.UUID(one["uuid"]) for one in chain)
-    assert {one["sessionId"] for one in records} == {claude.SESSION}
+    assert {record["sessionId"] for record in records} == {claude.SESSION}
     ids = [one["message"]["id"] for one in chain if one["type"] == "assistant"]
     # One id for the blocks of an answer, another for the next: the client merges by it.
     assert (len(ids), len(set(ids))) == (4, 2)

@@ -153,7 +153,7 @@ def lineage() -> list[Event]:
 @pytest.mark.parametrize("path", [FILE, "renamed.jsonl"])
 def test_a_fork_keeps_its_conversation_though_its_sources_are_its_parents(path: str) -> None:
     def texts(found: list[Event]) -> list[str]:
-        return [one.body.text for one in conversation(found) if isinstance(one.body, MessageAdded)]
+        return [round.body.text for round in conversation(found) if isinstance(round.body, MessageAdded)]
 
     assert texts(lineage()) == ["parent a", "parent b", "own a", "own b"]
     assert texts(as_events(drafts_of(lineage(), path))) == texts(lineage())

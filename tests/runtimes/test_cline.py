@@ -70,12 +70,12 @@ def read_array(*messages: Any, format: str = "conversation") -> Any:
 
 def test_a_conversation_with_native_calls_is_read() -> None:
     done = read_array(*NATIVE)
-    bodies = [one.body for one in done.drafts]
+    bodies = [draft.body for draft in done.drafts]
     assert bodies[0] == RuntimeAttached(runtime="cline", native="1794823200000", cwd="/home/me/app")
-    assert [one for one in bodies if isinstance(one, RuntimeAttached | SessionTitled)][1:] == [
+    assert [body for body in bodies if isinstance(body, RuntimeAttached | SessionTitled)][1:] == [
         SessionTitled(title="list the files")
     ]
-    assert [one for one in bodies if isinstance(one, MessageAdded)] == [
+    assert [body for body in bodies if isinstance(body, MessageAdded)] == [
         MessageAdded(role="user", text="list the files\nplease"),
         MessageAdded(
             role="assistant",
@@ -88,12 +88,12 @@ def test_a_conversation_with_native_calls_is_read() -> None:
     ]
     grouped = rounds(conversation(events(done.drafts)))
     assert [type(one) for one in grouped] == [Prompt, Answer, Results, Answer]
-    call = next(one for one in bodies if isinstance(one, CallMade))
+    call = next(body for body in bodies if isinstance(body, CallMade))
     assert (call.call, call.tool, bytes(call.input)) == ("c1", "list_files", b'{"path": "."}')
-    back = next(one for one in bodies if isinstance(one, CallReturned))
+    back = next(body for body in bodies if isinstance(body, CallReturned))
     assert json.loads(bytes(back.output)) == [text("a.txt")]
-    assert [one.kind for one in bodies if isinstance(one, Opaque)] == ["cline.environment", "cline.environment"]
-    assert [one.source.partition("~")[0] for one in done.drafts] == [
+    assert [body.kind for body in bodies if isinstance(body, Opaque)] == ["cline.environment", "cline.environment"]
+    assert [draft.source.partition("~")[0] for draft in done.drafts] == [
         "0/runtime", "0", "0/1", "0/title", "1", "1/1", "2", "2/1", "3",
     ]  # fmt: skip
     assert done.drafts[1].said_at == T * 1000
@@ -110,17 +110,17 @@ def test_a_conversation_with_native_calls_is_read() -> None:
 )
 def test_usage_is_counted_whatever_the_answer_holds(message: dict[str, Any]) -> None:
     about = {key: NATIVE[1][key] for key in ("modelInfo", "metrics")}
-    spending = [one.body for one in read_array(message | about).drafts if getattr(one.body, "usage", None)]
+    spending = [draft.body for draft in read_array(message | about).drafts if getattr(draft.body, "usage", None)]
     assert [(one.usage.input, one.model, one.message) for one in spending] == [(30, "m-1", "1794823200000/0")]
     none = {"metrics": {"tokens": {"prompt": 0, "completion": 0, "cached": 0}, "cost": 0}}
-    assert not any(getattr(one.body, "usage", None) for one in read_array(message | none).drafts)
+    assert not any(getattr(draft.body, "usage", None) for draft in read_array(message | none).drafts)
 
 
 def test_calls_written_as_xml_stay_text() -> None:
     done = read_array(*XML)
-    assert not any(isinstance(one.body, CallMade | CallReturned) for one in done.drafts)
-    spoken = [one.body for one in conversation(events(done.drafts))]
-    assert [text_of(one.content) for one in spoken if isinstance(one, MessageAdded)] == [
+    assert not any(isinstance(draft.body, CallMade | CallReturned) for draft in done.drafts)
+    spoken = [draft.body for draft in conversation(events(done.drafts))]
+    assert [text_of(message.content) for message in spoken if isinstance(message, MessageAdded)] == [
         "list",
         "I look.\n<list_files>\n<path>.</path>\n</list_files>",
         "[list_files for '.'] Result:\na.txt",
@@ -130,28 +130,28 @@ def test_calls_written_as_xml_stay_text() -> None:
 def test_a_rewritten_message_takes_the_place_of_the_first() -> None:
     before = read_array(*XML)
     after = read_array(XML[0], {"role": "assistant", "content": [text("Something else.")]}, *XML[2:])
-    spoken = [one.body for one in conversation(events(before.drafts + after.drafts))]
-    assert [text_of(one.content) for one in spoken if isinstance(one, MessageAdded)][1] == "Something else."
+    spoken = [draft.body for draft in conversation(events(before.drafts + after.drafts))]
+    assert [text_of(message.content) for message in spoken if isinstance(message, MessageAdded)][1] == "Something else."
     assert len(spoken) == 3
 
 
 def test_growth_repeats_what_was_read() -> None:
-    whole = [one.source for one in read_array(*NATIVE).drafts]
+    whole = [draft.source for draft in read_array(*NATIVE).drafts]
     for size in range(len(NATIVE)):
-        part = [one.source for one in read_array(*NATIVE[:size]).drafts]
+        part = [draft.source for draft in read_array(*NATIVE[:size]).drafts]
         assert part == whole[: len(part)]
 
 
 def test_a_summary_of_roo_stands_for_what_was_before() -> None:
     done = read_array(*XML, {"role": "assistant", "content": [text("so far")], "isSummary": True}, NATIVE[3])
-    assert Compacted(summary="so far") in [one.body for one in done.drafts]
+    assert Compacted(summary="so far") in [draft.body for draft in done.drafts]
     assert len(model_view(conversation(events(done.drafts)))) == 2
 
 
 def test_an_image_becomes_a_blob() -> None:
     source = {"type": "base64", "media_type": "image/png", "data": base64.b64encode(b"png").decode()}
     done = read_array({"role": "user", "content": [text("see"), {"type": "image", "source": source}]})
-    body = next(one.body for one in done.drafts if isinstance(one.body, MessageAdded))
+    body = next(draft.body for draft in done.drafts if isinstance(draft.body, MessageAdded))
     assert isinstance(body.parts[1], ImagePart)
 
 
@@ -172,32 +172,32 @@ SHOWN = [
 
 def test_what_the_panel_shows_counts_a_request_once_it_is_settled() -> None:
     done = read_array(*SHOWN, format="shown")
-    assert [one.body.usage for one in done.drafts if isinstance(one.body, UsageCounted)] == [
+    assert [draft.body.usage for draft in done.drafts if isinstance(draft.body, UsageCounted)] == [
         Usage(input=10, output=4, cost_micros=10_000),
         Usage(input=1, cache_read=7),
     ]
     # While an answer is coming in its cost still grows.
-    assert not any(isinstance(one.body, UsageCounted) for one in read_array(*SHOWN[:3], format="shown").drafts)
-    assert not any(isinstance(one.body, MessageAdded) for one in done.drafts)
-    assert sum(isinstance(one.body, Opaque) for one in done.drafts) == len(SHOWN)
-    sources = [one.source for one in done.drafts]
+    assert not any(isinstance(draft.body, UsageCounted) for draft in read_array(*SHOWN[:3], format="shown").drafts)
+    assert not any(isinstance(draft.body, MessageAdded) for draft in done.drafts)
+    assert sum(isinstance(draft.body, Opaque) for draft in done.drafts) == len(SHOWN)
+    sources = [draft.source for draft in done.drafts]
     assert len(set(sources)) == len(sources)
 
 
 def test_what_the_panel_shows_names_the_model() -> None:
     about = {"modelInfo": {"modelId": "m-1", "providerId": "p"}}
     done = read_array(*({**one, **about} for one in SHOWN), format="shown")
-    assert [one.body.model for one in done.drafts if isinstance(one.body, UsageCounted)] == ["m-1", "m-1"]
+    assert [draft.body.model for draft in done.drafts if isinstance(draft.body, UsageCounted)] == ["m-1", "m-1"]
 
 
 def test_what_the_panel_shows_is_not_counted_where_the_conversation_counts_it() -> None:
     # Since Cline tells the mode of a model it keeps what an answer cost with the answer.
     about = {"modelInfo": {"modelId": "m-1", "providerId": "p", "mode": "act"}}
     done = read_array(SHOWN[0], {**SHOWN[1], **about}, *SHOWN[2:], format="shown")
-    assert [one.body.usage for one in done.drafts if isinstance(one.body, UsageCounted)] == [
+    assert [draft.body.usage for draft in done.drafts if isinstance(draft.body, UsageCounted)] == [
         Usage(input=1, cache_read=7)
     ]
-    assert sum(isinstance(one.body, Opaque) for one in done.drafts) == len(SHOWN)
+    assert sum(isinstance(draft.body, Opaque) for draft in done.drafts) == len(SHOWN)
 
 
 @pytest.mark.parametrize("format", ["conversation", "shown"])
@@ -212,7 +212,7 @@ def test_what_the_panel_shows_is_not_counted_where_the_conversation_counts_it() 
 def test_odd_elements_are_kept_verbatim(format: str, record: Any) -> None:
     done = read_array(record, format=format)
     assert (done.records, done.quarantined) == (1, 0)
-    kept = [one.body for one in done.drafts if isinstance(one.body, Opaque)]
+    kept = [draft.body for draft in done.drafts if isinstance(draft.body, Opaque)]
     assert json.loads(kept[-1].raw) == record
 
 

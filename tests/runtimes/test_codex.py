@@ -107,8 +107,8 @@ def test_a_session_of_the_real_client_is_told_exactly_once() -> None:
         ("no_such_tool", b'{"a": 1}'),
     ]
     returns = told(done.drafts, CallReturned)
-    assert [one.call for one in returns] == [call.call for call in calls]
-    assert [one.failed for one in returns] == [False, False, True, False, True, True]
+    assert [returned.call for returned in returns] == [call.call for call in calls]
+    assert [returned.failed for returned in returns] == [False, False, True, False, True, True]
     assert output_text(returns[0]).endswith("Output:\nhi\n")
     assert output_text(returns[1]) == 'Wall time: 0.0043 seconds\nOutput:\nseen {"q": "x"}'
     assert [part.media_type for part in returns[3].parts] == ["image/png"]
@@ -141,7 +141,7 @@ def test_sources_are_the_ids_of_the_items_and_never_repeat() -> None:
 
 def test_injected_context_is_kept_but_is_not_a_message() -> None:
     drafts = read("codex", fixture("tools.jsonl")).drafts
-    assert [text_of(one.content) for one in told(drafts, MessageAdded)] == ["Try every tool.", "All tried."]
+    assert [text_of(draft.content) for draft in told(drafts, MessageAdded)] == ["Try every tool.", "All tried."]
     kept = [body.raw for body in told(drafts, Opaque) if body.kind == "codex.message"]
     assert any("<environment_context>" in one and "AGENTS.md" in one for one in kept)
 
@@ -156,7 +156,7 @@ def test_a_fork_holds_its_own_part_and_names_its_parent() -> None:
     kept = drafts[1].body
     assert isinstance(kept, Opaque)
     assert msgspec.json.decode(kept.raw)["payload"]["history_base"]["end_ordinal_exclusive"] == 31
-    assert [one.text for one in told(drafts, MessageAdded)] == ["forked prompt", "forked answer"]
+    assert [draft.text for draft in told(drafts, MessageAdded)] == ["forked prompt", "forked answer"]
 
 
 def test_what_follows_a_revert_is_a_session_of_its_own_that_codex_knows_by_the_first_id() -> None:
@@ -165,7 +165,7 @@ def test_what_follows_a_revert_is_a_session_of_its_own_that_codex_knows_by_the_f
     data = fixture("reverted.jsonl")
     who = RUNTIME.formats[0].identify(PurePath(path), data.split(b"\n")[0])
     assert (who.native, who.fork_of) == (f"{thread}_01a1e3ce-669f-72e2-83d4-51ae5354ce10", thread)
-    assert [one.native for one in told(read("codex", data, path=path).drafts, RuntimeAttached)] == [thread]
+    assert [draft.native for draft in told(read("codex", data, path=path).drafts, RuntimeAttached)] == [thread]
     assert RUNTIME.writer is not None
     assert RUNTIME.writer.resume(who.native, path).argv == ["codex", "resume", thread]
 
@@ -191,10 +191,10 @@ def test_compaction_stands_for_the_past_with_the_messages_it_kept() -> None:
 
 def test_an_interrupted_turn_ends_and_its_call_failed() -> None:
     drafts = read("codex", fixture("reverted.jsonl")).drafts
-    assert [one.stop_reason for one in told(drafts, TurnEnded)] == [
+    assert [draft.stop_reason for draft in told(drafts, TurnEnded)] == [
         "completed", "completed", "completed", "interrupted", "completed",
     ]  # fmt: skip
-    assert [one.failed for one in told(drafts, CallReturned)] == [True]
+    assert [draft.failed for draft in told(drafts, CallReturned)] == [True]
 
 
 @pytest.mark.parametrize("name", ["tools.jsonl", "reverted.jsonl", "fork.jsonl", "subagent.jsonl"])
@@ -233,11 +233,11 @@ def test_events_for_the_screen_are_not_a_second_message() -> None:
         said("user", "list files"), event("user_message", message="list files"),
         event("agent_reasoning", text="hm"), event("agent_message", message="one file"), said("assistant", "one file"),
     )  # fmt: skip
-    assert [(one.role, one.text) for one in told(drafts, MessageAdded)] == [
+    assert [(draft.role, draft.text) for draft in told(drafts, MessageAdded)] == [
         ("user", "list files"),
         ("assistant", "one file"),
     ]
-    assert [one.kind for one in told(drafts, Opaque)] == [
+    assert [draft.kind for draft in told(drafts, Opaque)] == [
         "codex.user_message", "codex.agent_reasoning", "codex.agent_message",
     ]  # fmt: skip
 
@@ -271,7 +271,7 @@ def test_the_title_is_the_first_line_of_the_first_prompt_once() -> None:
     )
     assert told(drafts, SessionTitled) == [SessionTitled(title="Fix it")]
     named = drafts_of(said("user", "x" * 100), event("thread_name_updated", thread_name="A name"))
-    assert [one.title for one in told(named, SessionTitled)] == ["x" * 7 + "…", "A name"]
+    assert [body.title for body in told(named, SessionTitled)] == ["x" * 7 + "…", "A name"]
 
 
 def test_reasoning_keeps_its_summary_and_what_is_encrypted() -> None:
@@ -307,12 +307,12 @@ def test_calls_that_the_provider_or_an_old_version_made() -> None:
             result=base64.b64encode(PIXELS).decode(),
         ),
     )
-    made = [one for one in bodies if isinstance(one, CallMade)]
+    made = [body for body in bodies if isinstance(body, CallMade)]
     assert [(one.call, one.tool) for one in made] == [
         ("call_1", "local_shell"), ("ws_1", "web_search"), ("call_2", "tool_search"), ("ig_1", "image_generation"),
     ]  # fmt: skip
     assert msgspec.json.decode(made[0].input) == action
-    assert [one.call for one in bodies if isinstance(one, CallReturned)] == ["ws_1", "call_2", "ig_1"]
+    assert [body.call for body in bodies if isinstance(body, CallReturned)] == ["ws_1", "call_2", "ig_1"]
     assert isinstance(bodies[-1].parts[0], ImagePart)
 
 
@@ -350,7 +350,7 @@ def test_a_failure_that_only_an_event_tells_belongs_to_its_call() -> None:
         event("exec_command_end", call_id="c", exit_code=0),
         *(item("function_call_output", call_id=call, output="text") for call in "abc"),
     )
-    assert [one.failed for one in told(drafts, CallReturned)] == [True, True, False]
+    assert [draft.failed for draft in told(drafts, CallReturned)] == [True, True, False]
 
 
 def test_usage_is_counted_when_the_total_grows_and_cached_input_is_apart() -> None:
@@ -360,7 +360,7 @@ def test_usage_is_counted_when_the_total_grows_and_cached_input_is_apart() -> No
         event("token_count", info=None), event("token_count", info=first), event("token_count", info=first),
         event("token_count", info=second),
     )  # fmt: skip
-    assert [one.usage for one in told(drafts, UsageCounted)] == [
+    assert [draft.usage for draft in told(drafts, UsageCounted)] == [
         Usage(input=40, cache_read=60, output=10), Usage(input=50, cache_read=100, output=20),
     ]  # fmt: skip
 
@@ -557,18 +557,18 @@ def test_the_file_is_where_codex_looks_and_resumes_by_its_id() -> None:
 
 def test_every_record_has_the_form_that_codex_does_not_drop() -> None:
     records = [msgspec.json.decode(one) for one in written(ROUNDS)[1].splitlines()]
-    assert all(one["timestamp"].endswith("Z") for one in records)
-    payloads = [one["payload"] for one in records if one["type"] == "response_item"]
-    assert all(isinstance(one["arguments"], str) for one in payloads if one["type"] == "function_call")
-    contents = [part["type"] for one in payloads if one["type"] == "message" for part in one["content"]]
+    assert all(record["timestamp"].endswith("Z") for record in records)
+    payloads = [record["payload"] for record in records if record["type"] == "response_item"]
+    assert all(isinstance(payload["arguments"], str) for payload in payloads if payload["type"] == "function_call")
+    contents = [part["type"] for payload in payloads if payload["type"] == "message" for part in payload["content"]]
     assert set(contents) == {"input_text", "output_text", "input_image"}
-    shown = [one["payload"] for one in records if one["type"] == "event_msg"]
+    shown = [record["payload"] for record in records if record["type"] == "event_msg"]
     assert [(one["type"], one["message"]) for one in shown] == [
         ("user_message", "First, ünïcode 🧵"), ("agent_message", "I look."), ("agent_message", "One."),
         ("agent_message", "Two."), ("user_message", "See"), ("agent_message", "Seen."),
     ]  # fmt: skip
-    assert [one["type"] for one in payloads if one.get("name") == "apply_patch"] == ["custom_tool_call"]
-    outputs = {one["call_id"]: one["type"] for one in payloads if one["type"].endswith("_output")}
+    assert [payload["type"] for payload in payloads if payload.get("name") == "apply_patch"] == ["custom_tool_call"]
+    outputs = {payload["call_id"]: payload["type"] for payload in payloads if payload["type"].endswith("_output")}
     assert outputs["toolu_3"] == "custom_tool_call_output"
     assert outputs["toolu_4"] == "function_call_output"
 

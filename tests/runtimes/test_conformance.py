@@ -257,7 +257,7 @@ def test_what_is_heard_does_not_depend_on_ids_or_on_how_texts_are_cut() -> None:
     def talk(call: str, *texts: str) -> list[Any]:
         made = CallMade(call=call, tool="t", input=Raw(b'{"a": 1}'))
         return [
-            Prompt(key="1", at=1, parts=tuple(TextPart(text=one) for one in texts)),
+            Prompt(key="1", at=1, parts=tuple(TextPart(text=text) for text in texts)),
             Answer(key="2", at=1, parts=(made,)),
             Results(key="3", at=1, returns=(CallReturned(call=call, output=Raw(b'"x"')),)),
         ]

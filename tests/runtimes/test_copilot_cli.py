@@ -375,9 +375,9 @@ def test_a_written_session_is_a_chain_of_events_in_its_folder() -> None:
     native = written(ROUNDS)
     assert [file.path for file in native.files] == [f"session-state/{ID}/events.jsonl"]
     told_events = [json.loads(line) for line in native.files[0].data.splitlines()]
-    ids = [one["id"] for one in told_events]
+    ids = [event["id"] for event in told_events]
     assert len(set(ids)) == len(ids)
-    assert [one["parentId"] for one in told_events] == [None, *ids[:-1]]
+    assert [event["parentId"] for event in told_events] == [None, *ids[:-1]]
     assert told_events[0]["data"]["sessionId"] == ID
     assert told_events[0]["data"]["context"] == {"cwd": "/home/me/app"}
     # The program reads only the error of what failed; a result beside it would be dropped.

@@ -76,7 +76,7 @@ def read_rows(format: str, records: list[Record]) -> Translated:
 
 
 def told(drafts: list[Draft]) -> list[Any]:
-    return [one.body for one in drafts if not isinstance(one.body, Opaque)]
+    return [draft.body for draft in drafts if not isinstance(draft.body, Opaque)]
 
 
 # Transcripts ----------------------------------------------------------------------------------------------------------
@@ -114,12 +114,12 @@ def test_a_transcript_is_read_with_calls_named_by_their_place() -> None:
         SessionTitled(title="list files"),
     ]
     assert bodies[3] == MessageAdded(role="assistant", text="I write.")
-    assert [(one.tool, json.loads(bytes(one.input))) for one in bodies[4:]] == [
+    assert [(body.tool, json.loads(bytes(body.input))) for body in bodies[4:]] == [
         ("Write", {"path": "a.txt", "contents": "x"}),
         ("Shell", {"command": "ls"}),
     ]
-    assert len({one.call for one in bodies[4:]}) == 2
-    assert [one.body.kind for one in done.drafts if isinstance(one.body, Opaque)] == [
+    assert len({body.call for body in bodies[4:]}) == 2
+    assert [draft.body.kind for draft in done.drafts if isinstance(draft.body, Opaque)] == [
         "cursor.user",
         "cursor.turn_ended",
     ]
@@ -226,11 +226,11 @@ def test_the_store_of_the_cli_is_read_in_the_order_of_its_root() -> None:
         )
         in bodies
     )
-    call = next(one for one in bodies if isinstance(one, CallMade))
+    call = next(body for body in bodies if isinstance(body, CallMade))
     assert (call.call, call.tool, bytes(call.input)) == ("c\n1", "Shell", b'{"command": "ls"}')
-    back = next(one for one in bodies if isinstance(one, CallReturned))
+    back = next(body for body in bodies if isinstance(body, CallReturned))
     assert (back.call, bytes(back.output), back.failed) == ("c\n1", b'"a.txt"', False)
-    kinds = [one.body.kind for one in done.drafts if isinstance(one.body, Opaque)]
+    kinds = [draft.body.kind for draft in done.drafts if isinstance(draft.body, Opaque)]
     assert kinds == ["cursor.system", "cursor.user"]
 
 
@@ -261,7 +261,7 @@ def test_a_blob_that_is_not_json_or_not_there_is_kept_as_what_it_is() -> None:
     connection = store(b"\x0a\x03old", {"role": "user", "content": "hi"}, extra=field(1, b"\x07" * 32))
     records = rows("cli", connection)["s-1"][2]
     done = read_rows("cli", records)
-    kinds = [one.body.kind for one in done.drafts]
+    kinds = [draft.body.kind for draft in done.drafts]
     assert kinds == ["runtime_attached", "session_titled", "cursor.binary", "message_added", "cursor.missing"]
     assert base64.b64decode(json.loads(records[1][1])["base64"]) == b"\x0a\x03old"
 
@@ -371,7 +371,7 @@ def test_the_database_of_the_editor_is_read_in_the_order_of_the_headers() -> Non
     call, back = bodies[4:]
     assert (call.call, call.tool, bytes(call.input)) == ("c1", "list_dir", b'{"path": "."}')
     assert (back.call, bytes(back.output), back.failed) == ("c1", b'{"files": ["a.txt"]}', False)
-    assert [one.said_at for one in done.drafts[2:4]] == [micros("2026-11-16T10:00:01.000Z"), CREATED * 1000]
+    assert [draft.said_at for draft in done.drafts[2:4]] == [micros("2026-11-16T10:00:01.000Z"), CREATED * 1000]
     grouped = rounds(conversation(events(done.drafts)))
     assert [type(one).__name__ for one in grouped] == ["Prompt", "Answer", "Results"]
 
@@ -398,7 +398,9 @@ def test_a_growing_answer_changes_the_stamp_and_becomes_a_revision() -> None:
     assert before["k-1"][1] != after["k-1"][1]
     assert before["k-2"][1] == after["k-2"][1]
     drafts = read_rows("ide", before["k-1"][2]).drafts + read_rows("ide", after["k-1"][2]).drafts
-    spoken = [text_of(one.body.content) for one in conversation(events(drafts)) if isinstance(one.body, MessageAdded)]
+    spoken = [
+        text_of(draft.body.content) for draft in conversation(events(drafts)) if isinstance(draft.body, MessageAdded)
+    ]
     assert spoken == ["list", "I look at it."]
 
 
@@ -416,7 +418,9 @@ def test_a_call_returns_only_what_is_there(tool: dict[str, Any], outputs: list[A
     done = read_rows("ide", [("b1", json.dumps({"type": 2, "toolFormerData": tool}).encode())])
     assert isinstance(done.drafts[0].body, CallMade)
     assert done.drafts[0].body.call == "b1"
-    backs = [(bytes(one.body.output), one.body.failed) for one in done.drafts if isinstance(one.body, CallReturned)]
+    backs = [
+        (bytes(draft.body.output), draft.body.failed) for draft in done.drafts if isinstance(draft.body, CallReturned)
+    ]
     assert backs == outputs
 
 
@@ -427,7 +431,7 @@ def test_an_older_composer_holds_its_bubbles_itself() -> None:
     }
     records = rows("ide", database({"composerData:k-1": inline}))["k-1"][2]
     assert [key for key, _ in records] == ["about", "b1", "bubble-1"]
-    assert [one.text for one in told(read_rows("ide", records).drafts) if isinstance(one, MessageAdded)] == [
+    assert [draft.text for draft in told(read_rows("ide", records).drafts) if isinstance(draft, MessageAdded)] == [
         "list",
         "ok",
     ]

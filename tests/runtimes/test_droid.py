@@ -123,12 +123,12 @@ def test_a_session_file_is_read_with_thoughts_calls_and_results() -> None:
 
 def test_a_title_of_its_own_wins_over_the_first_prompt() -> None:
     done = read("droid", lines(START | {"sessionTitle": "Files"}, said("u1", "user", text("list"))))
-    assert [one.body.title for one in done.drafts if isinstance(one.body, SessionTitled)] == ["Files"]
+    assert [draft.body.title for draft in done.drafts if isinstance(draft.body, SessionTitled)] == ["Files"]
 
 
 def test_a_message_of_reminders_only_is_opaque() -> None:
     done = read("droid", lines(START, said("u1", "user", text("<system-reminder>x</system-reminder>"))))
-    assert [one.body.kind for one in done.drafts] == ["runtime_attached", "droid.session_start", "droid.user"]
+    assert [draft.body.kind for draft in done.drafts] == ["runtime_attached", "droid.session_start", "droid.user"]
 
 
 def test_another_parent_takes_the_conversation_back() -> None:
@@ -138,8 +138,8 @@ def test_another_parent_takes_the_conversation_back() -> None:
         said("u3", "user", text("second try"), parent="a2"),
     )
     done = read("droid", data)
-    assert [one.body for one in done.drafts if isinstance(one.body, Rewound)] == [Rewound(to="a2")]
-    spoken = [one.body.text for one in conversation(events(done.drafts)) if isinstance(one.body, MessageAdded)]
+    assert [draft.body for draft in done.drafts if isinstance(draft.body, Rewound)] == [Rewound(to="a2")]
+    spoken = [draft.body.text for draft in conversation(events(done.drafts)) if isinstance(draft.body, MessageAdded)]
     assert spoken[-2:] == ["One file.", "second try"]
 
 
@@ -153,8 +153,8 @@ def test_a_compaction_keeps_what_came_after_its_anchor() -> None:
         "removedCount": 3,
     }
     done = read("droid", SESSION + lines(compaction, said("u2", "user", text("go on"), parent="a2")))
-    assert Compacted(summary="looked", keep="a2") in [one.body for one in done.drafts]
-    seen = [one.source for one in model_view(conversation(events(done.drafts)))]
+    assert Compacted(summary="looked", keep="a2") in [draft.body for draft in done.drafts]
+    seen = [draft.source for draft in model_view(conversation(events(done.drafts)))]
     assert seen == ["k1", "a2", "u2"]
 
 
@@ -171,7 +171,7 @@ def test_an_image_becomes_a_blob() -> None:
 
 def test_stream_json_is_read_once_and_its_final_text_is_not_an_answer() -> None:
     done = read("droid", STREAM, format="stream")
-    assert [type(one.body).__name__ for one in done.drafts] == [
+    assert [type(draft.body).__name__ for draft in done.drafts] == [
         "RuntimeAttached", "Opaque", "MessageAdded", "SessionTitled", "MessageAdded", "CallMade", "CallReturned",
         "MessageAdded", "TurnEnded", "Opaque",
     ]  # fmt: skip
@@ -180,9 +180,13 @@ def test_stream_json_is_read_once_and_its_final_text_is_not_an_answer() -> None:
     assert isinstance(call, CallMade)
     assert (call.call, call.tool, call.message, call.model) == ("c1", "LS", "a1", "m-1")
     assert done.drafts[8].body == TurnEnded(stop_reason="completed", model="m-1")
-    assert len({one.source for one in done.drafts}) == len(done.drafts)
+    assert len({draft.source for draft in done.drafts}) == len(done.drafts)
     spoken = conversation(events(done.drafts))
-    assert [one.body.text for one in spoken if isinstance(one.body, MessageAdded)] == ["list", "I look.", "One file."]
+    assert [message.body.text for message in spoken if isinstance(message.body, MessageAdded)] == [
+        "list",
+        "I look.",
+        "One file.",
+    ]
 
 
 @pytest.mark.parametrize(("format", "data"), [("session", SESSION), ("stream", STREAM)])

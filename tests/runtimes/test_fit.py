@@ -59,7 +59,7 @@ def fidelity(outline: Make) -> Callable[..., Fidelity]:
 
 
 def dropped(found: Fidelity) -> dict[str, int]:
-    return {one.what: one.count for one in found.dropped}
+    return {change.what: change.count for change in found.dropped}
 
 
 # Too long -------------------------------------------------------------------------------------------------------------
@@ -73,7 +73,7 @@ def test_turns_that_do_not_fit_are_dropped_and_the_brief_is_what_was_adapted(fla
     kept = fitted.fidelity.carried["prompts"]
     assert (lost.what, lost.count, kept > 0) == ("turns", 6 - kept, True)
     assert "longer than the context of Codex" in lost.why
-    assert {one.what: one.count for one in fitted.fidelity.adapted}["brief"] == 1
+    assert {change.what: change.count for change in fitted.fidelity.adapted}["brief"] == 1
     [first, second, *_] = fitted.rounds
     assert isinstance(first, Prompt)
     assert "remember" in text_of(first.parts)
@@ -91,7 +91,7 @@ def test_what_came_before_the_first_prompt_is_a_turn_like_the_others(outline: Ma
 
 def test_one_turn_that_is_too_long_alone_is_carried_whole(outline: Make) -> None:
     found = fit(outline(asks("x" * 900_000)), runtime("codex"), tools={}, brief=lambda: "remember")
-    assert [len(text_of(one.parts)) for one in found.rounds if isinstance(one, Prompt)] == [900_000]
+    assert [len(text_of(round.parts)) for round in found.rounds if isinstance(round, Prompt)] == [900_000]
     assert (found.fidelity.dropped, found.fidelity.adapted) == ([], [])
 
 
@@ -113,7 +113,7 @@ def test_pictures_beside_a_result_stay_when_it_is_told_as_text(outline: Make) ->
 def test_what_was_removed_is_dropped_with_its_reason(fidelity: Callable[..., Fidelity]) -> None:
     pruned, erased = Removed(kind="message_added", how="pruned"), Removed(kind="erased", how="erased")
     found = fidelity(pruned, pruned, erased, Removed(kind="codex.event", how="pruned"), asks("and now?"))
-    assert [(one.what, one.count, one.why) for one in found.dropped] == [
+    assert [(change.what, change.count, change.why) for change in found.dropped] == [
         ("events", 2, "removed by retention"),
         ("events", 1, "erased on request"),
     ]
@@ -135,7 +135,7 @@ def test_the_note_that_closes_a_call_is_adapted_and_not_a_result_that_was_carrie
     back = CallReturned(call="a", output=raw("ok"))
     found = fidelity(asks("go"), CallMade(call="a", tool="t"), back, CallMade(call="b", tool="t"))
     assert found.carried == {"prompts": 1, "calls": 2, "results": 1}
-    assert {one.what: one.count for one in found.adapted}["calls without a result"] == 1
+    assert {change.what: change.count for change in found.adapted}["calls without a result"] == 1
     assert "results" not in fidelity(asks("go"), CallMade(call="b", tool="t")).carried
 
 

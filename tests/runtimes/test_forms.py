@@ -61,21 +61,21 @@ def test_the_interchange_says_what_it_leaves_out() -> None:
     found = fidelity.interchange(EVENTS)
     assert (found.carried, found.stayed) == (CARRIED, {"x.y": 1})
     assert told(found.dropped) == {"messages of subagents": 2, "events": 1, "thinking": 1}
-    assert [one.count for one in found.adapted if one.what == "images and files"] == [3, 1]
+    assert [change.count for change in found.adapted if change.what == "images and files"] == [3, 1]
     assert {"system messages", "compactions", "results without a call"} <= told(found.adapted).keys()
 
 
 @pytest.mark.parametrize(("images", "named"), [(False, 3), (True, 1)])
 def test_a_page_carries_what_it_does_not_show(images: bool, named: int) -> None:
     found = fidelity.page(EVENTS, images=images)
-    assert [(one.what, one.count, one.why) for one in found.dropped] == [GONE]
+    assert [(change.what, change.count, change.why) for change in found.dropped] == [GONE]
     assert told(found.adapted) == {"compactions": 1, "images and files": named}
 
 
 def test_lines_lose_only_what_clew_has_lost() -> None:
     found = fidelity.lines(EVENTS)
     assert found.carried == {"events": len(EVENTS) - 1}
-    assert [(one.what, one.count, one.why) for one in found.dropped] == [GONE]
+    assert [(change.what, change.count, change.why) for change in found.dropped] == [GONE]
     assert told(found.adapted) == {"images and files": 4}
 
 

@@ -49,7 +49,7 @@ IMAGE = b"\x89PNG not really"
 
 
 def lines(*records: Any) -> bytes:
-    return b"".join(json.dumps(one, separators=(",", ":")).encode() + b"\n" for one in records)
+    return b"".join(json.dumps(record, separators=(",", ":")).encode() + b"\n" for record in records)
 
 
 def said(id: str, type: str, content: Any, **more: Any) -> dict[str, Any]:
@@ -426,7 +426,7 @@ def written(id: str = "00000000-0000-4000-8000-000000000001") -> Native:
 def test_what_is_written_reads_back_as_the_same_conversation() -> None:
     found = events(read(NAME, written().files[0].data).drafts)
     back = rounds(conversation(found))
-    assert [type(one) for one in back] == [type(one) for one in ROUNDS]
+    assert [type(one) for one in back] == [type(round) for round in ROUNDS]
     assert [text_of(one.parts) for one in back if not isinstance(one, Results)] == [
         "/abs/path is broken",
         "let me look",
@@ -439,11 +439,11 @@ def test_what_is_written_reads_back_as_the_same_conversation() -> None:
         ("c1", "ls", b'{"path":"."}'),
         ("c2", "cat", b'{"input":"free text"}'),
     ]
-    assert [(one.call, output_text(one), one.failed) for one in of(found, CallReturned)] == [
+    assert [(body.call, output_text(body), body.failed) for body in of(found, CallReturned)] == [
         ("c1", "a.txt", False),
         ("c2", "no", True),
     ]
-    assert [one.at for one in back] == [one.at for one in ROUNDS]
+    assert [one.at for one in back] == [round.at for round in ROUNDS]
     assert [body.title for body in of(found, SessionTitled)] == ["A title"]
     assert [body.cwd for body in of(found, RuntimeAttached)] == ["/home/me/app"]
 
@@ -462,7 +462,7 @@ def test_a_copy_by_the_client_has_the_same_sources() -> None:
     header = {**json.loads(rows[0]), "sessionId": "another"}
     copy = lines(header, said("import-1", "info", "Imported"), *(json.loads(row) for row in rows[1:]))
     sources = [
-        [one.source for one in conversation(events(read(NAME, data).drafts))] for data in (b"\n".join(rows), copy)
+        [draft.source for draft in conversation(events(read(NAME, data).drafts))] for data in (b"\n".join(rows), copy)
     ]
     assert sources[0] == sources[1]
     assert len(sources[0]) == 8

@@ -145,7 +145,7 @@ def test_a_late_result_is_written_beside_its_call() -> None:
     ]
     data = export(talk, ABOUT)
     assert refusals(data) == []
-    assert [one["type"] for one in records(data)[1:]] == ["message", "tool-call", "tool-result", "message"]
+    assert [record["type"] for record in records(data)[1:]] == ["message", "tool-call", "tool-result", "message"]
 
 
 def test_call_ids_that_are_used_again_or_blank_become_unique() -> None:
@@ -157,7 +157,7 @@ def test_call_ids_that_are_used_again_or_blank_become_unique() -> None:
     ]
     data = export(talk, ABOUT)
     assert refusals(data) == []
-    results = [one["content"] for one in records(data) if one["type"] == "tool-result"]
+    results = [record["content"] for record in records(data) if record["type"] == "tool-result"]
     assert results == ["first", "blank", "second", "odd"]
 
 
@@ -181,7 +181,7 @@ def test_an_image_of_a_result_without_its_call_is_named() -> None:
     shown = (ImagePart(blob="pic", media_type="image/png", name="shot.png"),)
     data = export([Results(key="2", at=AT, returns=(back("gone", parts=shown),))], ABOUT)
     assert refusals(data) == []
-    assert [one["text"] for one in records(data)[-1]["content"]][1:] == ["[image shot.png, image/png, 8 bytes]"]
+    assert [record["text"] for record in records(data)[-1]["content"]][1:] == ["[image shot.png, image/png, 8 bytes]"]
 
 
 def test_nameless_tools_and_models_and_thinking_are_never_written_empty() -> None:
@@ -192,7 +192,7 @@ def test_nameless_tools_and_models_and_thinking_are_never_written_empty() -> Non
     ]
     data = export(talk, ABOUT)
     assert refusals(data) == []
-    assert [one["type"] for one in records(data)] == ["session", "message", "tool-call"]
+    assert [record["type"] for record in records(data)] == ["session", "message", "tool-call"]
     assert b"hm" not in data
 
 
@@ -203,7 +203,7 @@ def test_images_are_named_and_texts_are_told() -> None:
         FilePart(blob="txt", media_type="text/plain", name="n.txt"),
         FilePart(blob="gone", name="old.bin"),
     )
-    said = [one["text"] for one in records(export([Prompt(key="1", at=AT, parts=parts)], ABOUT))[1]["content"]]
+    said = [record["text"] for record in records(export([Prompt(key="1", at=AT, parts=parts)], ABOUT))[1]["content"]]
     assert said == [
         "look",
         "[image shot.png, image/png, 8 bytes]",
@@ -257,7 +257,7 @@ def test_the_header_tells_where_the_session_was_and_is_kept() -> None:
 def test_a_session_without_a_title_is_called_by_its_first_prompt_once() -> None:
     talk: list[Round] = [Prompt(key=str(i), at=AT, parts=(text(f"prompt {i}\nmore"),)) for i in range(3)]
     drafts = read(NAME, export(talk, msgspec.structs.replace(ABOUT, title=""))).drafts
-    assert [one.body.title for one in drafts if isinstance(one.body, SessionTitled)] == ["prompt 0"]
+    assert [draft.body.title for draft in drafts if isinstance(draft.body, SessionTitled)] == ["prompt 0"]
 
 
 def test_attachments_are_kept_and_the_text_beside_them_is_said() -> None:
@@ -293,7 +293,7 @@ def test_every_odd_record_is_kept() -> None:
         b"[1]",
     ]
     drafts = read(NAME, HEADER + b"\n".join(odd) + b"\n").drafts[3:]
-    assert [one.body.raw.encode() for one in drafts if isinstance(one.body, Opaque)] == odd
+    assert [draft.body.raw.encode() for draft in drafts if isinstance(draft.body, Opaque)] == odd
 
 
 def test_only_its_own_files_are_recognised() -> None:
@@ -317,4 +317,4 @@ def test_texts_of_one_answer_are_told_before_its_calls() -> None:
     (answer,) = again(export(talk, ABOUT))
     assert isinstance(answer, Answer)
     assert text_of(answer.parts) == "first\nthen"
-    assert [one.call for one in answer.calls] == ["a"]
+    assert [call.call for call in answer.calls] == ["a"]

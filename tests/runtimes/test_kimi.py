@@ -114,34 +114,34 @@ CONTEXT = lines(
 
 
 def told(data: bytes, format: str) -> list[Any]:
-    return [one.body for one in read("kimi", data, format=format).drafts if not isinstance(one.body, Opaque)]
+    return [draft.body for draft in read("kimi", data, format=format).drafts if not isinstance(draft.body, Opaque)]
 
 
 def test_a_wire_log_of_kimi_code_is_read_once() -> None:
     done = read("kimi", CODE)
-    bodies = [one.body for one in done.drafts]
+    bodies = [draft.body for draft in done.drafts]
     assert bodies[0] == RuntimeAttached(runtime="kimi", native="session")
     assert RuntimeAttached(runtime="kimi", native="session", cwd="/home/me/app") in bodies
-    assert [one for one in bodies if isinstance(one, MessageAdded)] == [
+    assert [body for body in bodies if isinstance(body, MessageAdded)] == [
         MessageAdded(role="user", text="list\nthe files"),
         MessageAdded(role="assistant", parts=(ThinkingPart(text="a listing"),), message="s1", model="maker/m-1"),
         MessageAdded(role="assistant", text="I look.", message="s1", model="maker/m-1"),
         MessageAdded(role="assistant", text="It fails.", message="s2", model="maker/m-1"),
     ]
-    assert [one.title for one in bodies if isinstance(one, SessionTitled)] == ["list"]
+    assert [body.title for body in bodies if isinstance(body, SessionTitled)] == ["list"]
     usage = Usage(input=10, output=3, cache_read=20, cache_write=4)
-    assert [one for one in bodies if isinstance(one, UsageCounted)] == [UsageCounted(usage=usage, model="maker/m-1")]
-    opaque = [one.kind for one in bodies if isinstance(one, Opaque)]
+    assert [body for body in bodies if isinstance(body, UsageCounted)] == [UsageCounted(usage=usage, model="maker/m-1")]
+    opaque = [body.kind for body in bodies if isinstance(body, Opaque)]
     assert opaque == ["kimi.config.update", "kimi.turn.prompt", "kimi.injection", "kimi.step.begin", "kimi.step.end"]
-    call = next(one for one in done.drafts if isinstance(one.body, CallMade))
+    call = next(draft for draft in done.drafts if isinstance(draft.body, CallMade))
     assert call.source == "s1/Bash_0"
     assert call.said_at == (T + 2) * 1000
-    assert len({one.source for one in done.drafts}) == len(done.drafts)
+    assert len({draft.source for draft in done.drafts}) == len(done.drafts)
 
 
 def test_usage_that_names_no_model_is_that_of_the_model_in_use() -> None:
     data = lines(HEAD, {"type": "config.update", "modelAlias": "maker/m-1"}, {"type": "usage.record", "usage": TOKENS})
-    assert [one.model for one in told(data, "code") if isinstance(one, UsageCounted)] == ["maker/m-1"]
+    assert [body.model for body in told(data, "code") if isinstance(body, UsageCounted)] == ["maker/m-1"]
 
 
 def test_an_answer_with_its_calls_is_one_round() -> None:
@@ -168,17 +168,23 @@ def test_undo_goes_back_to_before_the_prompt_even_after_a_rewind() -> None:
         prompt("four"),
     )
     spoken = conversation(events(read("kimi", data).drafts))
-    assert [text_of(one.body.content) for one in spoken if isinstance(one.body, MessageAdded)] == ["one", "1", "four"]
+    assert [text_of(message.body.content) for message in spoken if isinstance(message.body, MessageAdded)] == [
+        "one",
+        "1",
+        "four",
+    ]
 
 
 def test_clear_begins_anew_and_a_compaction_stands_for_what_was() -> None:
     data = lines(HEAD, prompt("one"), {"type": "context.clear"}, prompt("two"))
     spoken = conversation(events(read("kimi", data).drafts))
-    assert [one.body.text for one in spoken if isinstance(one.body, MessageAdded)] == ["two"]
+    assert [message.body.text for message in spoken if isinstance(message.body, MessageAdded)] == ["two"]
     data = lines(HEAD, prompt("one"), {"type": "context.apply_compaction", "summary": "so far", "compactedCount": 1})
     assert told(data, "code")[-1] == Compacted(summary="so far")
     # What was compacted cannot be undone.
-    assert not any(isinstance(one, Rewound) for one in told(data + lines({"type": "context.undo", "count": 1}), "code"))
+    assert not any(
+        isinstance(body, Rewound) for body in told(data + lines({"type": "context.undo", "count": 1}), "code")
+    )
 
 
 def test_an_image_becomes_a_blob_and_one_kept_elsewhere_stays_verbatim() -> None:
@@ -190,22 +196,22 @@ def test_an_image_becomes_a_blob_and_one_kept_elsewhere_stays_verbatim() -> None
     assert isinstance(body.parts[1], ImagePart)
     record["message"]["content"][1]["imageUrl"]["url"] = "blobref:1"
     done = read("kimi", lines(HEAD, record))
-    assert [one.body.kind for one in done.drafts[1:]] == ["message_added", "session_titled", "kimi.part"]
+    assert [draft.body.kind for draft in done.drafts[1:]] == ["message_added", "session_titled", "kimi.part"]
 
 
 def test_a_wire_log_of_kimi_cli_is_read() -> None:
     done = read("kimi", CLI, format="cli")
-    bodies = [one.body for one in done.drafts]
+    bodies = [draft.body for draft in done.drafts]
     step = done.drafts[3].source or ""
-    assert [one for one in bodies if isinstance(one, MessageAdded)] == [
+    assert [body for body in bodies if isinstance(body, MessageAdded)] == [
         MessageAdded(role="user", text="list"),
         MessageAdded(role="assistant", parts=(ThinkingPart(text="a listing"),), message=step),
         MessageAdded(role="assistant", text="I look.", message=step),
         MessageAdded(role="assistant", text="sub", side="c3"),
     ]
-    calls = [one for one in bodies if isinstance(one, CallMade)]
-    assert [bytes(one.input) for one in calls] == [b'{"command": "ls"}', b'"{\\"command\\": "']
-    assert [(one.call, bytes(one.output), one.failed) for one in bodies if isinstance(one, CallReturned)] == [
+    calls = [body for body in bodies if isinstance(body, CallMade)]
+    assert [bytes(call.input) for call in calls] == [b'{"command": "ls"}', b'"{\\"command\\": "']
+    assert [(body.call, bytes(body.output), body.failed) for body in bodies if isinstance(body, CallReturned)] == [
         ("c1", b'"a.txt"', False),
         ("c2", b'"bad"', True),
     ]
@@ -217,11 +223,13 @@ def test_a_wire_log_of_kimi_cli_is_read() -> None:
 
 def test_a_context_file_is_read() -> None:
     bodies = told(CONTEXT, "context")
-    assert [type(one).__name__ for one in bodies] == [
+    assert [type(body).__name__ for body in bodies] == [
         "RuntimeAttached", "MessageAdded", "SessionTitled", "MessageAdded", "CallMade", "CallReturned",
     ]  # fmt: skip
     assert bytes(bodies[-1].output) == b'"a.txt"'
-    kinds = [one.body.kind for one in read("kimi", CONTEXT, format="context").drafts if isinstance(one.body, Opaque)]
+    kinds = [
+        draft.body.kind for draft in read("kimi", CONTEXT, format="context").drafts if isinstance(draft.body, Opaque)
+    ]
     assert kinds == ["kimi._checkpoint", "kimi.user", "kimi._usage"]
 
 

@@ -674,25 +674,25 @@ def test_what_is_written_reads_back_once_and_in_order() -> None:
         runtime="opencode", native=native.id, runtime_version="1.18.33", cwd="/home/me/app"
     )
     assert drafts[1].body == SessionTitled(title="Taken over")
-    answers = [one for one in rounds(conversation(events(drafts))) if isinstance(one, Answer)]
+    answers = [draft for draft in rounds(conversation(events(drafts))) if isinstance(draft, Answer)]
     assert [(len(one.calls), one.model) for one in answers] == [(2, "m1"), (0, ""), (0, "")]
-    image = next(one.body for one in drafts if isinstance(one.body, CallReturned) and one.body.parts)
+    image = next(draft.body for draft in drafts if isinstance(draft.body, CallReturned) and draft.body.parts)
     assert image.parts[0].blob == blake3(PNG).hexdigest()
     assert not any(isinstance(draft.body, UsageCounted) for draft in drafts)
 
 
 def test_messages_are_in_the_order_in_which_the_client_sorts_them() -> None:
     document = msgspec.json.decode(written(ROUNDS).files[0].data)
-    times = [one["info"]["time"]["created"] for one in document["messages"]]
-    ids = [one["info"]["id"] for one in document["messages"]]
-    parts = [part["id"] for one in document["messages"] for part in one["parts"]]
+    times = [message["info"]["time"]["created"] for message in document["messages"]]
+    ids = [message["info"]["id"] for message in document["messages"]]
+    parts = [part["id"] for message in document["messages"] for part in message["parts"]]
 
     assert times == sorted(set(times))
     assert times[-1] < NOW + 60_000
     assert ids == sorted(set(ids))
     assert parts == sorted(set(parts))
     first = ids[0]
-    assert [one["info"].get("parentID") for one in document["messages"]] == [None, first, first, None, ids[3]]
+    assert [message["info"].get("parentID") for message in document["messages"]] == [None, first, first, None, ids[3]]
 
 
 def test_the_same_target_gives_the_same_bytes_and_another_one_other_ids() -> None:

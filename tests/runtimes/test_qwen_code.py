@@ -313,22 +313,22 @@ def written() -> Native:
 def test_what_is_written_reads_back_as_the_same_conversation() -> None:
     found = events(read(NAME, written().files[0].data).drafts)
     back = rounds(conversation(found))
-    assert [type(one) for one in back] == [type(one) for one in ROUNDS]
+    assert [type(one) for one in back] == [type(round) for round in ROUNDS]
     assert [text_of(one.parts) for one in back if not isinstance(one, Results)] == [
         "/abs/path is broken",
         "let me look",
         "one\ntwo",
         "see",
     ]
-    assert [(one.call, one.tool, bytes(one.input)) for one in of(found, CallMade)] == [
+    assert [(body.call, body.tool, bytes(body.input)) for body in of(found, CallMade)] == [
         ("c1", "ls", b'{"path":"."}'),
         ("c2", "cat", b'{"input":"free text"}'),
     ]
-    assert [(one.call, output_text(one), one.failed) for one in of(found, CallReturned)] == [
+    assert [(body.call, output_text(body), body.failed) for body in of(found, CallReturned)] == [
         ("c1", "a.txt", False),
         ("c2", "no", True),
     ]
-    assert [one.at for one in back] == [one.at for one in ROUNDS]
+    assert [one.at for one in back] == [round.at for round in ROUNDS]
     assert [body.title for body in of(found, SessionTitled)] == ["/abs/path is broken", "A title"]
     assert of(found, Rewound) == []
 

@@ -86,24 +86,24 @@ def read_document(document: Any) -> Any:
 
 
 def told(document: Any) -> list[Any]:
-    return [one.body for one in read_document(document).drafts if not isinstance(one.body, Opaque)]
+    return [draft.body for draft in read_document(document).drafts if not isinstance(draft.body, Opaque)]
 
 
 def test_commands_in_the_text_are_calls_and_each_thing_is_read_once() -> None:
     bodies = told(TEXT)
     assert bodies[0] == RuntimeAttached(runtime="swe-agent", native="run-1/fix-7", runtime_version="1.1.0")
     assert bodies[1:3] == [MessageAdded(role="user", text="Fix it.\nNow."), SessionTitled(title="Fix it.")]
-    assert [one.text for one in bodies if isinstance(one, MessageAdded)] == ["Fix it.\nNow.", "I look.", "Done."]
-    calls = [(one.call, one.tool, json.loads(bytes(one.input))) for one in bodies if isinstance(one, CallMade)]
+    assert [body.text for body in bodies if isinstance(body, MessageAdded)] == ["Fix it.\nNow.", "I look.", "Done."]
+    calls = [(body.call, body.tool, json.loads(bytes(body.input))) for body in bodies if isinstance(body, CallMade)]
     assert calls == [
         ("history/3/call", "bash", {"command": "ls\n"}),
         ("history/5/call", "bash", {"command": "submit\n"}),
     ]
-    backs = [(one.call, json.loads(bytes(one.output))) for one in bodies if isinstance(one, CallReturned)]
+    backs = [(body.call, json.loads(bytes(body.output))) for body in bodies if isinstance(body, CallReturned)]
     assert backs == [("history/3/call", "a.txt\n(Open file: n/a)"), ("history/5/call", "done")]
     spent = Usage(input=100, output=20, cost_micros=500_000)
     assert bodies[-1] == TurnEnded(stop_reason="submitted", usage=spent)
-    opaque = {one.body.kind: one.body.raw for one in read_document(TEXT).drafts if isinstance(one.body, Opaque)}
+    opaque = {draft.body.kind: draft.body.raw for draft in read_document(TEXT).drafts if isinstance(draft.body, Opaque)}
     assert list(opaque) == ["swe-agent.system", "swe-agent.demo", "swe-agent.step", "swe-agent.info"]
     assert json.loads(opaque["swe-agent.step"]) == {"state": {"open_file": "n/a"}}
 
@@ -127,13 +127,13 @@ def test_an_odd_configuration_tells_no_model(config: Any) -> None:
 
 def test_native_calls_are_read() -> None:
     bodies = told(NATIVE)
-    said = next(one for one in bodies if isinstance(one, MessageAdded) and one.role == "assistant")
+    said = next(body for body in bodies if isinstance(body, MessageAdded) and body.role == "assistant")
     assert said.parts == (ThinkingPart(text="hm", signature="sig"), TextPart(text="I look."))
-    call = next(one for one in bodies if isinstance(one, CallMade))
+    call = next(body for body in bodies if isinstance(body, CallMade))
     assert (call.call, call.tool, json.loads(bytes(call.input))) == ("c1", "str_replace_editor", {"path": "a.txt"})
-    assert [(one.call, bytes(one.output)) for one in bodies if isinstance(one, CallReturned)] == [("c1", b'"1 x"')]
+    assert [(body.call, bytes(body.output)) for body in bodies if isinstance(body, CallReturned)] == [("c1", b'"1 x"')]
     # The run goes on, so its totals are not counted yet.
-    assert not any(isinstance(one, TurnEnded) for one in bodies)
+    assert not any(isinstance(body, TurnEnded) for body in bodies)
 
 
 def test_a_document_without_a_history_is_read_from_its_steps() -> None:
@@ -143,8 +143,8 @@ def test_a_document_without_a_history_is_read_from_its_steps() -> None:
 
 def test_growth_ends_in_the_same_conversation() -> None:
     early = {"trajectory": TEXT["trajectory"][:1], "history": TEXT["history"][:4], "info": {}}  # type: ignore[index]  # lists
-    whole = [one.body for one in conversation(events(read_document(TEXT).drafts))]
-    grown = [one.body for one in conversation(events(read_document(early).drafts + read_document(TEXT).drafts))]
+    whole = [draft.body for draft in conversation(events(read_document(TEXT).drafts))]
+    grown = [draft.body for draft in conversation(events(read_document(early).drafts + read_document(TEXT).drafts))]
     texts = [one.text for one in whole if isinstance(one, MessageAdded)]
     assert [one.text for one in grown if isinstance(one, MessageAdded)] == texts
 

@@ -95,7 +95,7 @@ def test_the_variable_that_names_its_home_is_known(machine: Machine) -> None:
 
 def test_its_sessions_are_captured_with_all_others(with_parrot: Machine) -> None:
     claude.transcript(with_parrot.person).write_bytes(claude.lines(claude.story()))
-    found = {one["runtime"]: one for one in with_parrot.captured()}
+    found = {report["runtime"]: report for report in with_parrot.captured()}
     assert {*found} == {"parrot", "claude-code"}
     assert (found["parrot"]["records"], found["parrot"]["events"], found["parrot"]["opaque"]) == (4, 3, 1)
     shown = with_parrot.clew("show", found["parrot"]["session"], "--events", "--json")
@@ -104,14 +104,14 @@ def test_its_sessions_are_captured_with_all_others(with_parrot: Machine) -> None
 
 
 def test_it_is_captured_alone_and_listed(with_parrot: Machine) -> None:
-    assert [one["runtime"] for one in with_parrot.captured("--runtime", "parrot")] == ["parrot"]
+    assert [report["runtime"] for report in with_parrot.captured("--runtime", "parrot")] == ["parrot"]
     listed = with_parrot.clew("runtimes", "--json")
     assert "Parrot" in listed.stdout, listed.stderr
 
 
 def test_a_session_goes_on_in_it(with_parrot: Machine) -> None:
     claude.transcript(with_parrot.person).write_bytes(claude.lines(claude.story()))
-    session = next(one["session"] for one in with_parrot.captured() if one["runtime"] == "claude-code")
+    session = next(report["session"] for report in with_parrot.captured() if report["runtime"] == "claude-code")
     done = with_parrot.clew("resume", session, "--in", "parrot", "--print", "--json", "--cwd", str(with_parrot.person))
     made = json.loads(done.stdout)
     assert made["command"] == ["parrot", "--chat", made["native_id"]]
@@ -137,7 +137,7 @@ BROKEN = {
 def test_a_broken_adapter_is_named_and_the_others_work(with_parrot: Machine, how: str) -> None:
     module, says = BROKEN[how]
     with_parrot.install("owl_for_clew", module, owl="owl_for_clew:RUNTIME")
-    assert [one["runtime"] for one in with_parrot.captured()] == ["parrot"]
+    assert [report["runtime"] for report in with_parrot.captured()] == ["parrot"]
     done = with_parrot.clew("capture", "--home", str(with_parrot.person), "--runtime", "owl")
     assert done.returncode not in (0, 1)
     assert "owl" in done.stderr
@@ -148,7 +148,7 @@ def test_a_broken_adapter_is_named_and_the_others_work(with_parrot: Machine, how
 def test_a_name_of_our_own_stays_ours(machine: Machine) -> None:
     machine.install("thief_for_clew", "raise OSError('loaded')", **{"claude-code": "thief_for_clew:RUNTIME"})
     claude.transcript(machine.person).write_bytes(claude.lines(claude.story()))
-    assert [one["records"] for one in machine.captured()] == [len(claude.story())]
+    assert [report["records"] for report in machine.captured()] == [len(claude.story())]
 
 
 def test_two_packages_with_one_name_are_one_runtime(with_parrot: Machine) -> None:

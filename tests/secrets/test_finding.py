@@ -23,7 +23,7 @@ TOKEN = KINDS["GITHUB_TOKEN"]
 
 
 def found(text: str | bytes) -> list[str]:
-    return [one.rule for one in SCANNER.find(text)]
+    return [finding.rule for finding in SCANNER.find(text)]
 
 
 def test_nearly_every_secret_is_found_whole_in_every_form() -> None:
@@ -53,7 +53,7 @@ def test_a_finding_says_where_and_never_what() -> None:
 def test_a_secret_is_seen_through_escaped_character_codes() -> None:
     secret = KINDS["SERVICE_API_KEY"](random.Random(9))
     text = '{"html": "token\\u003d\\u0022' + secret + '\\u0022\\u003e"}'
-    assert [text[one.start : one.end] for one in SCANNER.find(text)] == [secret]
+    assert [text[finding.start : finding.end] for finding in SCANNER.find(text)] == [secret]
 
 
 @pytest.mark.parametrize("wrapped", [False, True])
@@ -85,7 +85,7 @@ def test_a_secret_is_found_wherever_pieces_of_a_long_text_meet() -> None:
         filler = (("lorem ipsum" + gap) * (2 * PIECE))[: PIECE - 60]
         for shift in range(0, 120, 7):
             text = filler + "x" * shift + " " + secret + " " + filler
-            assert [text[one.start : one.end] for one in SCANNER.find(text)] == [secret]
+            assert [text[finding.start : finding.end] for finding in SCANNER.find(text)] == [secret]
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_every_span_of_the_plain_text_has_its_place_in_the_escaped_one(text: byt
 
 @given(st.binary(max_size=300))
 def test_any_bytes_can_be_looked_at(data: bytes) -> None:
-    assert all(0 <= one.start < one.end <= len(data) for one in SCANNER.find(data))
+    assert all(0 <= finding.start < finding.end <= len(data) for finding in SCANNER.find(data))
 
 
 # A person's own rules -------------------------------------------------------------------------------------------------

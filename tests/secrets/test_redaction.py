@@ -175,7 +175,7 @@ def test_a_scan_looks_only_into_what_the_caller_may_read(context: Context, sessi
 def test_drafts_are_masked_as_what_they_are(context: Context) -> None:
     drafts = [Draft(body=draft.body, source=f"s{i}") for i, draft in enumerate(told(context.store))]
     masked = masking.mask_drafts(context, drafts)
-    assert [(type(one.body), one.source) for one in masked] == [(type(one.body), one.source) for one in drafts]
+    assert [(type(one.body), one.source) for one in masked] == [(type(draft.body), draft.source) for draft in drafts]
     text = msgspec.json.encode([one.body for one in masked]).decode()
     assert len([name for name, secret in PLANTED.items() if shown_in(text, secret)]) <= 0.02 * len(PLANTED)
     assert masking.mask_drafts(context, masked) == masked

@@ -56,17 +56,23 @@ def test_the_table_of_statuses_in_the_docs_is_that_of_the_code() -> None:
 def test_every_operation_with_a_route_is_served_and_no_other(client: httpx2.Client) -> None:
     described = client.get("/openapi.json").json()
     served = {one["operationId"] for path in described["paths"].values() for one in path.values()}
-    assert served == {one.name for one in load().values() if one.route} | {"stream", "stream_session"}
+    assert served == {operation.name for operation in load().values() if operation.route} | {"stream", "stream_session"}
     assert not {"capture", "connect", "materialise"} & served
 
 
 def test_answers_that_hold_a_secret_are_known() -> None:
-    makes_keys = {one.operation.name for one in endpoints() if one.result is KeyInfo and one.method == "POST"}
-    assert makes_keys == {one.operation.name for one in endpoints() if one.operation.shows_secret} > {"link"}
+    makes_keys = {
+        endpoint.operation.name for endpoint in endpoints() if endpoint.result is KeyInfo and endpoint.method == "POST"
+    }
+    assert (
+        makes_keys
+        == {endpoint.operation.name for endpoint in endpoints() if endpoint.operation.shows_secret}
+        > {"link"}
+    )
 
 
 def test_what_holds_only_numbers_is_not_searched_for_secrets() -> None:
-    masked = {one.operation.name: one.is_masked for one in endpoints()}
+    masked = {endpoint.operation.name: endpoint.is_masked for endpoint in endpoints()}
     assert not masked["append"]
     assert masked["show"]
     assert masked["events"]
@@ -159,11 +165,11 @@ def test_a_stolen_cursor_shows_nothing_to_somebody_else(running: Running, client
     ]
     found = client.get("/v1/search?query=lock&flat=true&limit=1").json()["next"]
     with running.client(running.key("person:eve", *grants)) as eve:
-        assert [one["id"] for one in eve.get("/v1/sessions").json()] == [own]
+        assert [session["id"] for session in eve.get("/v1/sessions").json()] == [own]
         for path in stolen:
             refused(eve.get(path), 404, "not_found")
         assert eve.get("/v1/events?after=0").json()[0]["session"] == own
-        assert {one["session"] for one in eve.get("/v1/events").json()} == {own}
+        assert {event["session"] for event in eve.get("/v1/events").json()} == {own}
         refused(eve.get(f"/v1/sessions?before={ids[2]}"), 404, "not_found")
         assert eve.get(f"/v1/search?query=lock&flat=true&after={found}").json()["hits"] == []
 
@@ -200,7 +206,7 @@ def test_a_budget_that_is_exceeded_is_told_with_what_was_stored(client: httpx2.C
     answer = client.post(f"/v1/sessions/{id}/events", json={"drafts": [ended]})
     problem = refused(answer, 409, "budget_exceeded")
     assert (problem["seqs"], problem["spent_tokens"]) == ([2], 16)
-    assert [one["kind"] for one in client.get(f"/v1/sessions/{id}/events").json()][1:] == [
+    assert [session["kind"] for session in client.get(f"/v1/sessions/{id}/events").json()][1:] == [
         "turn_ended", "budget_exceeded", "session_paused",
     ]  # fmt: skip
     refused(client.post(f"/v1/sessions/{id}/events", json={"drafts": [SAID]}), 409, "wrong_state")

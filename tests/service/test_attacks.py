@@ -132,7 +132,7 @@ def test_what_nests_too_deeply_harms_nobody(owner: Context, acting: Callable[...
     id = said(bob, "hello", project="sandbox")
     with pytest.raises(InvalidInput):
         call(bob, "append", {"session": id, "drafts": [{"kind": "call_made", "call": "1", "tool": "t", "input": deep}]})
-    assert [one.id for one in call(owner, "sessions", {})] == [id]
+    assert [session.id for session in call(owner, "sessions", {})] == [id]
 
 
 def test_a_refusal_is_on_record_and_takes_little_room(owner: Context, acting: Callable[..., Context]) -> None:

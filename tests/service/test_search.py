@@ -103,8 +103,8 @@ def _check(log: Log, query: Asked, filters: dict[str, Any], expected: list[tuple
     if not expected:
         _check_partial(log, query, filters, found)
         return
-    sessions = [one for page in found for one in page.sessions]
-    assert sorted(one.session for one in sessions) == sorted({session for session, _ in expected}), about
+    sessions = [session for page in found for session in page.sessions]
+    assert sorted(session.session for session in sessions) == sorted({session for session, _ in expected}), about
     for page in found:
         assert page.total in (None, len(expected))
         assert page.total is not None or not query.is_exact or "file" in filters
@@ -120,7 +120,7 @@ def _check_partial(log: Log, query: Asked, filters: dict[str, Any], found: list[
     some = log.look_partly(query, **filters) if len(query.wanted) > 1 else []
     [page] = found
     assert page.partial is bool(some), query.typed
-    shown = [(hit.session, hit.seq) for one in page.sessions for hit in one.hits]
+    shown = [(hit.session, hit.seq) for session in page.sessions for hit in session.hits]
     assert set(shown) <= set(some)
     assert (page.total, page.next) == (None if some else 0, "") or not query.is_exact or "file" in filters
 
@@ -153,7 +153,7 @@ def _told(log: Log, query: Asked, filters: dict[str, Any], **how: Any) -> list[A
             told.append(
                 (_number(log, one.session), one.title, one.project, one.runtime, one.agent, one.state, one.count)
             )
-        for hit in [*page.hits, *(hit for one in page.sessions for hit in one.hits)]:
+        for hit in [*page.hits, *(hit for session in page.sessions for hit in session.hits)]:
             place = (_number(log, hit.session), hit.seq, hit.role, hit.tool, hit.failed, hit.snippet)
             (told if hit.at < MONDAY + 3 * DAY else now).append(place)
     return [sorted(told, key=str) if "order" not in how and "flat" not in how else told, sorted(now, key=str)]
@@ -353,7 +353,7 @@ def test_what_is_erased_or_pruned_is_gone_at_once(context: Context) -> None:
     call(context, "erase", {"session": gone.id})
     assert hits(context, "secret") == [(kept.id, 2)]
     assert call(context, "files", {"path": "secret"}) == []
-    assert [one.id for one in call(context, "sessions", {})] == [kept.id]
+    assert [session.id for session in call(context, "sessions", {})] == [kept.id]
 
 
 # Order and pages ------------------------------------------------------------------------------------------------------
@@ -364,7 +364,7 @@ def test_the_newest_come_first(context: Context) -> None:
     sessions = [opened(context, asked(f"lock {hour}", MONDAY + hour * HOUR)).id for hour in times]
     expected = [session for _, session in sorted(zip(times, sessions, strict=True), reverse=True)]
     assert [session for session, _ in hits(context, "lock")] == expected
-    assert [one.session for one in search(context, "lock").sessions] == expected
+    assert [session.session for session in search(context, "lock").sessions] == expected
     assert [session for session, _ in hits(context, "lock", limit=3)] == expected
 
 
@@ -393,7 +393,7 @@ def test_pages_together_are_everything_once_whatever_is_appended_in_between(cont
         opened(context, *(asked(f"a lock {'x ' * (n * i % 7)}", MONDAY + (n + i) * HOUR) for i in range(3)))
         for n in range(8)
     ]
-    expected = {(one.id, seq) for one in sessions for seq in (2, 3, 4)}
+    expected = {(session.id, seq) for session in sessions for seq in (2, 3, 4)}
     other = opened(context)
 
     def more() -> None:
@@ -407,7 +407,7 @@ def test_pages_together_are_everything_once_whatever_is_appended_in_between(cont
             assert len(shown) == len(set(shown))
             assert expected <= set(shown)
         found = list(pages(context, query, limit=4, between=more, role="asked"))
-        grouped = [one.session for page in found for one in page.sessions]
+        grouped = [session.session for page in found for session in page.sessions]
         assert len(found) > 2
         assert sorted(grouped) == sorted({other.id, *(session for session, _ in expected)})
 
@@ -419,7 +419,7 @@ def test_a_session_that_goes_on_is_not_lost_between_two_pages(context: Context) 
         add(context, old, asked("lock", MONDAY + 2 * DAY))
 
     found = list(pages(context, "lock", limit=1, between=more))
-    assert [one.session for page in found for one in page.sessions] == [new.id, old.id]
+    assert [session.session for page in found for session in page.sessions] == [new.id, old.id]
 
 
 def test_a_session_is_on_one_page_only(context: Context) -> None:
@@ -427,7 +427,7 @@ def test_a_session_is_on_one_page_only(context: Context) -> None:
     for hour in range(8):
         add(context, (first, second)[hour % 2], asked("lock", MONDAY + hour * HOUR))
     found = list(pages(context, "lock", limit=1))
-    assert [[(one.session, one.count, one.more) for one in page.sessions] for page in found] == [
+    assert [[(session.session, session.count, session.more) for session in page.sessions] for page in found] == [
         [(second.id, 4, False)], [(first.id, 4, False)],
     ]  # fmt: skip
 
@@ -436,11 +436,11 @@ def test_beyond_a_thousand_a_count_says_so(context: Context) -> None:
     session = opened(context, *(asked("lock") for _ in range(1000)))
     found = search(context, "lock")
     assert (found.total, found.total_is_exact) == (1000, True)
-    assert [(one.count, one.more) for one in found.sessions] == [(1000, False)]
+    assert [(session.count, session.more) for session in found.sessions] == [(1000, False)]
     add(context, session, asked("lock"))
     found = search(context, "lock")
     assert (found.total, found.total_is_exact) == (1000, False)
-    assert [one.more for one in found.sessions] == [True]
+    assert [session.more for session in found.sessions] == [True]
     found = search(context, role="asked", flat=True, limit=200)
     assert (len(found.hits), found.total, found.total_is_exact) == (200, 1000, False)
     assert len(hits(context, '"lock"')) == 1001
@@ -473,7 +473,7 @@ def test_a_file_that_many_touched_narrows_down_too(context: Context, monkeypatch
     opened(context, *(asked("lock", MONDAY + n * HOUR) for n in range(200)))
     assert sorted(session for session, _ in hits(context, "lock", file="a.py")) == sorted(some)
     found = list(pages(context, "lock", file="a.py"))
-    assert [one.session for page in found for one in page.sessions] == some[::-1]
+    assert [session.session for page in found for session in page.sessions] == some[::-1]
 
 
 # Long texts -----------------------------------------------------------------------------------------------------------
@@ -492,7 +492,7 @@ def test_a_long_text_is_found_by_each_of_its_words_and_is_one_hit(context: Conte
         found = search(context, "x", **how)
         assert (found.total, found.total_is_exact) == (2, True)
         assert sorted((hit.session, hit.seq) for hit in hit_list(found)) == sorted([(long.id, 3), (short.id, 2)])
-        assert all(one.count == 1 and not one.more for one in found.sessions)
+        assert all(session.count == 1 and not session.more for session in found.sessions)
     assert hits(context, "x", limit=1) == hits(context, "x")
     [shown] = search(context, "half", flat=True).hits
     assert "middle and half" in shown.snippet.text
@@ -511,7 +511,7 @@ def test_what_a_long_text_says_elsewhere_leaves_it_out(context: Context) -> None
 
 
 def hit_list(page: Any) -> list[Any]:
-    return [*page.hits, *(hit for one in page.sessions for hit in one.hits)]
+    return [*page.hits, *(hit for session in page.sessions for hit in session.hits)]
 
 
 # Partial matches ------------------------------------------------------------------------------------------------------
@@ -533,7 +533,7 @@ def partly(context: Context, query: str, story: dict[str, str], **filters: Any) 
     assert found.partial
     assert (found.total, found.next) == (None, "")
     names = {session: name for name, session in story.items()}
-    return [names[one.session] for one in found.sessions] or [names[hit.session] for hit in found.hits]
+    return [names[session.session] for session in found.sessions] or [names[hit.session] for hit in found.hits]
 
 
 def test_a_question_in_plain_words_finds_what_has_most_of_it(context: Context, story: dict[str, str]) -> None:

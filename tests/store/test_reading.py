@@ -130,7 +130,9 @@ def test_a_follower_of_the_tail_misses_nothing_of_many_writers(store: Store, ses
                 done.set()
 
         assert at_once([follow, write_all]) == [None, None]
-        assert sorted(found) == sorted((one.id, seq) for one in sessions for seq in seqs(list(store.read(one))))
+        assert sorted(found) == sorted(
+            (session.id, seq) for session in sessions for seq in seqs(list(store.read(session)))
+        )
 
 
 # Waiting --------------------------------------------------------------------------------------------------------------

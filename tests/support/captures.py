@@ -56,7 +56,7 @@ def native(plane: Plane, session: str) -> bytes:
 def said(plane: Plane, session: str) -> list[str]:
     """What the messages of the conversation say now."""
     spoken = conversation(events(plane, session))
-    return [text_of(one.body.content) for one in spoken if isinstance(one.body, MessageAdded)]
+    return [text_of(message.body.content) for message in spoken if isinstance(message.body, MessageAdded)]
 
 
 def overview(plane: Plane) -> dict[str, list[list[dict[str, Any]]]]:

@@ -49,7 +49,7 @@ def returns(name: str, parent: str, call: str, output: Any, *, failed: bool = Fa
 
 
 def lines(records: Iterable[dict[str, Any]]) -> bytes:
-    return b"".join(json.dumps(one, ensure_ascii=False).encode() + b"\n" for one in records)
+    return b"".join(json.dumps(record, ensure_ascii=False).encode() + b"\n" for record in records)
 
 
 def story() -> list[dict[str, Any]]:

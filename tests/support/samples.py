@@ -71,7 +71,7 @@ def codex() -> dict[str, bytes]:
 
 def gemini_cli() -> dict[str, bytes]:
     head, *messages = [json.loads(line) for line in fixture("gemini_cli/resumed.jsonl").splitlines()]
-    newest = {one["id"]: one for one in messages if "id" in one}
+    newest = {message["id"]: message for message in messages if "id" in message}
     document = {**head, "messages": [*newest.values()]}
     return {
         "tmp/app/chats/session-2026-11-16T10-00-11111111.jsonl": fixture("gemini_cli/resumed.jsonl"),

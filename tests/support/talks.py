@@ -54,7 +54,7 @@ def opened(context: Context, *drafts: Body | Opaque | Draft, actor: str = ME, **
 
 def add(context: Context, session: Session, *drafts: Body | Opaque | Draft, actor: str = ME) -> list[int]:
     """Append; returns the seqs."""
-    ready = [one if isinstance(one, Draft) else Draft(body=one) for one in drafts]
+    ready = [draft if isinstance(draft, Draft) else Draft(body=draft) for draft in drafts]
     return context.store.append(session, ready, actor=actor).seqs
 
 

@@ -405,7 +405,7 @@ def test_pushing_and_pulling_are_ruled_on_and_recorded(running: Running, machine
     [pushed] = here.plane.push()
     assert (pushed.remote, pushed.sessions, pushed.events) == ("team", 1, 2)
     assert here.plane.pull(id).head == here.store.head(here.store.session(id)).head
-    log = [(one.operation, one.allowed) for one in call(here.context, "audit_log", {}).entries]
+    log = [(entry.operation, entry.allowed) for entry in call(here.context, "audit_log", {}).entries]
     assert ("push", True) in log
     assert ("pull", True) in log
     reader = Grant(principal="person:eve", rights=frozenset({Right.READ, Right.SEE}), project=PROJECT)
@@ -413,7 +413,7 @@ def test_pushing_and_pulling_are_ruled_on_and_recorded(running: Running, machine
     for operation, arguments in (("push", {}), ("push", {"sessions": [id]}), ("pull", {"session": id})):
         with pytest.raises(Denied, match=f"refused in project {PROJECT}"):
             call(eve, operation, arguments)
-    refused = [one.operation for one in call(here.context, "audit_log", {}).entries if not one.allowed]
+    refused = [entry.operation for entry in call(here.context, "audit_log", {}).entries if not entry.allowed]
     assert refused.count("push") == 2
     assert refused.count("pull") == 1
 
