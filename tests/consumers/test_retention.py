@@ -15,7 +15,7 @@ from clew.model.session import Session
 from clew.service import Context, call
 from clew.service.jobs.retention import retention
 from clew.store import Store
-from clew.store.answers import KeptAnswer, add_answer
+from clew.store.idempotency import StoredAnswer, add_answer
 from clew.store.jobs import MOST_ATTEMPTS, TakenJob, add_job, fail_job, finish_job, list_jobs, take_job
 from clew.store.log.retention import set_policy
 from store.rows import DAY_US, change
@@ -124,7 +124,7 @@ def test_what_was_not_wanted_for_long_is_not_late_when_it_is_wanted(
     half_an_hour = DAY_US // 48
     for late, findings in ((half_an_hour, []), (6 * half_an_hour + 1, ["tidying has not run for 0.1 days"])):
         change(store, "DELETE FROM answered")
-        add_answer(store, "person:ada", f"key {late}", KeptAnswer(b"", 200, b""))
+        add_answer(store, "person:ada", f"key {late}", StoredAnswer(b"", 200, b""))
         change(store, f"UPDATE answered SET at = at - {DAY_US + late}")
         assert [finding.found for finding in ailments(store_url, tmp_path)] == findings
 

@@ -12,7 +12,7 @@ from clew.model.errors import Conflict
 from clew.model.events import Draft, MessageAdded
 from clew.server.http import idempotency
 from clew.server.http.problems import Refused
-from clew.store.answers import read_answer
+from clew.store.idempotency import read_answer
 from clew.store.log.opening import Opening
 from clew.store.log.plan import AlreadyAnswered, Appended, Request
 from server.running import Running
@@ -86,7 +86,7 @@ def test_an_attempt_that_came_to_nothing_may_be_made_again(running: Running) -> 
     idempotency.release(store, first)
     second = idempotency.claim(store, "person:a", "k", request)
     assert isinstance(second, idempotency.Claim)
-    idempotency.keep(store, second, 200, b"{}")
+    idempotency.finish(store, second, 200, b"{}")
     assert idempotency.claim(store, "person:a", "k", request) == idempotency.Replay(200, b"{}")
 
 

@@ -1,9 +1,9 @@
 """Requests that come twice under one `Idempotency-Key`: the second gets the answer of the first.
 
-A key is claimed before the operation runs, by a row that only one of two racing requests can add, in whichever process.
-The answer is a second row. Rows are only added, as in the log: an attempt that came to nothing ends with a row that
-says so, and the next one claims the place after it. A claim without an end means that the request still runs, or that
-its process died; what it did is then unknown, and the answer says so.
+A key is claimed before the operation runs, by a row that only one of two racing requests can add, in any process.
+The answer is a second row. Rows are only added, as in the log: an attempt that failed without an effect ends with a row
+that says so, and the next attempt adds a claim after it. A claim without an end means that the request still runs, or
+that its process died; what it did is then unknown, and the answer says so.
 
 An append needs no claim beforehand: claim and answer are one row in the commit of its events (`receipt`).
 """
@@ -17,18 +17,19 @@ from typing import NamedTuple
 from clew.model.errors import Conflict, InvalidInput
 from clew.server.http.problems import Refused
 from clew.store import Store
-from clew.store.answers import KeptAnswer, add_answer, read_answer
+from clew.store.idempotency import StoredAnswer, add_answer, read_answer
 from clew.store.log.plan import Appended, Receipt
 
 KEY = re.compile(r"[!-~]{1,200}")
 # After this long a claim without an end is one whose process died.
 DEAD_US = 120_000_000
-NOTHING_CAME_OF_IT = 0
+# The status in the row of a claim, and in the row that ends an attempt without an effect.
+NO_ANSWER = 0
 MOST_ATTEMPTS = 20
 
 
 class Claim(NamedTuple):
-    """The place of one attempt."""
+    """One attempt to carry out a request: the keys of its two rows."""
 
     principal: str
     key: str
@@ -52,7 +53,7 @@ class Replay(NamedTuple):
     body: bytes
 
 
-class Running(Exception):
+class StillRunning(Exception):
     """The first request with this key has no answer yet."""
 
 
@@ -69,19 +70,19 @@ def check_key(key: str) -> str:
 
 
 def claim(store: Store, principal: str, key: str, request: bytes) -> Claim | Replay:
-    """The right to carry a request out, or the answer it had before; raises `Running` while there is none."""
+    """The right to carry a request out, or the answer it had before; raises `StillRunning` while there is none."""
     for attempt in range(MOST_ATTEMPTS):
         attempted = Claim(principal, key, attempt, request)
         first = read_answer(store, principal, attempted.begin)
         if first is None:
-            if add_answer(store, principal, attempted.begin, KeptAnswer(request, NOTHING_CAME_OF_IT, _new_mark(store))):
+            if add_answer(store, principal, attempted.begin, StoredAnswer(request, NO_ANSWER, _new_mark(store))):
                 return attempted
             first = read_answer(store, principal, attempted.begin)
         if first is None:
             continue
         if first.request != request:
             raise Refused(422, "conflict", "this Idempotency-Key was used for another request; take a new one")
-        if first.status != NOTHING_CAME_OF_IT:
+        if first.status != NO_ANSWER:
             return Replay(first.status, first.body)
         end = read_answer(store, principal, attempted.end)
         if end is None:
@@ -90,8 +91,8 @@ def claim(store: Store, principal: str, key: str, request: bytes) -> Claim | Rep
                     "the first request with this Idempotency-Key broke off and what it did is unknown; look before you "
                     "send it again with a new key"
                 )
-            raise Running
-        if end.status != NOTHING_CAME_OF_IT:
+            raise StillRunning
+        if end.status != NO_ANSWER:
             return Replay(end.status, end.body)
     raise Conflict("this Idempotency-Key was tried too often; take a new one")
 
@@ -103,21 +104,21 @@ def receipt(store: Store, claim: Claim, encode: Callable[[Appended], bytes]) -> 
     """
 
     def answer(appended: Appended) -> tuple[int, bytes]:
-        return (NOTHING_CAME_OF_IT, _new_mark(store)) if appended.exceeded else (200, encode(appended))
+        return (NO_ANSWER, _new_mark(store)) if appended.exceeded else (200, encode(appended))
 
     return Receipt(claim.principal, claim.begin, claim.request, answer)
 
 
-def keep(store: Store, claim: Claim, status: int, body: bytes) -> None:
+def finish(store: Store, claim: Claim, status: int, body: bytes) -> None:
     """Store the answer of this attempt."""
-    add_answer(store, claim.principal, claim.end, KeptAnswer(claim.request, status, body))
+    add_answer(store, claim.principal, claim.end, StoredAnswer(claim.request, status, body))
 
 
 def release(store: Store, claim: Claim) -> None:
     """Record that this attempt failed without an effect, so that the next one may claim the key."""
-    keep(store, claim, NOTHING_CAME_OF_IT, b"")
+    finish(store, claim, NO_ANSWER, b"")
 
 
 def _new_mark(store: Store) -> bytes:
-    """When a claim was made, by the store's clock, and something that no other claim has."""
+    """The time of a claim by the store's clock, and random bytes that no other claim has."""
     return store.now().to_bytes(8) + os.urandom(16)

@@ -125,7 +125,7 @@ class Operations:
         while True:
             try:
                 return await self.in_turn(credential, step, receive)
-            except idempotency.Running:
+            except idempotency.StillRunning:
                 if loop.time() > end:
                     raise Refused(
                         409, "conflict", "the first request with this Idempotency-Key is still running; try again",

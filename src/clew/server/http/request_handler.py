@@ -150,12 +150,12 @@ class RequestHandler:
         except (ClewError, Refused) as error:
             return self._refused(context, claim, error)
         except Exception:
-            idempotency.keep(self._store, claim, 409, problem(UNKNOWN, self._exchange.id)[1])
+            idempotency.finish(self._store, claim, 409, problem(UNKNOWN, self._exchange.id)[1])
             raise
         if self._endpoint.operation.shows_secret:
-            idempotency.keep(self._store, claim, 409, problem(SHOWN_ONCE, self._exchange.id)[1])
+            idempotency.finish(self._store, claim, 409, problem(SHOWN_ONCE, self._exchange.id)[1])
         else:
-            idempotency.keep(self._store, claim, answer.status, answer.body)
+            idempotency.finish(self._store, claim, answer.status, answer.body)
         return answer
 
     def _refused_once(self, context: Context, key: str, error: ClewError | Refused) -> Answer:
@@ -169,11 +169,11 @@ class RequestHandler:
         """Keep a refusal as the answer, and raise it."""
         status, body, _ = problem(error, self._exchange.id)
         if error.details.get("ambiguous"):
-            idempotency.keep(self._store, claim, 409, problem(UNKNOWN, self._exchange.id)[1])
+            idempotency.finish(self._store, claim, 409, problem(UNKNOWN, self._exchange.id)[1])
         elif status >= 500 or status == 429:
             idempotency.release(self._store, claim)
         else:
-            idempotency.keep(self._store, claim, status, masked(context, body))
+            idempotency.finish(self._store, claim, status, masked(context, body))
         raise error
 
     def _digest(self, context: Context) -> bytes:

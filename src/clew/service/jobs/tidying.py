@@ -3,7 +3,7 @@
 from clew.model.retention import DAY_US
 from clew.service.jobs.kinds import Result, Task, job
 from clew.service.kernel.context import Context
-from clew.store.answers import forget_answers, oldest_answer
+from clew.store.idempotency import forget_answers, oldest_answer
 from clew.store.jobs import forget_jobs, oldest_job
 
 ANSWERS_US = DAY_US

@@ -8,23 +8,23 @@ from typing import NamedTuple
 from clew.store import Store
 
 
-class KeptAnswer(NamedTuple):
-    """What is kept under a key: the digest of the request, and the status and body of its answer."""
+class StoredAnswer(NamedTuple):
+    """What is stored under a key: the digest of the request, and the status and body of its answer."""
 
     request: bytes
     status: int
     body: bytes
 
 
-def read_answer(store: Store, principal: str, key: str) -> KeptAnswer | None:
-    """What is kept under a principal's key."""
+def read_answer(store: Store, principal: str, key: str) -> StoredAnswer | None:
+    """What is stored under a principal's key."""
     with store.database.read() as tx:
         rows = tx.run("answer_read", principal=principal, key=key)
-    return KeptAnswer(bytes(rows[0][0]), int(rows[0][1]), bytes(rows[0][2])) if rows else None
+    return StoredAnswer(bytes(rows[0][0]), int(rows[0][1]), bytes(rows[0][2])) if rows else None
 
 
-def add_answer(store: Store, principal: str, key: str, answer: KeptAnswer) -> bool:
-    """Keep an answer under a key, unless there is one; returns whether this one was kept."""
+def add_answer(store: Store, principal: str, key: str, answer: StoredAnswer) -> bool:
+    """Store an answer under a key, unless there is one; returns whether this one was stored."""
     with store.database.write() as tx:
         return bool(
             tx.run(
