@@ -16,7 +16,7 @@ from clew.service.capture.choose_session import (
     choose_session,
     postpone_until_parent_is_captured,
 )
-from clew.service.capture.discovery import format_of, look_at_file
+from clew.service.capture.discovery import format_of, session_file_at
 from clew.service.capture.identity import identify
 from clew.service.capture.reconcile import root_of
 from clew.service.capture.run import CaptureRun, ParentNotCaptured, source_of
@@ -38,7 +38,7 @@ def put(home: Path, number: int, *names: str, folder: str = "-home-me-app") -> P
 
 
 def new_file(run: CaptureRun, path: Path, **identity: Any) -> NewFile:
-    session_file = look_at_file(str(path), "claude-code", "lines")
+    session_file = session_file_at(str(path), "claude-code", "lines")
     assert session_file is not None
     format = format_of(session_file)
     named = identify(format, session_file, path.read_bytes())

@@ -7,7 +7,7 @@ import pytest
 from clew.client import Plane
 from clew.service.capture import commit_batch
 from clew.service.capture.capture_lines import Lines, capture_lines
-from clew.service.capture.discovery import format_of, look_at_file, open_file
+from clew.service.capture.discovery import format_of, open_file, session_file_at
 from clew.service.capture.report import RACED, Captured
 from clew.service.capture.run import CaptureRun, source_of
 from support import claude
@@ -26,7 +26,7 @@ def queue(run: CaptureRun, home: Path, number: int) -> Captured:
     """Capture a new file up to the commit."""
     path = claude.transcript(home, session=id_of(number))
     path.write_bytes(claude.lines([{**claude.says(f"n{number}", None, "hello"), "sessionId": id_of(number)}]))
-    session_file = look_at_file(str(path), "claude-code", "lines")
+    session_file = session_file_at(str(path), "claude-code", "lines")
     assert session_file is not None
     source = source_of(run, session_file, format_of(session_file), session_file.fingerprint)
     report = Captured(runtime="claude-code", path=str(path))

@@ -9,7 +9,7 @@ import pytest
 from clew.client import Plane
 from clew.service.capture import compare
 from clew.service.capture.compare import begins_with_stored, equals_stored, find_moved
-from clew.service.capture.discovery import format_of, look_at_file
+from clew.service.capture.discovery import format_of, session_file_at
 from clew.service.capture.run import CaptureRun, source_of
 from clew.store.native_files.lookup import files_of
 from clew.store.native_files.native_file import END_BYTES, NativeFile
@@ -81,7 +81,7 @@ def test_a_file_is_moved_only_if_nothing_is_left_and_its_content_is_recognised(
     path, elsewhere = claude.transcript(person), claude.transcript(person, folder="-elsewhere")
 
     def moved(recognised: bool) -> NativeFile | None:
-        session_file = look_at_file(str(elsewhere), "claude-code", "lines")
+        session_file = session_file_at(str(elsewhere), "claude-code", "lines")
         assert session_file is not None
         source = source_of(run, session_file, format_of(session_file), session_file.fingerprint)
         return find_moved(run, source, claude.SESSION, lambda candidate: recognised and candidate.key == stored.key)

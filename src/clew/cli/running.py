@@ -22,7 +22,7 @@ from clew.model.errors import Unavailable
 NAME, LOG = "up.json", "up.log"
 START_SECONDS = 60.0
 STOP_SECONDS = 45.0
-LOOK_SECONDS = 0.05
+POLL_SECONDS = 0.05
 TRIES = 20
 LONGEST_SHOWN = 600
 
@@ -80,7 +80,7 @@ def start(settings: app.Settings, *options: str) -> RunningServer:
             return server
         if process.poll() is not None:
             break
-        time.sleep(LOOK_SECONDS)
+        time.sleep(POLL_SECONDS)
     output_text = log.read_text(errors="replace").strip()[-LONGEST_SHOWN:].removeprefix("error: ")
     if process.poll() is None:
         process.terminate()
@@ -97,7 +97,7 @@ def stop(home: Path) -> RunningServer | None:
     while running_server(home) is not None:
         if time.monotonic() > end:
             raise Unavailable(f"process {server.pid} does not end; stop it with: kill -9 {server.pid}")
-        time.sleep(LOOK_SECONDS)
+        time.sleep(POLL_SECONDS)
     return server
 
 
@@ -108,7 +108,7 @@ def _lock(descriptor: int) -> None:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return
         except OSError:
-            time.sleep(LOOK_SECONDS)
+            time.sleep(POLL_SECONDS)
     raise Unavailable("another `clew up` has just started for the same home; `clew down` stops it")
 
 

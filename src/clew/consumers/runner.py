@@ -14,7 +14,7 @@ from clew.model.errors import ClewError, SchemaNewer
 from clew.store import Store
 
 # Poll this often, in case the database's notice of a commit got lost.
-LOOK_SECONDS = 60.0
+POLL_SECONDS = 60.0
 LONGEST_STOP_SECONDS = 10.0
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.5, 10.0
 
@@ -110,7 +110,7 @@ class Runner:
             if self._stopping.is_set():
                 return
             try:
-                self._store.wait_for_commit(since=mark, timeout=LOOK_SECONDS)
+                self._store.wait_for_commit(since=mark, timeout=POLL_SECONDS)
                 pause = FIRST_PAUSE_SECONDS
             except ClewError:
                 # Every consumer reports on its own that the database is unreachable.

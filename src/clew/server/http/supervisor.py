@@ -25,7 +25,7 @@ from clew.model.errors import InvalidInput
 MOST_PROCESSES = 64
 # How long running requests may take when a server is asked to end.
 GRACE_SECONDS = 30
-LOOK_SECONDS = 0.2
+POLL_SECONDS = 0.2
 # A process that dies sooner than this after its start is started again with a pause.
 SHORT_LIFE_SECONDS = 5.0
 PAUSE_SECONDS = 1.0
@@ -76,7 +76,7 @@ class Supervisor:
             with tempfile.NamedTemporaryFile(prefix="clew-budgets-", dir=memory, delete=False) as file:
                 self._budgets = file.name
             workers = [self._start(number, folder) for number in range(self._count)]
-            while not self._ending.wait(LOOK_SECONDS):
+            while not self._ending.wait(POLL_SECONDS):
                 workers = [self._alive(worker, folder) for worker in workers]
             self._end(workers)
             os.unlink(self._budgets)

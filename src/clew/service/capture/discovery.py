@@ -73,7 +73,7 @@ def recognise_files(paths: Iterable[str], runtime_name: str = "") -> Discovery:
         for path in _files_below(named_path) if os.path.isdir(named_path) else [named_path]:
             is_named = path == named_path
             name, format = recognise(path, runtime_name, is_named=is_named)
-            if name and (session_file := look_at_file(os.path.abspath(path), name, format)):
+            if name and (session_file := session_file_at(os.path.abspath(path), name, format)):
                 by_path[session_file.path] = session_file
             elif is_named:
                 printable = printable_path(path)
@@ -117,7 +117,7 @@ def home_of(program: Runtime, home: str = "") -> Path:
     return Path.home() / program.home
 
 
-def look_at_file(path: str, runtime_name: str, format_name: str) -> SessionFile | None:
+def session_file_at(path: str, runtime_name: str, format_name: str) -> SessionFile | None:
     """A session file as it is now; None if it is gone or is not a regular file."""
     status = _status_of_file(path)
     return _session_file(path, runtime_name, format_name, status) if status else None

@@ -8,7 +8,7 @@ from clew.model.errors import InvalidInput
 from clew.model.session import Session
 from clew.runtimes.contract import Runtime, Writer
 from clew.runtimes.fit import Fidelity
-from clew.service.capture.discovery import look_at_file
+from clew.service.capture.discovery import session_file_at
 from clew.service.kernel.context import Context
 from clew.store.native_files.native_file import NativeFile
 from clew.store.native_files.updates import set_fingerprint
@@ -68,6 +68,6 @@ def which(program: str) -> str | None:
 
 
 def update_fingerprint(context: Context, native_file: NativeFile) -> None:
-    seen = look_at_file(native_file.path, native_file.runtime, native_file.format)
+    seen = session_file_at(native_file.path, native_file.runtime, native_file.format)
     if seen is not None:
         set_fingerprint(context.store, native_file, seen.fingerprint)

@@ -9,7 +9,7 @@ from clew.model.errors import StoreError
 from clew.model.events import RuntimeAttached
 from clew.model.session import Session, State
 from clew.runtimes.contract import Runtime
-from clew.service.capture.discovery import look_at_file
+from clew.service.capture.discovery import session_file_at
 from clew.service.capture.reconcile import fork_at
 from clew.service.kernel.context import Context
 from clew.store.native_files.lookup import files_of
@@ -61,7 +61,7 @@ def _untouched_file(context: Context, fork: Session) -> NativeFile | None:
 
 
 def is_untouched(file: NativeFile) -> bool:
-    seen = look_at_file(file.path, file.runtime, file.format)
+    seen = session_file_at(file.path, file.runtime, file.format)
     return seen is not None and seen.fingerprint == file.fingerprint
 
 
