@@ -1,4 +1,4 @@
-"""What it costs to show only what somebody may see: `python bench/access.py [--sessions N] [--grants N] [--postgres]`.
+"""The cost of showing only what the caller may see: `python bench/access.py [--sessions N] [--grants N] [--postgres]`.
 
 The list of many sessions, for callers with many grants: on sessions all over, on the oldest ones (so that the whole
 list has to be looked through), on projects and agents; beside the same list for the owner. Bar: p95 under 50 ms.

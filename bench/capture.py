@@ -113,7 +113,7 @@ class Memory:
 
 
 class Subject:
-    """A program, its home with the corpus, and how it is told to take the corpus in."""
+    """A program, its home with the corpus, and the command that captures the corpus."""
 
     def __init__(self, name: str, home: Path, corpus: Path) -> None:
         self.name, self.home = name, home

@@ -1,10 +1,10 @@
-"""Measures two trees of clew in one run, and tells what is slower or larger in the new one.
+"""Measures two trees of clew in one run, and reports what is slower or larger in the new one.
 
     python bench/compare.py BASE [--quick] [--only NAME] [--json FILE]
 
 BASE is a checkout of the old tree; the new one is this checkout. Both run in this environment, the old one a second
-time as the control. In each round every tree gets fresh processes; their steps take turns, so that whatever disturbs
-the machine disturbs all of them, and only ratios of neighbours count. What is unclear then is measured again.
+time as the control. In each round every tree gets fresh processes; their steps take turns, so that a disturbance
+of the machine disturbs all of them, and only ratios of neighbours count. What is unclear then is measured again.
 """
 
 import argparse
@@ -180,7 +180,7 @@ def measure(
 
 def _round(workload: Workload, steps: Sequence[str], trees: dict[str, Tree], number: int, samples: Samples) -> None:
     with _opened(workload, trees, number) as asks:
-        os.sync()  # Nobody should pay for what preparing has left to write.
+        os.sync()  # Dirty pages of the preparation must not slow a measurement.
         for name in NAMES if workload.warms_up else ():
             for step in steps:
                 asks[name](step)

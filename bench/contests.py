@@ -266,7 +266,7 @@ class Contests:
 
     def _race(self, what: str, *runners: Runner, rounds: int) -> dict[str, Figures]:
         self.note(f"{what}: {', '.join(runner.name for runner in runners)}")
-        # Filling leaves dirty pages and objects behind, which nobody in the race should pay for.
+        # Filling leaves dirty pages and objects behind, which must not slow the race.
         os.sync()
         gc.collect()
         gc.freeze()

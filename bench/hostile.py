@@ -1,7 +1,7 @@
 """Measures what one hostile key can do to another tenant: the tenant's p99 beside its quiet value, and the memory.
 
 The tenant appends, reads and lists, one request after the other. The hostile key does one bad thing at a time, as much
-of it as it can. Quiet and hostile seconds alternate, so that whatever disturbs the machine disturbs both; what counts
+of it as it can. Quiet and hostile seconds alternate, so that a disturbance of the machine disturbs both; what counts
 is the median of the ratios. The hostile clients yield the processor, as if they ran on a machine of their own.
 """
 

@@ -50,7 +50,7 @@ def measure(home: Path, arguments: Sequence[str], ready: str, *, minutes: float,
         for line in process.stderr or ():
             if line.startswith(ready):
                 break
-        time.sleep(20)  # Whatever follows the start is done by then.
+        time.sleep(20)  # The work after the start is done by then.
         before, spent, files = io(process.pid), seconds(process.pid), state(home / "clew")
         time.sleep(minutes * 60)
         after, now = io(process.pid), seconds(process.pid)

@@ -3,7 +3,7 @@
 The texts are transcripts of the files or folders named, or made up ones, in JSON lines. The bare pass runs the one
 expression of all keywords over the same bytes: what reading the text costs, before anything is known about it. Small is
 an event at a time, as scans and captures do it; whole is a file at a time, as an export does. Then come texts that
-somebody made to be slow. The promise is 10 MB/s for all of them. The cache of masked texts is left out.
+made to be slow. The promise is 10 MB/s for all of them. The cache of masked texts is left out.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Races: operations timed in turn, so that whatever disturbs the machine disturbs all of them alike."""
+"""Races: operations timed in turn, so that a disturbance of the machine disturbs all of them alike."""
 
 import threading
 import time

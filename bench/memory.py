@@ -198,20 +198,20 @@ def measure(options: argparse.Namespace, scratch: Path) -> int:
     for name, command in READINGS.items():
         if options.only not in name:
             continue
-        told = []
+        columns = []
         for tree, environment in trees.items():
             folder = scratch / "out"
             folder.mkdir(exist_ok=True)
             words = [word.format(**ids, out=folder / "made") for word in command.split()]
             held, took, code = peak(words, environment, scratch / "stdout")
-            told.append(f"{tree} {held:7.0f} MB {took:6.1f} s{f' EXIT {code}' if code else ''}")
+            columns.append(f"{tree} {held:7.0f} MB {took:6.1f} s{f' EXIT {code}' if code else ''}")
             if code:
                 print((scratch / "stdout.err").read_text()[-500:], file=sys.stderr)
             if tree == "now" and name.startswith(HELD_TO_THE_BAR):
                 worst = max(worst, held)
             shutil.rmtree(folder)
             (scratch / ".claude" / "projects" / "-" / f"{NATIVE}.jsonl").unlink(missing_ok=True)
-        print(f"  {name:<28} {'   '.join(told)}", flush=True)
+        print(f"  {name:<28} {'   '.join(columns)}", flush=True)
     print(f"the most is {worst:.0f} MB; the bar is {BAR_MB} MB")
     return 0 if worst < BAR_MB else 1
 

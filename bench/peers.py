@@ -25,7 +25,7 @@ GROWING, FIXED = "growing", "fixed"
 
 
 class Peer(Protocol):
-    """A session store of somebody else. `load` returns how many messages came back."""
+    """A session store of another project. `load` returns how many messages came back."""
 
     async def setup(self, where: str, depth: int) -> None: ...
     async def append(self, text: str) -> None: ...

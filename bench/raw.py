@@ -1,7 +1,7 @@
 """The floor: the least that a durable log can do on each database, written straight on the driver.
 
 One table, one row per event, one commit per append that is on disk when the call returns. No lease, no digest, no view:
-whatever a log adds to this is its overhead.
+everything that a log adds to this is its overhead.
 """
 
 import time

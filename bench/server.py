@@ -2,7 +2,7 @@
 
 The bare handler does one raw insert whose commit is shared by all who wait (WAL, synchronous=FULL), and nothing else:
 no key, no rights, no session, no seq that is checked, no chain. Both servers run at the same time and are asked in
-turn, a second each, so that whatever disturbs the machine disturbs both. Only the ratio has a bar.
+turn, a second each, so that a disturbance of the machine disturbs both. Only the ratio has a bar.
 """
 
 import argparse
@@ -56,7 +56,7 @@ def main() -> int:
 
 
 def bare(work: Path, made: socket.socket) -> None:
-    """The bare handler: one writer thread inserts whatever waits, commits once, and tells who waited."""
+    """The bare handler: one writer thread inserts what waits, commits once, and answers the waiting requests."""
     import apsw
     import uvicorn
     from starlette.applications import Starlette
@@ -84,10 +84,10 @@ def bare(work: Path, made: socket.socket) -> None:
             with connection:
                 connection.executemany("INSERT INTO event VALUES (?, ?, ?)", rows)
             batch[0][2].get_loop().call_soon_threadsafe(
-                tell, [(done, row[1]) for (_, _, done), row in zip(batch, rows, strict=True)]
+                answer_all, [(done, row[1]) for (_, _, done), row in zip(batch, rows, strict=True)]
             )
 
-    def tell(batch: Sequence[tuple["asyncio.Future[int]", int]]) -> None:
+    def answer_all(batch: Sequence[tuple["asyncio.Future[int]", int]]) -> None:
         for done, seq in batch:
             done.set_result(seq)
 

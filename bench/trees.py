@@ -24,7 +24,7 @@ START_S = 60.0
 
 
 class WorkerFailed(Exception):
-    """A process inside a tree ended, or said what nobody expected."""
+    """A process inside a tree ended, or gave an unexpected answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,7 @@ class Verdict:
     database: str
     claim: str
     limit: Literal["at most", "at least"]
-    bar: float | None  # none for what is worth showing and promised to nobody
+    bar: float | None  # None for a figure that is shown without a promise.
     ratio: float
     low: float
     high: float

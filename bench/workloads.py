@@ -179,7 +179,7 @@ class Start:
     def prepare(self, tree: Tree) -> None:
         (tree.home / "spool").mkdir(parents=True)
         Corpus(self._effort.captured).write(tree.folder)
-        # A store of its own for the list: whoever opens one may touch its files, and a capture would look again.
+        # A store of its own for the list: opening a store may touch its files, and a capture would compare them again.
         self._commands.run(tree, ["-m", "clew", "capture"], CLEW_HOME=str(tree.folder / "listed"))
         for pause in (0.0, SETTLED_S, 0.0):
             time.sleep(pause)

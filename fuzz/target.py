@@ -1,6 +1,6 @@
 """Fuzz one reader: `target.py NAME [options of libFuzzer] [corpus]`. `run.py` runs them all.
 
-Whatever the bytes are: nothing escapes a reader, every record is accounted for, every draft can be kept, reading in
+For any bytes: no exception escapes a reader, every record is accounted for, every draft can be kept, reading in
 pieces gives what reading at once gives, and what was read has a conversation that some writer can put down.
 """
 

@@ -39,9 +39,9 @@ def ours(projects: Path, home: Path, zone: ZoneInfo) -> Totals:
     prices, totals = load(None), defaultdict[tuple[str, str], Counter[str]](Counter)
     first: dict[str, str] = {}
     with connect(f"sqlite:///{home / 'clew.db'}", home=home) as plane:
-        for told in plane.capture([str(projects)], runtime="claude-code"):
-            if told.error:
-                print(f"not captured: {told.path}: {told.error}", file=sys.stderr)
+        for report in plane.capture([str(projects)], runtime="claude-code"):
+            if report.error:
+                print(f"not captured: {report.path}: {report.error}", file=sys.stderr)
         for event, model, usage in spent(plane):
             answer = getattr(event.body, "message", "") or f"{event.session}:{event.seq}"
             if first.setdefault(answer, event.session) == event.session:
@@ -72,9 +72,9 @@ def theirs(projects: Path, home: Path, zone: ZoneInfo, *, ccusage: str) -> Total
     if shutil.which(alone[0]) and not subprocess.run([*alone, "true"], stderr=subprocess.DEVNULL).returncode:
         command = [*alone, *command]
     environment = {"PATH": os.environ["PATH"], "HOME": str(home), "CLAUDE_CONFIG_DIR": str(home / "config")}
-    told = json.loads(subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE).stdout)
+    report = json.loads(subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE).stdout)
     totals: Totals = {}
-    for day in told["daily"]:
+    for day in report["daily"]:
         for row in day["modelBreakdowns"]:
             counts = Counter({field: row[name] for field, name in zip(TOKENS, THEIRS, strict=True)})
             counts["cost_micros"] = round(row["cost"] * 1_000_000)

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs the Debian packages that the tests need, and does nothing when they are there.
-# Without the right to install, it says what is missing and goes on: the tests that need it then say so.
+# Without the right to install, it prints what is missing and continues: the tests that need it then report it.
 set -eu
 
 missing=""
