@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import msgspec
 import pytest
 
 from clew.model.events import (
@@ -19,9 +20,9 @@ from clew.model.events import (
 from clew.model.outline import Outline, outlined
 from clew.runtimes import names, runtime
 from clew.runtimes.adapters import atif
-from clew.runtimes.contract import Target, iso, micros, raw
-from clew.runtimes.fit import Fidelity, fit
-from clew.runtimes.rounds import Prompt, rounds, text_of
+from clew.runtimes.contract import Runtime, Target, iso, micros, raw
+from clew.runtimes.fit import Fidelity, Fitted, fit
+from clew.runtimes.rounds import Prompt, Results, output_text, rounds, text_of
 
 WRITABLE = [name for name in names() if runtime(name).writer is not None]
 Make = Callable[..., Outline]
@@ -43,6 +44,12 @@ def outline(request: pytest.FixtureRequest) -> Make:
         return Outline(map(outlined, events.values()), events.__getitem__)
 
     return of
+
+
+def _with_room(name: str, tokens: int) -> Runtime:
+    found = runtime(name)
+    assert found.writer is not None
+    return msgspec.structs.replace(found, writer=msgspec.structs.replace(found.writer, context_tokens=tokens))
 
 
 def asks(text: str) -> MessageAdded:
@@ -93,6 +100,64 @@ def test_one_turn_that_is_too_long_alone_is_carried_whole(outline: Make) -> None
     found = fit(outline(asks("x" * 900_000)), runtime("codex"), tools={}, brief=lambda: "remember")
     assert [len(text_of(round.parts)) for round in found.rounds if isinstance(round, Prompt)] == [900_000]
     assert (found.fidelity.dropped, found.fidelity.adapted) == ([], [])
+
+
+def long_turn(name: str, result: str) -> list[AnyBody]:
+    return [
+        asks(f"prompt {name}"),
+        CallMade(call=name, tool="t"),
+        CallReturned(call=name, output=raw(result)),
+        answers(f"answer {name}"),
+    ]
+
+
+def results_by_call(fitted: Fitted) -> dict[str, str]:
+    return {
+        back.call: output_text(back) for round in fitted.rounds if isinstance(round, Results) for back in round.returns
+    }
+
+
+@pytest.mark.parametrize("position", [0, 2, 5])
+def test_a_huge_result_is_shortened_before_a_turn_is_dropped(position: int, outline: Make) -> None:
+    """1.1 MB in any turn, the last one too: every prompt, answer and call is carried, and the report counts one."""
+    outputs = ["z" * 3000] * 6
+    outputs[position] = "beginning " + "x" * 1_100_000 + " end"
+    bodies = [body for number, output in enumerate(outputs) for body in long_turn(f"c{number}", output)]
+    fitted = fit(outline(*bodies), runtime("codex"), tools={}, brief=lambda: "remember")
+    assert dropped(fitted.fidelity) == {}
+    assert {one.what: one.count for one in fitted.fidelity.adapted if one.what in ("results", "brief")} == {
+        "results": 1
+    }
+    assert fitted.fidelity.carried == {"prompts": 6, "answers": 6, "calls": 6, "results": 6}
+    shown = results_by_call(fitted)
+    huge = shown.pop(f"c{position}")
+    assert set(shown.values()) == {"z" * 3000}
+    assert huge.startswith("beginning x")
+    assert huge.endswith("x end")
+    assert "1,000,01" in huge, "the note says how many characters are left out"
+    assert len(huge) < 110_000
+
+
+def test_the_largest_results_are_shortened_first_and_the_older_of_two(outline: Make) -> None:
+    sizes = [3_000, 90_000, 450_000, 90_000, 450_000, 90_000]
+    bodies = [body for number, size in enumerate(sizes) for body in long_turn(f"c{number}", "x" * size)]
+    fitted = fit(outline(*bodies), _with_room("codex", 250_000), tools={})
+    lengths = [len(text) // 10_000 for text in results_by_call(fitted).values()]
+    assert dropped(fitted.fidelity) == {}
+    assert lengths == [0, 9, 10, 9, 45, 9]
+
+
+def test_a_structured_result_is_shortened_and_its_pictures_stay(outline: Make) -> None:
+    picture = ImagePart(blob="0" * 64, media_type="image/png")
+    blocks = raw([{"type": "text", "text": "x" * 2_000_000}])
+    fitted = fit(
+        outline(asks("p"), CallMade(call="a", tool="t"), CallReturned(call="a", output=blocks, parts=(picture,))),
+        runtime("claude-code"),
+        tools={},
+    )
+    [results] = [round for round in fitted.rounds if isinstance(round, Results)]
+    assert results.returns[0].parts == (picture,)
+    assert 90_000 < len(output_text(results.returns[0])) < 110_000
 
 
 def test_pictures_beside_a_result_stay_when_it_is_told_as_text(outline: Make) -> None:

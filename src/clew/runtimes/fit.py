@@ -4,7 +4,7 @@ What a target cannot accept unchanged is either adapted, and the report says how
 Events that were never part of the conversation stay in the log and are only counted.
 """
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import Any
@@ -28,6 +28,7 @@ from clew.model.events import (
 )
 from clew.model.outline import Outline, OutlinedCall, whole_call, whole_part
 from clew.runtimes.contract import Runtime, Tool, raw
+from clew.runtimes.last_turns import LastTurns
 from clew.runtimes.rehome import Rehoming
 from clew.runtimes.rounds import Answer, Prompt, Results, Round, output_text, rounds, whole
 
@@ -194,6 +195,7 @@ class _Fit:
         if self._rehoming is not None:
             self._tally.adapt("paths", self._rehoming.count, "the project lives elsewhere now")
         why = f"the session is longer than the context of {self._target.title}"
+        self._tally.adapt("results", last.shortened, f"shortened: {why}")
         self._tally.drop("turns", last.turns_before, why)
         kept = last.rounds
         carried = self._carried(kept)
@@ -380,11 +382,11 @@ class _Fit:
 
     # Too long for the target ------------------------------------------------------------------------------------------
 
-    def _last_that_fit(self, fitted: Iterable[Round]) -> "_Last":
-        """The last turns that fit the target's context, and at least one turn."""
+    def _last_that_fit(self, fitted: Iterable[Round]) -> LastTurns:
+        """The last turns that fit the target's context, and at least one turn; long results are shortened first."""
         writer = self._target.writer
         room = (writer.context_tokens if writer else 100_000) * CHARACTERS_PER_TOKEN
-        last = _Last(room)
+        last = LastTurns(room)
         for round in fitted:
             last.add(round)
         if last.is_too_long:
@@ -402,53 +404,6 @@ class _Fit:
             self._tally.adapt("beginning", 1, "a conversation has to begin with a prompt")
             return [Prompt(key="0", at=kept[0].at, parts=(TextPart(text=NO_BEGINNING),))]
         return []
-
-
-class _Last:
-    """The last turns of a conversation. It holds only what fits the room, but at least one turn."""
-
-    def __init__(self, room: int) -> None:
-        self._room = room
-        self._turns: deque[_Turn] = deque()
-        self._size = 0
-        self.turns_before = 0
-
-    @property
-    def rounds(self) -> list[Round]:
-        return [round for turn in self._turns for round in turn.rounds]
-
-    def add(self, round: Round) -> None:
-        """Add a round; a turn begins with a prompt, the first turn with any round."""
-        if not self._turns or isinstance(round, Prompt):
-            self._turns.append(_Turn())
-        size = _length(round)
-        self._turns[-1].rounds.append(round)
-        self._turns[-1].size += size
-        self._size += size
-        self._drop_to(self._room)
-
-    @property
-    def is_too_long(self) -> bool:
-        """Whether turns were dropped, or one turn alone is longer than the room."""
-        return self.turns_before > 0 or self._size > self._room
-
-    def cut_to(self, room: int) -> None:
-        """Drop turns until the rest fits a smaller room, because a brief comes first."""
-        while len(self._turns) > 1 and self._size > room:
-            self._drop_first()
-
-    def _drop_to(self, room: int) -> None:
-        while len(self._turns) > 1 and self._size - self._turns[0].size > room:
-            self._drop_first()
-
-    def _drop_first(self) -> None:
-        self._size -= self._turns.popleft().size
-        self.turns_before += 1
-
-
-class _Turn(msgspec.Struct):
-    rounds: list[Round] = []
-    size: int = 0
 
 
 def _runtimes(events: Iterable[Event]) -> dict[int, str]:
@@ -475,11 +430,3 @@ def _result_as_text(back: CallReturned) -> list[Part]:
     """A result as text. Without an output the texts among its parts are the output."""
     rest = [part for part in back.parts if bytes(back.output) != b"null" or not isinstance(part, TextPart)]
     return [TextPart(text=f"[result of call {back.call}]\n{output_text(back)}"), *rest]
-
-
-def _length(round: Round) -> int:
-    if isinstance(round, Results):
-        return sum(len(bytes(back.output)) for back in round.returns)
-    return sum(
-        len(bytes(part.input)) if isinstance(part, CallMade) else len(getattr(part, "text", "")) for part in round.parts
-    )
