@@ -28,12 +28,14 @@ from clew.model.events import (
     ThinkingPart,
     TurnEnded,
     Usage,
+    UsageCounted,
 )
 from clew.runtimes import runtime
 from clew.runtimes.adapters.pi import State, folder, identify, recognises
 from clew.runtimes.contract import Native, Reading, Target, micros, raw
 from clew.runtimes.records import read_lines
 from clew.runtimes.rounds import Answer, Prompt, Results, Round, output_text, rounds, text_of
+from clew.service.capture.discovery import discover
 from support.transcripts import events, read, read_in_pieces
 
 FIXTURES = Path(__file__).parent / "fixtures" / "pi"
@@ -68,12 +70,12 @@ def bodies(data: bytes, kind: type) -> list[Any]:
 def seen(data: bytes) -> list[list[str]]:
     """What a model sees of the session, in the form of `tree_context.json`."""
     found = []
-    for one in rounds(model_view(conversation(events(read("pi", data).drafts)))):
+    for one in rounds(model_view(events(read("pi", data).drafts))):
         if isinstance(one, Results):
             found += [["toolResult", back.call, output_text(back)] for back in one.returns]
         elif isinstance(one, Answer):
             found.append(["assistant", *(call.call for call in one.calls), text_of(one.parts)])
-        else:
+        elif any(part != TextPart(text="") for part in one.parts):  # Such a prompt is not written for any program.
             found.append(["user", text_of(one.parts)])
     return found
 
@@ -222,6 +224,43 @@ def test_a_header_says_where_the_session_runs_and_what_it_was_forked_from() -> N
     assert isinstance(parent.body, Opaque)
     assert parent.body.kind == "pi.parent_session"
     assert json.loads(parent.body.raw) == forked
+
+
+def edit(target: str, replacement: Any) -> dict[str, Any]:
+    return {"type": "context_edit", "targetId": target, "replacement": replacement}
+
+
+def test_an_edited_entry_is_what_the_program_would_send_of_it() -> None:
+    call = {"type": "toolCall", "id": "c1", "name": "bash", "arguments": {}}
+    result = {"toolCallId": "c1", "isError": False}
+    asked = [said("user", "one"), said("assistant", [{"type": "text", "text": "look"}, call])]
+    answered = [said("toolResult", [{"type": "text", "text": "a.txt"}], **result), said("assistant", "done")]
+    whole = [*asked, *answered, said("user", "two")]
+    assert seen(chain(*whole, edit("e0", None)))[0] == ["assistant", "c1", "look"]
+    assert seen(chain(*whole, edit("e0", "uno")))[0] == ["user", "uno"]
+    assert ["toolResult", "c1", "cut"] in seen(chain(*whole, edit("e2", "cut")))
+    assert seen(chain(*whole, edit("e1", "instead")))[1] == ["assistant", "instead"]
+    assert seen(chain(*whole, edit("e0", "uno"), edit("e0", "eins")))[0] == ["user", "eins"], "the latest edit wins"
+    assert seen(chain(*whole, edit("e9", "nothing"))) == seen(chain(*whole)), "an edit of an unknown entry"
+
+
+def test_usage_apart_from_answers_is_counted() -> None:
+    tokens = {"input": 0, "output": 0, "cacheRead": 50_000, "cacheWrite": 0, "cost": {"total": 0.015}}
+    warmed = {"type": "usage", "kind": "cache_warm", "provider": "anthropic", "model": "m", "usage": tokens}
+    compacted = {"type": "compaction", "summary": "s", "firstKeptEntryId": "e1", "usage": tokens}
+    counted = bodies(chain(said("user", "one"), warmed, compacted), UsageCounted)
+    assert [one.usage for one in counted] == [Usage(cache_read=50_000, cost_micros=15_000)] * 2
+    assert len({one.message for one in counted}) == 2
+
+
+def test_its_folders_are_those_that_the_environment_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = chain(said("user", "one"))
+    for variable, path in (("PI_CODING_AGENT_DIR", "agent/sessions/--w--"), ("PI_CODING_AGENT_SESSION_DIR", "own")):
+        (tmp_path / path).mkdir(parents=True)
+        (tmp_path / path / "s.jsonl").write_bytes(data)
+        monkeypatch.setenv(variable, str(tmp_path / path.removesuffix("/sessions/--w--")))
+    found = [Path(file.path).relative_to(tmp_path) for file in discover(runtime_name="pi").session_files]
+    assert found == [Path("agent/sessions/--w--/s.jsonl"), Path("own/s.jsonl")]
 
 
 def test_commands_of_the_person_are_told_as_the_program_tells_them() -> None:

@@ -14,15 +14,15 @@ def test_every_adapter_has_its_signs() -> None:
 @pytest.mark.parametrize("name", MODULES)
 def test_every_pattern_begins_with_a_sign(name: str) -> None:
     one = runtime(name)
-    signs, variable = SIGNS[name]
-    assert variable == one.home_variable
+    signs, variables = SIGNS[name]
+    assert list(variables) == one.variables
     for pattern in (pattern for format in one.formats for pattern in format.patterns):
         whole = PurePosixPath(one.home) / pattern
         assert any(whole.is_relative_to(sign) for sign in signs), whole
 
 
 def test_only_what_may_be_there_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for variable in {variable for _, variable in SIGNS.values()} - {""}:
+    for variable in {variable for _, variables in SIGNS.values() for variable in variables}:
         monkeypatch.delenv(variable, raising=False)
     (tmp_path / ".codex").mkdir()
     (tmp_path / ".pi" / "agent").mkdir(parents=True)

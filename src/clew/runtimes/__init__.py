@@ -41,36 +41,36 @@ MODULES = {
     "unknown": "unknown",
 }
 
-# The folders that an adapter's patterns begin with, and the variable that names another home. If neither exists, the
+# The folders that an adapter's patterns begin with, and the variables that name other folders. If none exists, the
 # search for sessions does not import the adapter. A test compares this table with the adapters.
-SIGNS: dict[str, tuple[tuple[str, ...], str]] = {
-    "qwen-code": ((".qwen",), "QWEN_HOME"),
-    "gemini-cli": ((".gemini",), "GEMINI_CLI_HOME"),
-    "claude-code": ((".claude",), "CLAUDE_CONFIG_DIR"),
-    "codex": ((".codex",), "CODEX_HOME"),
-    "copilot-cli": ((".copilot",), "COPILOT_HOME"),
-    "opencode": ((".local/share/opencode",), "XDG_DATA_HOME"),
-    "pi": ((".pi/agent",), ""),
-    "cursor": ((".cursor", ".cursor-server", ".config/Cursor", "Library", "AppData"), ""),
-    "droid": ((".factory",), ""),
-    "kimi": ((".kimi", ".kimi-code"), ""),
-    "cline": ((".config", ".vscode-server", ".cline", "Library", "AppData"), ""),
-    "swe-agent": ((), ""),
-    "atif": ((), ""),
-    "aider": ((".aider.chat.history.md",), ""),
-    "copilot-interchange": ((), ""),
-    "clew": ((), ""),
-    "openai-chat": ((), ""),
-    "unknown": ((), ""),
+SIGNS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "qwen-code": ((".qwen",), ("QWEN_HOME",)),
+    "gemini-cli": ((".gemini",), ("GEMINI_CLI_HOME",)),
+    "claude-code": ((".claude",), ("CLAUDE_CONFIG_DIR",)),
+    "codex": ((".codex",), ("CODEX_HOME",)),
+    "copilot-cli": ((".copilot",), ("COPILOT_HOME",)),
+    "opencode": ((".local/share/opencode",), ("XDG_DATA_HOME",)),
+    "pi": ((".pi/agent",), ("PI_CODING_AGENT_DIR", "PI_CODING_AGENT_SESSION_DIR")),
+    "cursor": ((".cursor", ".cursor-server", ".config/Cursor", "Library", "AppData"), ()),
+    "droid": ((".factory",), ()),
+    "kimi": ((".kimi", ".kimi-code"), ()),
+    "cline": ((".config", ".vscode-server", ".cline", "Library", "AppData"), ()),
+    "swe-agent": ((), ()),
+    "atif": ((), ()),
+    "aider": ((".aider.chat.history.md",), ()),
+    "copilot-interchange": ((), ()),
+    "clew": ((), ()),
+    "openai-chat": ((), ()),
+    "unknown": ((), ()),
 }
 
 
 def present(home: Path, *, variables: bool) -> Iterator[Runtime]:
     """The runtimes that may have sessions below a home, or below the folder that the environment names."""
     for name in names():
-        signs, variable = SIGNS.get(name, (("",), ""))
-        home_is_set = variables and variable and os.environ.get(variable)
-        if (home_is_set or any((home / sign).exists() for sign in signs)) and (adapter := _runtime_or_none(name)):
+        signs, named_by = SIGNS.get(name, (("",), ()))
+        is_set = variables and any(map(os.environ.get, named_by))
+        if (is_set or any((home / sign).exists() for sign in signs)) and (adapter := _runtime_or_none(name)):
             yield adapter
 
 
@@ -85,9 +85,10 @@ def sources() -> list[str]:
 
 
 def variables() -> list[str]:
-    """The variables that name the homes of runtimes."""
-    others = (adapter.home_variable for name in names() if name not in SIGNS and (adapter := _runtime_or_none(name)))
-    return sorted({variable for variable in (*(own for _, own in SIGNS.values()), *others) if variable})
+    """The variables that name the homes of runtimes, and other folders with sessions."""
+    others = (adapter for name in names() if name not in SIGNS and (adapter := _runtime_or_none(name)))
+    of_others = {variable for adapter in others for variable in adapter.variables}
+    return sorted(of_others.union(*(named_by for _, named_by in SIGNS.values())))
 
 
 # Names that people use, without case and with spaces as hyphens.

@@ -88,11 +88,13 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
 
     `recognises` gets the path and the beginning of the file, `identify` the path and the first record.
     `mutable`: the program can write a record again with other content; the later events are revisions. `packed`: the
-    program compresses files of lines with zstd and appends `.zst` to their names; its patterns name both.
+    program compresses files of lines with zstd and appends `.zst` to their names; its patterns name both. `elsewhere`:
+    for an environment variable that names another folder with sessions, the patterns below that folder.
     """
 
     name: str
     patterns: tuple[str, ...]
+    elsewhere: dict[str, tuple[str, ...]] = {}
     recognises: Callable[[PurePath, bytes], bool]
     identify: Callable[[PurePath, bytes], Identity]
     read: Callable[[bytes, str, Any], list[Draft]]
@@ -227,6 +229,12 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True):
     writer: Writer | None = None
     connection: Connecting | None = None
     evidence: str = ""
+
+    @property
+    def variables(self) -> list[str]:
+        """The environment variables that name folders of the program."""
+        named = [self.home_variable, *(variable for format in self.formats for variable in format.elsewhere)]
+        return [variable for variable in named if variable]
 
 
 # No program writes a time after the year 9999; such a number is something else.

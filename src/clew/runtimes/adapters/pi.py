@@ -3,6 +3,9 @@
 An entry whose parent is not the entry before it rewinds the conversation to that parent. Files of version 1 have
 neither ids nor a tree. If a session begins without an answer, the program appends the whole session again, with the
 header, when the first answer comes: the header restarts the chain, and the repeated entries have known sources.
+
+In versions 1.x of the program a `context_edit` replaces what the llm sees of an earlier entry, or hides it: the reader
+gives a revision of that entry. It remembers the last entries only, so an edit of an older one is stored, not applied.
 """
 
 import base64
@@ -29,6 +32,7 @@ from clew.model.events import (
     ThinkingPart,
     TurnEnded,
     Usage,
+    UsageCounted,
 )
 from clew.runtimes.contract import (
     Command,
@@ -122,14 +126,22 @@ class Entry(msgspec.Struct):
     name: str | None = None
     content: Content = None
     display: bool | None = None
+    model: str | None = None
+    usage: Tokens | None = None
+    targetId: str | None = None
+    replacement: Content = None
 
 
 class State(msgspec.Struct, omit_defaults=True):
-    """`last` counts the further drafts of an entry; `next` has the first message after an entry without one."""
+    """`last` counts the further drafts of an entry; `next` has the first message after an entry without one.
+
+    `pieces` has what an entry said, for edits: the role of each message, `call`, or `return` and the call's id.
+    """
 
     leaf: str = ""
     titled: bool = False
     last: dict[str, int] = {}
+    pieces: dict[str, list[str]] = {}
     next: dict[str, str] = {}
     silent: list[str] = []
 
@@ -140,9 +152,16 @@ _decode = msgspec.json.Decoder(Entry).decode
 def read(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
     entry = _decode(record)
     source, at = entry.id or key, micros(entry.timestamp)
-    bodies = _entry_bodies(entry, source, reading)
-    drafts = [Draft(body=body, source=f"{source}/{i}" if i else source, said_at=at) for i, body in enumerate(bodies)]
-    if not drafts:
+    if entry.type == "context_edit":
+        drafts = _edited(entry, source, at, reading)
+    else:
+        bodies = _entry_bodies(entry, source, reading)
+        drafts = [
+            Draft(body=body, source=f"{source}/{i}" if i else source, said_at=at) for i, body in enumerate(bodies)
+        ]
+        if pieces := list(map(_piece, bodies)):
+            _remember(reading.state.pieces, source, pieces)
+    if not drafts or entry.type == "context_edit":
         drafts.append(opaque(f"{NAME}.{entry.message.role if entry.message else entry.type}", record, source, at))
     if entry.type == "session":
         reading.state.leaf = ""
@@ -173,6 +192,39 @@ def _follow(entry: Entry, drafts: list[Draft], state: State) -> list[Draft]:
     return rewound
 
 
+def _piece(body: Any) -> str:
+    """What an edit has to know of a body that it replaces."""
+    match body:
+        case MessageAdded():
+            return body.role
+        case CallMade():
+            return "call"
+        case CallReturned():
+            return f"return {body.call}"
+    return ""
+
+
+def _edited(entry: Entry, source: str, at: int | None, reading: Reading[State]) -> list[Draft]:
+    """The revisions of an earlier entry: its first message has the replacement, and the rest of it says nothing."""
+    target = entry.targetId or ""
+    content: list[Part] = _parts(entry.replacement, reading)
+    drafts = []
+    for number, piece in enumerate(reading.state.pieces.get(target, [])):
+        body: Any
+        if piece.startswith("return "):
+            texts = "\n".join(part.text for part in content if isinstance(part, TextPart))
+            body = CallReturned(call=piece.removeprefix("return "), output=raw(texts))
+        elif piece:
+            role = "assistant" if piece == "call" else piece
+            [body] = _message(role, content) or [MessageAdded(role=role)]
+            content = []
+        else:
+            continue
+        name = f"{target}/{number}" if number else target
+        drafts.append(Draft(body=body, source=f"{name}~{source}", said_at=at))
+    return drafts
+
+
 def _remember(memory: dict[str, Any], name: str, value: Any) -> None:
     memory[name] = value
     if len(memory) > REMEMBERED:
@@ -194,10 +246,13 @@ def _entry_bodies(entry: Entry, source: str, reading: Reading[State]) -> list[An
         return _message_bodies(entry.message, source, reading)
     if entry.type == "compaction" and entry.summary is not None:
         kept = entry.firstKeptEntryId or ""
-        return [Compacted(summary=entry.summary, keep=reading.state.next.get(kept, kept))]
+        compacted = Compacted(summary=entry.summary, keep=reading.state.next.get(kept, kept))
+        return [compacted, *_counted(entry, source, reading)]
     if entry.type == "branch_summary" and entry.summary:
         text = f"The following is a summary of a branch that this conversation came back from:\n\n{entry.summary}"
-        return [MessageAdded(role="system", text=text)]
+        return [MessageAdded(role="system", text=text), *_counted(entry, source, reading)]
+    if entry.type == "usage":
+        return _counted(entry, source, reading)
     if entry.type == "custom_message":
         return _custom(entry.content, entry.display, reading)
     if entry.type == "session_info" and entry.name and entry.name.strip():
@@ -270,6 +325,14 @@ def _answer(message: Message, source: str, reading: Reading[State]) -> list[Any]
         reason = ": ".join(filter(None, (message.stopReason, message.errorMessage)))
         bodies.append(TurnEnded(stop_reason=reason, usage=None if bodies else usage, model=message.model or ""))
     return bodies
+
+
+def _counted(entry: Entry, source: str, reading: Reading[State]) -> list[Any]:
+    """What an entry cost that is not an answer: a summary, a cache that was kept warm."""
+    usage = _usage(entry.usage)
+    if usage is None:
+        return []
+    return [UsageCounted(usage=usage, model=entry.model or "", message=f"{reading.native}/{source}")]
 
 
 def _usage(tokens: Tokens | None) -> Usage | None:
@@ -404,11 +467,13 @@ RUNTIME = Runtime(
     name=NAME,
     title="pi",
     home=".pi/agent",
+    home_variable="PI_CODING_AGENT_DIR",
     binary="pi",
     formats=(
         Format(
             name="lines",
             patterns=("sessions/*/*.jsonl",),
+            elsewhere={"PI_CODING_AGENT_SESSION_DIR": ("*.jsonl",)},
             recognises=recognises,
             identify=identify,
             read=read,

@@ -51,8 +51,7 @@ def discover(*, runtime_name: str = "", home: str = "") -> Discovery:
         root = str(home_of(program, home))
         files: set[tuple[int, int]] = set()
         for format in program.formats:
-            patterns = (pattern.split("/") for pattern in format.patterns)
-            for path in sorted(path for pattern in patterns for path in _matches(root, pattern, fingerprints)):
+            for path in sorted(_paths(format, root, fingerprints, variables=not home)):
                 if path in by_path or not (status := _status_of_file(path)):
                     fingerprints.setdefault(path, fingerprint(path))
                     continue
@@ -62,6 +61,17 @@ def discover(*, runtime_name: str = "", home: str = "") -> Discovery:
                 fingerprints[path] = file_fingerprint(status)
     session_files = sorted(by_path.values(), key=lambda session_file: (session_file.runtime, session_file.path))
     return Discovery(session_files=session_files, fingerprints=fingerprints)
+
+
+def _paths(format: Format, root: str, fingerprints: Fingerprints, *, variables: bool) -> Iterator[str]:
+    """The paths that match a format's patterns, below its program's home and folders that the environment names."""
+    folders = [(root, format.patterns)]
+    if variables:
+        named = ((os.environ.get(variable), patterns) for variable, patterns in format.elsewhere.items())
+        folders += [(os.path.expanduser(folder), patterns) for folder, patterns in named if folder]
+    for folder, patterns in folders:
+        for pattern in patterns:
+            yield from _matches(folder, pattern.split("/"), fingerprints)
 
 
 def recognise_files(paths: Iterable[str], runtime_name: str = "") -> Discovery:
