@@ -20,8 +20,8 @@ def lines(texts: list[str]) -> bytes:
 def marked(texts: list[str]) -> bytes:
     """Lines of which every second is known by nothing but its place."""
     return b"".join(
-        claude.lines([claude.says(text, None, text), {"type": "mode", "mode": text, "sessionId": claude.SESSION}])
-        for text in texts
+        claude.lines([claude.says(text, parent, text), {"type": "mode", "mode": text, "sessionId": claude.SESSION}])
+        for parent, text in zip([None, *texts], texts, strict=False)
     )
 
 

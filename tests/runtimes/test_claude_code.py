@@ -31,14 +31,17 @@ from clew.model.events import (
     SessionTitled,
     TextPart,
     ThinkingPart,
+    TurnEnded,
     Usage,
     UsageCounted,
 )
+from clew.model.outline import Outline
 from clew.runtimes import runtime
 from clew.runtimes.adapters import claude_code
 from clew.runtimes.adapters.claude_code import State, identify, recognises
 from clew.runtimes.adapters.claude_code_write import folder, resume, write
 from clew.runtimes.contract import Identity, Reading, Target
+from clew.runtimes.fit import fit
 from clew.runtimes.records import Translated, read_lines
 from clew.runtimes.rounds import Answer, Prompt, Results, Round, output_text, rounds, text_of
 from support import claude
@@ -86,7 +89,7 @@ def side(name: str, record: dict[str, Any], agent: str = "helper") -> dict[str, 
 
 def test_a_recorded_session_is_read() -> None:
     done = read("claude-code", GOLDEN, path=f"{NATIVE}.jsonl")
-    assert (done.translated, done.opaque, done.quarantined) == (19, 57, 0)
+    assert (done.translated, done.opaque, done.quarantined) == (20, 56, 0)
     bodies = [draft.body for draft in done.drafts if not isinstance(draft.body, Opaque)]
     where = RuntimeAttached(
         runtime="claude-code", native=NATIVE, runtime_version="2.1.325", cwd="/home/me/app", branch="HEAD"
@@ -333,13 +336,72 @@ def test_what_was_typed_while_the_agent_was_at_work_is_a_prompt() -> None:
 
 
 def test_what_the_program_adds_for_itself_is_kept_and_not_said() -> None:
-    meta = claude.says("u", None, "<system-reminder>", isMeta=True)
-    drafts = take(meta, {"type": "mode", "mode": "normal"}, {"type": "news", "uuid": "n", "x": 1}).drafts
-    assert [draft.body.kind for draft in drafts if isinstance(draft.body, Opaque)] == [
-        "claude-code.user", "claude-code.mode", "claude-code.news",
-    ]  # fmt: skip
-    assert [draft.source for draft in drafts][-2:] == [f"@{len(claude.lines([meta]))}", "n"]
+    drafts = take({"type": "mode", "mode": "normal"}, {"type": "news", "uuid": "n", "x": 1}).drafts
+    assert [draft.body.kind for draft in drafts if isinstance(draft.body, Opaque)] == ["claude-code.mode", "claude-code.news"]
+    assert [draft.source for draft in drafts][-2:] == ["@0", "n"]
     assert said(drafts) == []
+
+
+def test_the_body_of_a_skill_is_carried_as_a_message_of_the_system() -> None:
+    records = [
+        claude.says("u", None, "<command-name>/review</command-name>"),
+        claude.says("m", "u", "Base directory for this skill: /s\n\nReview it.", isMeta=True),
+        claude.answers("a", "m", claude.text("fine")),
+    ]
+    bodies = told(*records)
+    assert [(one.role, one.text[:20]) for one in bodies] == [
+        ("user", "<command-name>/revie"), ("system", "Base directory for t"), ("assistant", "fine"),
+    ]  # fmt: skip
+    report = fit(Outline.in_memory({one.seq: one for one in events(take(*records).drafts)}), runtime("codex"), tools={})
+    assert "Review it." in str(report.rounds)
+    assert {change.what: change.count for change in report.fidelity.adapted} == {"system messages": 1}
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        claude.answers("e", "u", claude.text("API Error: 400 bad"), isApiErrorMessage=True),
+        claude.line("e", "u", "assistant", {"model": "<synthetic>", "content": [claude.text("Prompt is too long")]}),
+        claude.line(
+            "e", "u", "assistant", {"model": "<synthetic>", "content": [claude.text("No response requested.")]}
+        ),
+    ],
+)
+def test_an_error_in_the_place_of_an_answer_ends_the_turn(record: dict[str, Any]) -> None:
+    drafts = take(claude.says("u", None, "go"), record).drafts
+    assert said(drafts) == ["go"]
+    [ended] = [one.body for one in drafts if isinstance(one.body, TurnEnded)]
+    assert ended.stop_reason in json.dumps(record)
+
+
+def test_an_answer_that_clew_wrote_for_another_program_is_an_answer() -> None:
+    written = claude.line("e", "u", "assistant", {"model": "<synthetic>", "content": [claude.text("API is down")]})
+    assert said(take(claude.says("u", None, "go"), written).drafts) == ["go", "API is down"]
+
+
+def cleared(*again: dict[str, Any]) -> list[str]:
+    first = [claude.says("u", None, "one"), claude.answers("a", "u", claude.calls("c", "ls"))]
+    return said(take(*first, claude.returns("r", "a", "c", "x"), *again).drafts)
+
+
+def test_a_record_without_a_parent_begins_the_conversation_anew() -> None:
+    """After `/clear`, and when the program copies the history again under other ids."""
+    hook = {"type": "attachment", "uuid": claude.id_of("h"), "parentUuid": None, "attachment": {"type": "hook_success"}}
+    again = [claude.says("u2", "h", "one"), claude.answers("a2", "u2", claude.calls("c2", "ls"))]
+    assert cleared(claude.says("u2", None, "two")) == ["two"]
+    assert cleared(hook, *again, claude.returns("r2", "a2", "c2", "x")) == ["one", "call_made", "call_returned"]
+
+
+def test_a_beginning_that_no_message_follows_takes_nothing_back() -> None:
+    hook = {"type": "attachment", "uuid": claude.id_of("h"), "parentUuid": None, "attachment": {"type": "hook_success"}}
+    assert cleared(hook) == ["one", "call_made", "call_returned"]
+    assert cleared(hook, claude.says("u2", "r", "two")) == ["one", "call_made", "call_returned", "two"]
+
+
+def test_records_that_are_copied_under_their_own_ids_take_nothing_back() -> None:
+    first = [claude.says("u", None, "one"), claude.answers("a", "u", claude.calls("c", "ls"))]
+    assert cleared(*first, claude.says("u2", "a", "two"))[-1] == "two"
+    assert "call_made" in cleared(*first, claude.says("u2", "a", "two"))
 
 
 def test_where_the_session_runs_is_told_again_only_when_it_changed() -> None:

@@ -2,7 +2,11 @@
 
 One answer of the llm is split over several records with the same `message.id`, each repeating the usage so far. A
 record whose parent is not the last record of the chain rewinds the conversation to that parent. The result of a call is
-the exception: the results of parallel calls have the record that made the call as their parent.
+the exception: the results of parallel calls have the record that made the call as their parent. A record without a
+parent begins the conversation anew, as after `/clear`; a compaction names the record before it apart.
+
+What the program itself says to the llm (the bodies of skills and slash commands) is a message of the system. An error or
+a note that it writes in the place of an answer ends the turn.
 """
 
 import base64
@@ -28,6 +32,7 @@ from clew.model.events import (
     SessionTitled,
     TextPart,
     ThinkingPart,
+    TurnEnded,
     Usage,
     UsageCounted,
 )
@@ -41,6 +46,10 @@ NAME = "claude-code"
 # holds only a short mark that they are counted. The limit is above what a session has, and bounds the state.
 _GROWING = 16
 _COUNTED = 20_000
+# How many records without a parent the state holds, by the beginnings of their ids; a copied one begins nothing.
+_ROOTS = 20
+# What the program says in the place of an answer.
+_NOT_ANSWERS = ("API Error", "Prompt is too long", "No response requested.")
 # The priority of a title: the person's own, then the program's, then the first prompt.
 _TITLES = {"custom-title": ("customTitle", 3), "ai-title": ("aiTitle", 2), "summary": ("summary", 1)}
 
@@ -90,6 +99,7 @@ class Line(msgspec.Struct):
     isSidechain: bool | None = None
     isMeta: bool | None = None
     isCompactSummary: bool | None = None
+    isApiErrorMessage: bool | None = None
     agentId: str | None = None
     timestamp: str | None = None
     cwd: str | None = None
@@ -106,9 +116,14 @@ class Owner(msgspec.Struct):
 
 
 class State(msgspec.Struct, omit_defaults=True):
-    """`answers` holds the usage of answers that may still grow; `counted` holds the marks of older answers."""
+    """`answers` holds the usage of answers that may still grow; `counted` holds the marks of older answers.
+
+    `roots` are the records without a parent; `is_anew`: the chain began with one, and no message followed yet.
+    """
 
     leaf: str = ""
+    roots: list[str] = []
+    is_anew: bool = False
     where: tuple[str, str, str] = ("", "", "")
     answers: dict[str, tuple[int, ...]] = {}
     counted: dict[str, int] = {}
@@ -138,11 +153,28 @@ def read(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
         )
         before.append(Draft(body=attached, source=f"{source}/runtime", said_at=at))
     if line.uuid and not side:
-        parent = line.parentUuid or line.logicalParentUuid
-        if parent and state.leaf and parent != state.leaf and not isinstance(drafts[-1].body, CallReturned):
-            before.append(Draft(body=Rewound(to=parent), source=f"{source}/rewound", said_at=at))
+        to = _rewound(line, drafts, state, is_message=is_message)
+        if to is not None:
+            before.append(Draft(body=Rewound(to=to), source=f"{source}/rewound", said_at=at))
         state.leaf = line.uuid
     return before + drafts if before else drafts
+
+
+def _rewound(line: Line, drafts: list[Draft], state: State, *, is_message: bool) -> str | None:
+    """The record that the conversation goes back to before this one: "" is its beginning, None is no rewind."""
+    parent = line.parentUuid or line.logicalParentUuid
+    if parent and state.leaf and parent != state.leaf and not isinstance(drafts[-1].body, CallReturned):
+        state.is_anew = False
+        return parent
+    root = (line.uuid or "")[:13]
+    if not parent and root not in state.roots:
+        state.is_anew = bool(state.leaf) and not line.isCompactSummary
+        state.roots = [*state.roots[1 - _ROOTS :], root]
+    # Records that are no messages can follow each other at the beginning, or stand alone at the end of a file.
+    if state.is_anew and is_message:
+        state.is_anew = False
+        return ""
+    return None
 
 
 def _record_drafts(
@@ -151,12 +183,13 @@ def _record_drafts(
     """The drafts of a record by itself, without the chain."""
     state, message = reading.state, line.message
     if line.type == "assistant" and message is not None and line.uuid:
-        bodies: list[Any] = _answer(message, side, state)
-    elif line.type == "user" and message is not None and line.uuid and not line.isMeta:
+        reason = _text(message) if _is_no_answer(line, message) else ""
+        bodies: list[Any] = [TurnEnded(stop_reason=reason)] if reason else _answer(message, side, state)
+    elif line.type == "user" and message is not None and line.uuid:
         if line.isCompactSummary and not side:
             bodies, state.keep = [Compacted(summary=_text(message), keep=state.keep)], ""
         else:
-            bodies = _prompt(message, side, reading)
+            bodies = _prompt(message, side, reading, role="system" if line.isMeta else "user")
     elif line.type == "attachment" and (prompt := _queued(line.attachment)):
         message = prompt
         bodies = _prompt(message, side, reading)
@@ -261,9 +294,15 @@ def _mark(id: str) -> str:
     return base64.b64encode(blake3(id.encode()).digest(6)).decode()
 
 
-def _prompt(message: Message, side: str, reading: Reading[State]) -> list[Any]:
+def _is_no_answer(line: Line, message: Message) -> bool:
+    """Whether the program wrote an error or a note in the place of an answer."""
+    is_own = message.model == "<synthetic>" and _text(message).startswith(_NOT_ANSWERS)
+    return bool(line.isApiErrorMessage) or is_own
+
+
+def _prompt(message: Message, side: str, reading: Reading[State], role: str = "user") -> list[Any]:
     if isinstance(message.content, str):
-        return [MessageAdded(role="user", text=message.content, side=side)]
+        return [MessageAdded(role=role, text=message.content, side=side)]
     bodies: list[Any] = []
     parts: list[Part] = []
     for block in message.content or []:
@@ -274,9 +313,9 @@ def _prompt(message: Message, side: str, reading: Reading[State]) -> list[Any]:
         elif block.type in ("image", "document") and block.source is not None and block.source.data:
             parts.append(_file(block, block.source, reading))
     if len(parts) == 1 and isinstance(parts[0], TextPart):
-        bodies.append(MessageAdded(role="user", text=parts[0].text, side=side))
+        bodies.append(MessageAdded(role=role, text=parts[0].text, side=side))
     elif parts:
-        bodies.append(MessageAdded(role="user", parts=tuple(parts), side=side))
+        bodies.append(MessageAdded(role=role, parts=tuple(parts), side=side))
     return bodies
 
 
