@@ -109,6 +109,27 @@ def test_a_real_session_is_told_in_order_and_each_thing_once() -> None:
     assert [body.failed for body in bodies(REAL, CallReturned)] == [False, False, False, True]
 
 
+@pytest.mark.parametrize(
+    ("output", "failed"),
+    [
+        ("out\n<shellId: 0 completed with exit code 3>", True),
+        ("out\n<exited with exit code 127>", True),
+        ("out\n<exited with exit code 0>", False),
+        ("<exited with exit code 3>\nis what it printed", False),
+    ],
+)
+def test_an_exit_code_other_than_zero_is_a_failure_and_still_output(output: str, failed: bool) -> None:
+    ran = event("tool.execution_complete", toolCallId="c", success=True, result={"content": output})
+    [back] = bodies(session(user("go"), assistant("", "c"), ran), CallReturned)
+    assert (back.failed, output_text(back)) == (failed, output)
+    rounds = [
+        Prompt(key="1", at=0, parts=(TextPart(text="go"),)),
+        Answer(key="2", at=0, parts=(CallMade(call="c", tool="bash"),)),
+        Results(key="3", at=0, returns=(back,)),
+    ]
+    assert b'"success":true,"result":{"content":' in written(rounds).files[0].data
+
+
 def test_every_record_of_a_real_session_is_kept() -> None:
     done = read(NAME, REAL)
     assert (done.translated, done.opaque, done.quarantined) == (22, 30, 0)

@@ -34,6 +34,7 @@ from clew.model.source import identity
 from clew.runtimes import runtime
 from clew.runtimes.adapters.gemini_cli import identify, is_document, is_lines
 from clew.runtimes.adapters.gemini_cli_write import resume
+from clew.runtimes.adapters.gemini_parts import returned
 from clew.runtimes.contract import Native, Target, raw
 from clew.runtimes.rounds import Answer, Prompt, Results, Round, output_text, rounds, text_of
 from support.transcripts import events, read, read_in_pieces
@@ -202,6 +203,25 @@ def test_parallel_calls_come_before_their_returns() -> None:
         (False, '{"k":1}'),
     ]
     assert len(rounds(found)) == 3
+
+
+@pytest.mark.parametrize(
+    ("output", "failed"),
+    [
+        ("<untrusted_context>\nOutput: out\nExit Code: 3\nProcess Group PGID: 4433\n</untrusted_context>", True),
+        ("Command: x\nOutput: out\nError: (none)\nExit Code: 127\nSignal: 0\nProcess Group PGID: 1", True),
+        ("Command: x\nOutput: out\nError: (none)\nExit Code: 0\nSignal: 0\nProcess Group PGID: 1", False),
+        ("Output: Exit Code: 3\nmore", False),
+        ("Output: \nExit Code: 3\nis what it printed", False),
+    ],
+)
+def test_an_exit_code_other_than_zero_is_a_failure_and_still_output(output: str, failed: bool) -> None:
+    call = {"id": "c", "name": "run_shell_command", "args": {}, "result": [response("c", output=output)]}
+    [back] = of(log(user("p", "go"), gemini("g", "", toolCalls=[call])), CallReturned)
+    assert (back.failed, output_text(back)) == (failed, output)
+    target = Target(id="t", cwd="/", at=0, blob=lambda _: b"")
+    [written] = returned(back, "run_shell_command", target)
+    assert written["functionResponse"]["response"] == {"output": output}
 
 
 def test_thoughts_are_thinking_and_a_running_call_has_no_return() -> None:

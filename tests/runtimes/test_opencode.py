@@ -371,6 +371,12 @@ def test_a_call_and_its_return_have_sources_and_times_of_their_own() -> None:
     assert back.body == CallReturned(call="c1", output=Raw(b'"a"'))
 
 
+def test_an_exit_code_other_than_zero_is_a_failure() -> None:
+    for code, told_as in ((3, "failed"), (0, "returned")):
+        state = {"output": "out", "metadata": {"output": "out", "exit": code}}
+        assert shown(read(session(answer(tool("completed", **state)))))[-1] == (told_as, "out")
+
+
 def test_an_interrupted_command_returns_what_it_had_printed() -> None:
     state = {"error": "aborted", "metadata": {"interrupted": True, "output": "so far"}}
 

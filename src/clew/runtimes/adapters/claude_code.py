@@ -5,8 +5,8 @@ record whose parent is not the last record of the chain rewinds the conversation
 the exception: the results of parallel calls have the record that made the call as their parent. A record without a
 parent begins the conversation anew, as after `/clear`; a compaction names the record before it apart.
 
-What the program itself says to the llm (the bodies of skills and slash commands) is a message of the system. An error or
-a note that it writes in the place of an answer ends the turn.
+What the program itself says to the llm (the bodies of skills and slash commands) is a message of the system. An error
+or a note that it writes in the place of an answer ends the turn.
 """
 
 import base64

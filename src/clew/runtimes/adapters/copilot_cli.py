@@ -32,7 +32,7 @@ from clew.model.events import (
     Usage,
     UsageCounted,
 )
-from clew.runtimes.adapters.copilot_cli_write import VERSION, resume, write
+from clew.runtimes.adapters.copilot_cli_write import VERSION, exit_code_in, resume, write
 from clew.runtimes.contract import Format, Identity, Reading, Runtime, Tool, Writer, micros, opaque, project_of, raw
 from clew.runtimes.titles import prompt_text, title_drafts
 
@@ -262,13 +262,13 @@ def _ran(event: Event, reading: Reading[State]) -> list[Any]:
 def _completed(event: Event, reading: Reading[State]) -> list[Any]:
     completed = msgspec.json.decode(event.data, type=Completed)
     result = completed.result or Result()
-    failed = completed.success is False
     message = completed.error.message if completed.error else None
+    content = msgspec.json.decode(result.content)
     returned = CallReturned(
         call=completed.toolCallId,
-        output=raw(message) if failed and message is not None else result.content,
+        output=raw(message) if completed.success is False and message is not None else result.content,
         parts=_binaries(result.binaryResultsForLlm or [], reading),
-        failed=failed,
+        failed=completed.success is False or (isinstance(content, str) and exit_code_in(content)),
         side=event.agentId or completed.parentToolCallId or "",
     )
     reading.state.calls.discard(completed.toolCallId)

@@ -1,6 +1,7 @@
 """Write a session in Copilot CLI's own format."""
 
 import base64
+import re
 import uuid
 from typing import Any
 
@@ -11,6 +12,14 @@ from clew.runtimes.contract import Command, Native, Target, Written, iso
 from clew.runtimes.rounds import Answer, Prompt, Round, images_of, output_text, text_of
 
 VERSION = "1.0.102"
+# The shell of the program tells an exit code other than 0 in the last line of a result, which is no error otherwise.
+_EXIT_CODE = re.compile(r"<(shellId: \S+ completed|exited) with exit code -?[1-9]\d*>\s*\Z")
+_TAIL = 200
+
+
+def exit_code_in(text: str) -> bool:
+    """Whether a result ends with an exit code other than 0."""
+    return bool(_EXIT_CODE.search(text[-_TAIL:]))
 
 
 def write(rounds: list[Round], target: Target) -> Native:
@@ -65,7 +74,7 @@ def _id(target: Target, key: str) -> str:
 def _result(back: CallReturned, target: Target) -> dict[str, Any]:
     """A failed call has an error in place of a result; the program reads only the error."""
     text = output_text(back)
-    if back.failed:
+    if back.failed and not exit_code_in(text):
         return {"toolCallId": back.call, "success": False, "error": {"message": text}}
     images = [{**_binary(part, target), "type": "image"} for part in images_of(back.parts)]
     result = {"content": text} | ({"binaryResultsForLlm": images} if images else {})

@@ -1,6 +1,7 @@
 """Messages in the format of the Gemini API: lists of parts. Gemini CLI and Qwen Code wrap them differently."""
 
 import base64
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -51,6 +52,12 @@ class Part(msgspec.Struct):
 
 Content = str | Part | list[str | Part] | None
 UNKNOWN = Part()
+# The shell of the programs prints an exit code other than 0 at the end of its output, and reports no error.
+_EXIT_CODE = re.compile(
+    r"^Exit Code: -?[1-9]\d*(\n(Signal|Background PIDs|Process Group PGID): [^\n]*)*(\n</untrusted_context>)?\s*\Z",
+    re.MULTILINE,
+)
+_TAIL = 1_000
 
 
 def parts_of(content: Content) -> list[Part]:
@@ -110,13 +117,22 @@ def _is_thought(part: EventPart) -> bool:
 def _returned(back: FunctionResponse, media: list[ImagePart | FilePart], reading: Reading[Any]) -> CallReturned:
     response = back.response or {}
     value = next((response[name] for name in ("output", "error") if set(response) == {name}), None)
+    output = Raw(msgspec.json.encode(response)) if value is None else value
     inside = [_media(part.inlineData, reading) for part in back.parts or [] if part.inlineData]
     return CallReturned(
         call=back.id or back.name,
-        output=Raw(msgspec.json.encode(response)) if value is None else value,
+        output=output,
         parts=(*inside, *media),
-        failed="error" in response,
+        failed="error" in response or _exit_code_in(output),
     )
+
+
+def _exit_code_in(output: Raw) -> bool:
+    """Whether the output ends with an exit code other than 0."""
+    if b"Exit Code: " not in bytes(output):
+        return False
+    text = msgspec.json.decode(output)
+    return isinstance(text, str) and bool(_EXIT_CODE.search(text[-_TAIL:]))
 
 
 def _media(data: InlineData, reading: Reading[Any]) -> ImagePart | FilePart:
@@ -149,6 +165,6 @@ def written(parts: Iterable[EventPart | CallMade], target: Target) -> list[dict[
 
 def returned(back: CallReturned, tool: str, target: Target) -> list[dict[str, Any]]:
     """The result of a call in the API's format, with its images after it."""
-    response = {"error" if back.failed else "output": output_text(back)}
+    response = {"error" if back.failed and not _exit_code_in(back.output) else "output": output_text(back)}
     answer = {"functionResponse": {"id": back.call, "name": tool, "response": response}}
     return [answer, *written((part for part in back.parts if isinstance(part, ImagePart | FilePart)), target)]

@@ -301,7 +301,10 @@ def _call(row: Row, part: Part, call: CallState, reading: Reading[State]) -> lis
         if call.status == "error" and isinstance(printed, str) and call.metadata.get("interrupted") is True:
             output = raw(printed)
         files = tuple(file for attachment in call.attachments or [] if (file := _file(attachment, reading)))
-        returned = CallReturned(call=id, output=output, parts=files, failed=call.status == "error")
+        # A command that exits with another code than 0 is completed for the program.
+        exit_code = call.metadata.get("exit") if isinstance(call.metadata, dict) else None
+        failed = call.status == "error" or (isinstance(exit_code, int) and exit_code != 0)
+        returned = CallReturned(call=id, output=output, parts=files, failed=failed)
         drafts.append(_draft_of(returned, f"{row.id}/return", micros(call.time.end) or state.at, state))
     return drafts
 
