@@ -224,6 +224,21 @@ def test_an_exit_code_other_than_zero_is_a_failure_and_still_output(output: str,
     assert written["functionResponse"]["response"] == {"output": output}
 
 
+SETUP = said("c0", "user", [{"text": "<session_context>today</session_context>"}])
+
+
+def test_a_file_with_nothing_but_context_takes_nothing_back() -> None:
+    """Each resume in another minute than the session's first writes the context into a further file of the session."""
+    found = log(replaced(SETUP), HEADER, replaced(SETUP))
+    assert of(found, Rewound) == []
+    assert len(found) == len({event.source for event in found}) == 5
+
+
+def test_a_list_of_nothing_but_context_takes_back_what_its_own_file_had() -> None:
+    found = log(replaced(SETUP), user("p", "go"), replaced(SETUP), user("q", "again"))
+    assert texts(conversation(found)) == ["again"]
+
+
 def test_thoughts_are_thinking_and_a_running_call_has_no_return() -> None:
     thoughts = [{"subject": "Look", "description": "at it"}]
     found = conversation(

@@ -336,7 +336,8 @@ def _patch(patch: Patch, record: bytes, key: str, reading: Reading[State]) -> li
     drafts = _title(patch.summary, f"{key}/title", reading.state)
     if patch.messages is None:
         return [*drafts, opaque(f"{NAME}.set", record, key)]
-    return drafts + _replace(patch.messages, key, reading)
+    # A list of nothing but context takes nothing back: a resume writes it into a file of its own beside the session's.
+    return [*drafts, *(_replace(patch.messages, key, reading) or [opaque(f"{NAME}.set", record, key)])]
 
 
 def _replace(messages: list[Raw], key: str, reading: Reading[State]) -> list[Draft]:
@@ -374,7 +375,9 @@ def _replace(messages: list[Raw], key: str, reading: Reading[State]) -> list[Dra
         some: list[Piece] = [("", Compacted(summary=words_of(line.content)))] if id == summary else pieces[id]
         drafts += _message_drafts(line, record, f"{key}/{n}", reading, some, memory or Memory())
         state.memories[id].mark = mark
-    return drafts or [Draft(body=Rewound(to=_last_source(spoken[-1] if spoken else "", state)), source=key)]
+    if not drafts and spoken:
+        drafts.append(Draft(body=Rewound(to=_last_source(spoken[-1], state)), source=key))
+    return drafts
 
 
 def _common_prefix(spoken: list[str], path: list[str], state: State) -> tuple[int, bool]:
