@@ -27,6 +27,7 @@ from clew.model.events import (
     Usage,
     UsageCounted,
 )
+from clew.model.working_set import working_set
 from clew.runtimes.adapters.codex import RUNTIME
 from clew.runtimes.contract import Reading, Target, raw
 from clew.runtimes.rounds import Answer, Prompt, Results, Round, images_of, output_text, rounds, text_of
@@ -290,6 +291,28 @@ def test_a_patch_is_a_call_with_free_text() -> None:
         CallMade(call="call_1", tool="apply_patch", input=raw({"input": "*** Begin Patch"})),
         CallReturned(call="call_1", output=raw("ok")),
     ]
+
+
+def changed(call: str, *paths: str, status: str = "completed") -> bytes:
+    """What Codex 0.166 reports when a shell applied a patch."""
+    changes = {path: {"type": "add", "content": "x"} for path in paths}
+    return event("item_completed", item={"type": "FileChange", "id": call, "changes": changes, "status": status})
+
+
+def test_files_that_a_shell_changed_with_a_patch_are_touched_once() -> None:
+    drafts = drafts_of(
+        item("function_call", call_id="c1", name="exec_command", arguments='{"cmd": "apply_patch <<EOF"}'),
+        changed("c1", "/w/new.txt", "/w/b.txt"),
+        item("function_call_output", call_id="c1", output="done"),
+        item("custom_tool_call", call_id="c2", name="apply_patch", input="*** Begin Patch\n*** Update File: c.txt\n"),
+        changed("c2", "/w/c.txt"),
+        item("custom_tool_call_output", call_id="c2", output="done"),
+        item("function_call", call_id="c3", name="exec_command", arguments='{"cmd": "apply_patch <<EOF"}'),
+        changed("c3", "/w/d.txt", status="failed"),
+        item("function_call_output", call_id="c3", output="no"),
+    )
+    touched = {touch.what: (touch.read, touch.written) for touch in working_set(events(drafts))}
+    assert touched == {"/w/new.txt": (0, 1), "/w/b.txt": (0, 1), "c.txt": (0, 1)}
 
 
 def test_calls_that_the_provider_or_an_old_version_made() -> None:

@@ -176,12 +176,13 @@ class CallMade(Body, frozen=True, kw_only=True):
 
 
 class CallReturned(Body, frozen=True, kw_only=True):
-    """What a tool call gave back: any JSON value, verbatim, or `parts` for images and files."""
+    """What a call gave back: any JSON value, verbatim, or `parts`; `touched` is what the call itself does not say."""
 
     kind = "call_returned"
     call: str
     output: Raw = Raw(b"null")
     parts: tuple[Part, ...] = ()
+    touched: tuple[Touch, ...] = ()
     failed: bool = False
     side: str = ""
 

@@ -1,7 +1,7 @@
 """The files, apps and data sources a session touched, derived from its calls.
 
-A call may say itself what it touched (`touched`, set by adapters that know better). Otherwise the well-known tool names
-below are read: the field that names a file, and whether the tool reads or writes it.
+A call, or its return, may say itself what it touched (`touched`, set by adapters that know better). Otherwise the
+well-known tool names below are read: the field that names a file, and whether the tool reads or writes it.
 """
 
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from clew.model.events import CallMade, Event, Touch
+from clew.model.events import AnyBody, CallMade, CallReturned, Event, Touch
 
 _PATHS = ("file_path", "path", "filename", "file", "notebook_path", "absolute_path", "filePath", "target_file")
 _READS = {"read", "read_file", "readfile", "view", "cat", "open_file", "read_many_files", "notebookread"}
@@ -29,8 +29,14 @@ class Touched(msgspec.Struct, frozen=True, kw_only=True):
     last_seq: int
 
 
-def touches(call: CallMade) -> tuple[Touch, ...]:
-    """What one call touched."""
+def touches(body: AnyBody) -> tuple[Touch, ...]:
+    """What a call touched, or what its return adds to that; nothing for other bodies."""
+    if isinstance(body, CallReturned):
+        return body.touched
+    return _touched_by(body) if isinstance(body, CallMade) else ()
+
+
+def _touched_by(call: CallMade) -> tuple[Touch, ...]:
     if call.touched:
         return call.touched
     tool = call.tool.rsplit("__", 1)[-1].lower()
@@ -51,8 +57,6 @@ def working_set(events: Iterable[Event]) -> list[Touched]:
     """The working set after these events, last touched first."""
     touched: dict[tuple[str, str], Touched] = {}
     for event in events:
-        if not isinstance(event.body, CallMade):
-            continue
         for touch in touches(event.body):
             key = (touch.type, touch.what)
             was = touched.pop(key, None) or Touched(what=touch.what, type=touch.type, read=0, written=0, last_seq=0)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
-from clew.model.events import CallMade, Event
+from clew.model.events import Event
 from clew.model.session import Session
 from clew.model.working_set import touches
 from clew.store.derived import Transaction
@@ -45,8 +45,6 @@ class FilesView:
         self._rows: dict[int, dict[tuple[str, str], dict[str, Any]]] = {}
 
     def add(self, key: int, event: Event) -> None:
-        if not isinstance(event.body, CallMade):
-            return
         for touch in touches(event.body):
             # A path is looked up by its end, so a long one loses its beginning.
             type, path = storable(touch.type)[:MOST_OF_TYPE], storable(touch.what[-LONGEST:])

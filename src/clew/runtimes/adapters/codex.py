@@ -27,6 +27,7 @@ from clew.model.events import (
     SessionTitled,
     TextPart,
     ThinkingPart,
+    Touch,
     TurnEnded,
     TurnStarted,
     Usage,
@@ -39,8 +40,8 @@ from clew.runtimes.contract import Format, Identity, Reading, Runtime, Tool, Wri
 from clew.runtimes.rounds import text_of
 
 NAME = "codex"
-# The most turns that a rollback can undo, and the most failed calls that wait for their return: state stays small.
-TURNS = FAILURES = 50
+# The most turns that a rollback can undo, and the most calls that are remembered until they return: state stays small.
+TURNS = OPEN_CALLS = 50
 # Providers of local llms number their items from zero in every answer: only a long id is unique.
 _LONG_ID = re.compile(r"[\w-]{16,}")
 _TAGS = (
@@ -63,6 +64,9 @@ class State(msgspec.Struct, omit_defaults=True):
     # The tokens of the session at the last count; -1 if each answer is counted by itself.
     total: int = 0
     failed: list[str] = []
+    # The open calls whose input names the files that they change, and the files that other open calls changed.
+    patches: list[str] = []
+    changed: dict[str, list[str]] = {}
     last: str = ""
     # For each prompt, the source of the draft before it.
     turns: list[str] = []
@@ -171,8 +175,10 @@ def _item(item: Payload, reading: Reading[State]) -> list[Body | None]:
             return [MessageAdded(role="assistant", parts=(thought,), model=model)] if has_content else []
         case "function_call" if item.name and call:
             tool = f"{item.namespace}__{item.name}" if item.namespace else item.name
+            _note_patch(call, tool, state)
             return [CallMade(call=call, tool=tool, input=_arguments(item.arguments), model=model)]
         case "custom_tool_call" if item.name and call:
+            _note_patch(call, item.name, state)
             return [CallMade(call=call, tool=item.name, input=raw({"input": item.input}), model=model)]
         case "local_shell_call" if call:
             return [CallMade(call=call, tool="local_shell", input=raw(item.action), model=model)]
@@ -279,7 +285,10 @@ def _returned(call: str, output: Any, reading: Reading[State]) -> CallReturned:
         ]
     failed = call in state.failed or _is_failure(text)
     state.failed = [other for other in state.failed if other != call]
-    return CallReturned(call=call, output=raw(output or None if parts else output), parts=tuple(parts), failed=failed)
+    state.patches = [other for other in state.patches if other != call]
+    touched = tuple(Touch(what=path, how="written") for path in state.changed.pop(call, ()))
+    returned = raw(output or None if parts else output)
+    return CallReturned(call=call, output=returned, parts=tuple(parts), touched=touched, failed=failed)
 
 
 def _is_failure(text: str) -> bool:
@@ -296,6 +305,23 @@ def _is_failure(text: str) -> bool:
     return code is not None and code[1] != "0"
 
 
+def _note_patch(call: str, tool: str, state: State) -> None:
+    """Remember that the input of a call names the files that it changes."""
+    if tool == "apply_patch":
+        state.patches = [*state.patches, call][-OPEN_CALLS:]
+
+
+def _note_changes(item: Any, state: State) -> None:
+    """Remember the files that a call changed: a shell can apply a patch, too."""
+    if not isinstance(item, dict) or item.get("type") != "FileChange" or item.get("status") != "completed":
+        return
+    call, changes = item.get("id"), item.get("changes")
+    if isinstance(call, str) and call not in state.patches and isinstance(changes, dict):
+        state.changed[call] = list(changes)
+        while len(state.changed) > OPEN_CALLS:
+            del state.changed[next(iter(state.changed))]
+
+
 def _note_failure(event: Payload, state: State) -> None:
     """Remember that a call failed: its later return does not always show it."""
     about = event.item if isinstance(event.item, dict) else {}
@@ -309,7 +335,7 @@ def _note_failure(event: Payload, state: State) -> None:
         or (isinstance(done, dict) and done.get("isError") is True)
     )
     if failed and isinstance(call, str):
-        state.failed = [*state.failed, call][-FAILURES:]
+        state.failed = [*state.failed, call][-OPEN_CALLS:]
 
 
 def _event(event: Payload, reading: Reading[State]) -> list[Body | None]:
@@ -334,6 +360,7 @@ def _event(event: Payload, reading: Reading[State]) -> list[Body | None]:
             return _count(event.info, reading)
         case "item_completed" | "exec_command_end" | "mcp_tool_call_end" | "patch_apply_end":
             _note_failure(event, state)
+            _note_changes(event.item, state)
     return []
 
 
