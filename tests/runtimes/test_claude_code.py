@@ -337,7 +337,8 @@ def test_what_was_typed_while_the_agent_was_at_work_is_a_prompt() -> None:
 
 def test_what_the_program_adds_for_itself_is_kept_and_not_said() -> None:
     drafts = take({"type": "mode", "mode": "normal"}, {"type": "news", "uuid": "n", "x": 1}).drafts
-    assert [draft.body.kind for draft in drafts if isinstance(draft.body, Opaque)] == ["claude-code.mode", "claude-code.news"]
+    kinds = [draft.body.kind for draft in drafts if isinstance(draft.body, Opaque)]
+    assert kinds == ["claude-code.mode", "claude-code.news"]
     assert [draft.source for draft in drafts][-2:] == ["@0", "n"]
     assert said(drafts) == []
 
@@ -349,7 +350,7 @@ def test_the_body_of_a_skill_is_carried_as_a_message_of_the_system() -> None:
         claude.answers("a", "m", claude.text("fine")),
     ]
     bodies = told(*records)
-    assert [(one.role, one.text[:20]) for one in bodies] == [
+    assert [(said.role, said.text[:20]) for said in bodies] == [
         ("user", "<command-name>/revie"), ("system", "Base directory for t"), ("assistant", "fine"),
     ]  # fmt: skip
     report = fit(Outline.in_memory({one.seq: one for one in events(take(*records).drafts)}), runtime("codex"), tools={})
