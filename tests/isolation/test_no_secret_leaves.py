@@ -19,7 +19,7 @@ import zstandard
 from clew.mcp import prompts, resources
 from clew.mcp.server import for_llm
 from clew.mcp.tools import tools
-from clew.model.access import Grant, Right, owner_of_everything
+from clew.model.access import ROLES, Grant, Right, owner_of_everything
 from clew.model.errors import ClewError
 from clew.model.events import ArtifactSaved, Draft, FilePart, MessageAdded, RuntimeAttached
 from clew.service import Context, call
@@ -301,6 +301,41 @@ def test_a_search_finds_no_part_of_what_is_masked(running: Running, planted: lis
         assert hits(over_http(client, Question("search", {"query": "lorem", "flat": True})).text)
     with running.client(running.key()) as owner:
         assert hits(over_http(owner, Question("search", {"query": f"{PASSWORD[:9]}*", "flat": True})).text)
+
+
+def test_who_exports_a_project_guesses_nothing_in_a_private_session_of_it_that_is_only_read(
+    running: Running, planted: list[str]
+) -> None:
+    """The right to export the project says nothing about a session that is private and shared for reading."""
+    secret = SECRETS["GITHUB_TOKEN"]
+    with running.client(running.key()) as owner:
+        assert owner.put(f"/v1/sessions/{planted[0]}/privacy", json={"private": True}).status_code == 200
+    bob = "person:bob"
+    shared = Grant(principal=bob, rights=ROLES["viewer"], session=planted[0])
+    exporting = Grant(principal=bob, rights=ROLES["writer"], project=PROJECT)
+    with running.client(running.key(bob, exporting, shared)) as client:
+        for query in (f"{secret[:13]}*", secret, f"lorem -{secret[:13]}*"):
+            wrong = query.replace(secret[4:], "q" * len(secret[4:])).replace(secret[4:13], "q" * 9)
+            for name in ("search", "recall"):
+                right_guess, wrong_guess = (
+                    in_session(over_http(client, Question(name, {"query": asked, "project": PROJECT})).text, planted[0])
+                    for asked in (query, wrong)
+                )
+                assert right_guess == wrong_guess, (name, query)
+        export = over_http(client, Question("export", {"session": planted[0], "form": "jsonl"})).text
+        scan = over_http(client, Question("scan", {"project": PROJECT})).text
+    tags = set(re.findall(r"\[REDACTED:[^:\]]+:([0-9a-f]{8})\]", decoded_files(export) + scan))
+    assert tags == {"00000000"}, "a mark with a tag confirms a guess"
+
+
+def in_session(page: str, session: str) -> list[Any]:
+    found = msgspec.json.decode(page)
+    groups = [*found.get("sessions", ()), *found.get("found", ())]
+    return [group for group in groups if group["session"] == session]
+
+
+def decoded_files(export: str) -> str:
+    return "".join(base64.b64decode(file["data"]).decode() for file in msgspec.json.decode(export))
 
 
 def hits(page: str) -> list[tuple[str, int]]:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from clew.model.access import Caller, Grant, Right, owner_of_everything
+from clew.model.access import ROLES, Caller, Grant, Right, owner_of_everything
 from clew.model.errors import Denied, InvalidInput, NotFound
 from clew.service import Context, call
 from clew.service.kernel.call import target_of
@@ -79,6 +79,39 @@ def test_what_a_query_reaches_is_what_a_ruling_allows(
     found = {id for id in ids if _finds(owner.store, id, eve)}
     anything = {id for id in ids if any(caller.rule(one, target_of(owner.store.session(id))).allowed for one in Right)}
     assert found == anything
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data(), project=st.sampled_from(["", *PROJECTS]), bound=st.sampled_from(["", *PROJECTS]))
+def test_who_exports_all_may_export_whatever_they_may_read(
+    team_of_sessions: tuple[Context, list[str]], data: st.DataObject, project: str, bound: str
+) -> None:
+    """Otherwise a search of a project would tell what is masked in its private sessions, which are only read."""
+    owner, ids = team_of_sessions
+    rights = st.frozensets(st.sampled_from([Right.SEE, Right.READ, Right.EXPORT]), min_size=1)
+    grants = [
+        Grant(principal=EVE, rights=given_rights, session=ids[where["number"]])
+        if "number" in where
+        else Grant(principal=EVE, rights=given_rights, **where)
+        for given_rights, where in data.draw(st.lists(st.tuples(rights, WHERE), max_size=4))
+    ]
+    caller = Caller(EVE, grants, scopes=data.draw(st.none() | rights), bound=bound)
+    targets = [target_of(owner.store.session(id)) for id in ids]
+    only_read = [
+        target for target in targets
+        if project in ("", target.project) and caller.rule(Right.READ, target).allowed
+        and not caller.rule(Right.EXPORT, target).allowed
+    ]  # fmt: skip
+    assert not (only_read and caller.exports_all(project))
+
+
+def test_who_may_export_everywhere_exports_all() -> None:
+    for role in ("writer", "admin"):
+        for where in ({}, {"project": "shop"}, {"session": "s"}, {"agent": "fred"}):
+            assert Caller(EVE, [Grant(principal=EVE, rights=ROLES[role], **where)]).exports_all()
+    both = [give(EVE, Right.READ), Grant(principal=EVE, rights=ROLES["writer"], project="shop")]
+    assert Caller(EVE, both[1:]).exports_all("shop")
+    assert not Caller(EVE, both).exports_all("shop")
 
 
 def _finds(store: Store, id: str, context: Context) -> bool:

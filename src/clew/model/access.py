@@ -171,6 +171,14 @@ class Caller:
             sessions=frozenset(sessions),
         )
 
+    def exports_all(self, project: str = "") -> bool:
+        """Whether the caller may export whatever they may read, in a project or anywhere.
+
+        The right to export a project is not enough: a private session of it can be shared for reading alone.
+        """
+        read, export = self.reach(Right.READ), self.reach(Right.EXPORT)
+        return export is None or (read is not None and export.includes(read, project))
+
     def _owns(self, right: Right | None) -> bool:
         """Whether the caller has this right, or any, on the sessions that they opened."""
         return not self.bound and _includes(OWN if self.scopes is None else OWN & self.scopes, right)
@@ -206,6 +214,22 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
     projects: frozenset[str] = frozenset()
     agents: frozenset[tuple[str, str]] = frozenset()
     sessions: frozenset[str] = frozenset()
+
+    def includes(self, other: "Reach", project: str = "") -> bool:
+        """Whether this reaches all that another one reaches, in a project or anywhere; false when in doubt."""
+        if other.bound != self.bound or other.me not in ("", self.me):
+            return False
+        if self.everything or other.everything:
+            return self.everything
+        agents = (
+            agent for agent in other.agents - self.agents
+            if project in ("", agent[0]) or not agent[0]
+        )  # fmt: skip
+        return (
+            other.sessions <= self.sessions
+            and all(name in self.projects for name in other.projects if project in ("", name))
+            and all(agent[0] in self.projects for agent in agents)
+        )
 
 
 def owner_of_everything(principal: str) -> Grant:

@@ -75,18 +75,20 @@ class Authenticator:
         cached = self._cached(cache_key)
         if cached is not None:
             return cached
+        began = time.monotonic()
         credential, limits = self._verify(token)
         if credential.kind == Kind.LOGIN:
             raise Unauthenticated("this is a link for one login, not an API key; open it in a browser")
         if credential.kind not in kinds:
             raise Unauthenticated("a browser's cookie is no API key, and no API key is a cookie; use each in its place")
-        return self._cache(cache_key, self._holder_context(credential, limits))
+        return self._cache(cache_key, self._holder_context(credential, limits), began)
 
     def access_token_context(self, token: str, principal: str, *, scopes: frozenset[Right], until: int) -> Context:
         """The context of whoever holds an access token that was verified; it is recorded, so that it can be ended."""
         cached = self._cached(("token", token))
         if cached is not None:
             return cached
+        began = time.monotonic()
         id = token_id(token)
         chain = credential_chain(self.store, id)
         if not chain:
@@ -100,7 +102,7 @@ class Authenticator:
         limits = limits_of(chain, self.store.now())
         if limits is None or chain[0].principal != principal:
             raise Unauthenticated("this access token is not valid any more: it was ended here; get a new one")
-        return self._cache(("token", token), self._holder_context(chain[0], limits))
+        return self._cache(("token", token), self._holder_context(chain[0], limits), began)
 
     def principal_context(self, principal: str, scopes: frozenset[Right] | None = None) -> Context:
         """The context of a principal who was authenticated elsewhere; `scopes` narrow their rights."""
@@ -108,17 +110,19 @@ class Authenticator:
         cached = self._cached(cache_key)
         if cached is not None:
             return cached
+        began = time.monotonic()
         known = find_principal(self.store, principal)
         if known is None or known.disabled:
             raise Unauthenticated("no principal of that name has access here; ask an owner to add you")
-        return self._cache(cache_key, self._context(principal, scopes=scopes))
+        return self._cache(cache_key, self._context(principal, scopes=scopes), began)
 
     def owner_context(self) -> Context:
         """The context of the person whose embedded store this is."""
         cached = self._cached(("owner",))
         if cached is not None:
             return cached
-        return self._cache(("owner",), self._context(self._principal, grants=(owner_of_everything(self._principal),)))
+        owner = self._context(self._principal, grants=(owner_of_everything(self._principal),))
+        return self._cache(("owner",), owner, time.monotonic())
 
     def owner_link(self, base_url: str) -> str | None:
         """A link that makes whoever opens it first the owner; None once somebody has logged in as the owner."""
@@ -289,11 +293,12 @@ class Authenticator:
         until, context = self._contexts.get(cache_key, (0.0, None))
         return context if until > time.monotonic() else None
 
-    def _cache(self, cache_key: tuple[str, ...], context: Context) -> Context:
+    def _cache(self, cache_key: tuple[str, ...], context: Context, began: float) -> Context:
+        """Remember a context. It is as old as the moment when reading its rights began, however slow the store is."""
         with self._lock:
             if len(self._contexts) >= MOST_CONTEXTS:
                 self._contexts.clear()
-            self._contexts[cache_key] = (time.monotonic() + self._fresh_seconds, context)
+            self._contexts[cache_key] = (began + self._fresh_seconds, context)
         return context
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from clew.model.access import Right, Target
+from clew.model.access import Right
 from clew.model.dates import Period
 from clew.model.errors import InvalidInput
 from clew.model.passage import Role
@@ -28,7 +28,6 @@ from clew.service.find.filters import (
     times,
     touching,
 )
-from clew.service.kernel.call import target_of
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
 from clew.service.privacy.masking import masked_for_caller, may_see_secrets
@@ -166,7 +165,7 @@ def search(
             "week'"
         )
     scope = msgspec.structs.replace(scope, reach=context.reach(Right.READ))
-    only_seen = not may_see_secrets(context, target_of(session) if session else Target(project=project))
+    only_seen = not may_see_secrets(context, project, session)
 
     def search_with(query: Query, least: int = 0) -> Search:
         return Search(

@@ -127,7 +127,7 @@ def _outgoing(
 ) -> list[Outgoing]:
     if secrets:
         _permit_secrets(context, session)
-    mask = None if secrets else telling_masker_of(context, session.project)
+    mask = None if secrets else telling_masker_of(context, session.project, session)
     if form == Form.NATIVE:
         return native_export(context, session, mask)
     return [formed(context, session, form, upto=upto, mask=mask, strict=strict)]

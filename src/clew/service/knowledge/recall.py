@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from clew.model.access import Right, Target
+from clew.model.access import Right
 from clew.model.errors import InvalidInput
 from clew.model.events import DecisionMade, FactLearned, ProgressNoted
 from clew.model.knowledge import Known
@@ -100,7 +100,7 @@ def _of_all(context: Context, query: Query, project: str, holds: Holds | None, l
         filters["scope"] = str(holds)
     context.views.catch_up()
     # The index has the words of secrets, too; what excludes an item is looked for in what the caller may see.
-    proposing = query if may_see_secrets(context, Target(project=project)) else Query(query.wanted)
+    proposing = query if may_see_secrets(context, project) else Query(query.wanted)
     match = index_query(context.views.database.dialect, proposing, tags=tags) if query.wanted else ""
     # One more than asked for shows whether there is another page.
     found, end = _found(context, query, match, filters, before=before, limit=limit + 1)

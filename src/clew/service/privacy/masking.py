@@ -19,6 +19,7 @@ from clew.model.access import Right, Target
 from clew.model.events import TITLED, AnyBody, Body, Draft, Event, Opaque, Removed
 from clew.model.session import Session
 from clew.model.title import uncut
+from clew.service.kernel.call import target_of
 from clew.service.kernel.context import Context
 from clew.service.privacy.mask_key import KEY_BYTES, mask_key
 
@@ -38,9 +39,11 @@ def masker_of(context: Context) -> "Masker":
     return _masker(context.home, "")
 
 
-def telling_masker_of(context: Context, project: str) -> "Masker":
+def telling_masker_of(context: Context, project: str, session: Session | None = None) -> "Masker":
     """The masker that marks equal secrets of a project alike, if the caller may export them."""
     may_export = bool(project) and context.caller.rule(Right.EXPORT, Target(project=project)).allowed
+    if may_export:
+        may_export = _may_export_all(context, project, session)
     return _masker(context.home, project) if may_export else masker_of(context)
 
 
@@ -71,9 +74,16 @@ def masked_for_caller(context: Context) -> Callable[[Event], Event]:
     return lambda event: mask_events(mask, [event])[0][0]
 
 
-def may_see_secrets(context: Context, target: Target) -> bool:
-    """Whether masking hides nothing that the caller could not export: here, or with the right to export."""
-    return not context.masks_answers or context.caller.rule(Right.EXPORT, target).allowed
+def may_see_secrets(context: Context, project: str = "", session: Session | None = None) -> bool:
+    """Whether masking hides nothing that the caller could not export: here, or with the right to export all of it."""
+    return not context.masks_answers or _may_export_all(context, project, session)
+
+
+def _may_export_all(context: Context, project: str, session: Session | None) -> bool:
+    """Whether the caller may export all that they may read: of a session, of a project, or anywhere."""
+    if session is not None:
+        return context.caller.rule(Right.EXPORT, target_of(session)).allowed
+    return context.caller.exports_all(project)
 
 
 def title_for_caller(context: Context, session: Session) -> str:

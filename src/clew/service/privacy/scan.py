@@ -52,7 +52,7 @@ def scan(
     after: Annotated[int, msgspec.Meta(ge=0, le=2**62, description="Go on from here: `next` of a scan.")] = 0,
 ) -> Scanned:
     """Look for secrets in a session, in a project or in everything you may read. Shows where, never the secret."""
-    mask = telling_masker_of(context, session.project if session else project)
+    mask = telling_masker_of(context, session.project if session else project, session)
     found: list[Secret] = []
     events = size = 0
     portion = _portion(context, session, project, after)
