@@ -7,6 +7,7 @@ EXAMPLES ?= 50
 SECONDS ?= 30
 KILLS ?= 50
 MINUTES ?= 60
+ATTACKS ?= 6000
 ARGS ?=
 BASE ?=
 
@@ -21,7 +22,7 @@ UV_EXPORT := $(BIN)/uv export --quiet --frozen --no-emit-project --no-annotate -
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help up down test test-clients fresh check format bench bench-compare bench-capture bench-search bench-transcript bench-team bench-memory bench-hostile sbom fuzz nightly kill-campaign worker-campaign bench-idle powerloss-campaign api-campaign tamper-campaign lock clean
+.PHONY: help up down test test-clients fresh check format bench bench-compare bench-capture bench-search bench-transcript bench-team bench-memory bench-hostile sbom fuzz nightly kill-campaign worker-campaign bench-idle powerloss-campaign api-campaign tamper-campaign attack lock clean
 
 help:  ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -122,6 +123,10 @@ api-campaign: $(VENV)/.dev  ## Ask every HTTP operation for what its description
 
 tamper-campaign: $(VENV)/.dev  ## Tamper ROUNDS times with a copy of a log, and look whether each time is found.
 	CLEW_TAMPERINGS=$(ROUNDS) $(BIN)/python -m pytest tests/audit/test_tampering.py $(ARGS)
+
+attack: $(VENV)/.dev  ## Attack running servers ATTACKS times on each database, and find planted holes, e.g. make attack ARGS='--seed 7'.
+	@sh tools/system_packages.sh
+	PYTHONPATH=tests $(BIN)/python -m attack.campaign --attacks $(ATTACKS) $(ARGS)
 
 powerloss-campaign: $(VENV)/.dev  ## Open IMAGES disk images that a power loss could leave, and look for a lost event.
 	@sh tools/system_packages.sh
