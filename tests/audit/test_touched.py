@@ -1,6 +1,7 @@
 """The audit log from data: every project read, every refusal, every argument, every grant and key."""
 
 import json
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from clew.store.access.grants import add_grant
 from clew.store.projects import control_log
 from isolation.tenants import tenant
 from store.rows import change
+from support.fake_secrets import KINDS
 
 OWNER, ADA, BOB = "person:owner", "person:ada", "person:bob"
 
@@ -81,7 +83,9 @@ def test_every_operation_that_shows_content_is_tried_here() -> None:
 def test_a_read_is_recorded_in_every_project_that_it_showed(owner: Context, operation: str) -> None:
     ours, _ = tenant(owner.store, "apricot"), tenant(owner.store, "walnut")
     other = call(owner, "open", {"project": "orchard"}).id
-    said = {"kind": "message_added", "role": "user", "text": "apricotword"}
+    token = KINDS["GITHUB_TOKEN"](random.Random(1))  # What a scan shows.
+    said = {"kind": "message_added", "role": "user", "text": f"apricotword {token}"}
+    call(owner, "append", {"session": ours.session, "drafts": [said]})
     touched = {"kind": "call_made", "call": "1", "tool": "Edit", "input": {"file_path": "src/apricot.py"}}
     fact = {"kind": "fact_learned", "fact": "f", "text": "apricotword"}
     call(owner, "append", {"session": other, "drafts": [said, touched, fact]})
@@ -108,7 +112,7 @@ def named(context: Context, operation: str, found: Any, ours: Any) -> set[str]:
         return {"apricot-project"}
     if operation in ("files", "artifacts"):
         return {row.project for row in found}
-    return {"apricot-project", "orchard"} if operation != "scan" else set()
+    return {"apricot-project", "orchard"}
 
 
 # Refusals -------------------------------------------------------------------------------------------------------------

@@ -1,10 +1,14 @@
 """What a server takes and what it does not: sizes, times, rates, and its own end."""
 
 import gzip
+import resource
 import socket
+import subprocess
+import sys
 import threading
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 import httpx2
 import msgspec
@@ -133,6 +137,46 @@ def test_a_key_that_asks_too_often_is_asked_to_slow_down(serve: Serve) -> None:
         assert refused[0].json()["code"] == "too_many_requests"
         assert int(refused[0].headers["retry-after"]) >= 1
         assert calm.get("/v1/me").status_code == 200
+
+
+LIMITED = """
+import resource
+from clew.server.http import uvicorn_server
+uvicorn_server.raise_descriptor_limit()
+print(resource.getrlimit(resource.RLIMIT_NOFILE)[0], uvicorn_server.most_connections())
+"""
+
+
+@pytest.mark.parametrize(("soft", "hard", "raised"), [(64, 1024, 1024), (64, 64, 64)])
+def test_a_server_opens_as_many_files_as_it_may_and_keeps_some_for_its_store(soft: int, hard: int, raised: int) -> None:
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+    done = subprocess.run([sys.executable, "-c", LIMITED], preexec_fn=limit, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [str(raised), str(max(8, raised - served.OTHER_DESCRIPTORS))]
+
+
+def test_a_server_without_descriptors_closes_the_connection_that_was_idle_for_longest(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Connections of one client do not keep the next client out, and none of those that work is closed."""
+    monkeypatch.setattr(served, "most_connections", lambda: 10)
+    running = serve()
+    key = running.key()
+    host, port = running.address.removeprefix("http://").split(":")
+    with listening(running, "/v1/stream", key) as stream:
+        idle = [socket.create_connection((host, int(port)), timeout=20) for _ in range(30)]
+        with running.client(key) as client:
+            id = client.post("/v1/sessions", json={}).json()["id"]
+            assert client.get(f"/v1/sessions/{id}").status_code == 200
+        assert stream.wait(1)[0]["kind"] == "session_opened"
+        assert stream.broken == 1
+        closed = 0
+        for connection in idle:
+            connection.settimeout(0.2)
+            with connection, suppress(TimeoutError):
+                closed += connection.recv(1) == b""
+        assert closed >= 20
 
 
 def test_the_end_of_a_server_loses_nothing(serve: Serve) -> None:

@@ -9,10 +9,11 @@ import httpx2
 from msgspec import Raw
 
 from clew.model.access import Grant, Right
-from clew.model.events import CallMade, Draft
+from clew.model.events import CallMade, Draft, OperationCalled
 from clew.service import call
 from clew.store.access.credentials import end_credential, list_credentials
 from clew.store.access.grants import list_grants, remove_grant
+from clew.store.projects import control_log
 from server.running import Running, listening, viewer
 from support.planes import plane_on
 from support.postgres import Server
@@ -203,3 +204,30 @@ def test_what_a_stream_is_asked_for_is_checked(running: Running) -> None:
         assert bad.status_code == 400
     with running.client() as nobody:
         assert nobody.get(f"/v1/sessions/{id}/stream").status_code == 401
+
+
+def test_a_stream_is_recorded_once_in_each_project_that_it_showed(serve: Serve) -> None:
+    """Also in one whose first event came long after the stream began, and in no other."""
+    running = serve()
+    owner, listener = running.owner, "person:listener"
+    shop, bank, mine = (opened(running, project=project) for project in ("shop", "bank", "mine"))
+    for project in ("shop", "bank", "mine"):
+        call(owner, "setting_set", {"project": project, "name": "audit_reads", "value": "on"})
+    key = running.key(listener, viewer(listener))
+    after = owner.store.last_position()
+    with listening(running, f"/v1/stream?after={after}", key) as everything:
+        for number, session in enumerate((shop, bank, shop, bank), 1):
+            said(running, session)
+            everything.wait(number)
+    with listening(running, f"/v1/sessions/{mine}/stream", key) as one:
+        one.wait(1)
+    assert reads(running, "shop", listener) == ["tail"]
+    assert reads(running, "bank", listener) == ["tail"]
+    assert reads(running, "mine", listener) == ["events"]
+    assert reads(running, "*", listener) == []
+
+
+def reads(running: Running, project: str, principal: str) -> list[str]:
+    log = control_log(running.authenticator.store, project, principal)
+    entries = [event for event in running.authenticator.store.read(log) if isinstance(event.body, OperationCalled)]
+    return [event.body.operation for event in entries if event.actor == principal]

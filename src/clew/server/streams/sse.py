@@ -30,9 +30,12 @@ from clew.server.http.turns import Turns
 from clew.server.login.identity import Credential
 from clew.server.streams.watcher import EVERYWHERE, Watcher
 from clew.service.find.filters import project_key
-from clew.service.kernel.call import call, permit
+from clew.service.kernel.audit_record import record_reads
+from clew.service.kernel.call import call, permit, prepare_call, run
 from clew.service.kernel.context import Context
+from clew.service.kernel.registry import operation_named
 from clew.service.kernel.results import to_json
+from clew.service.kernel.touched import projects_in
 from clew.service.sessions.history import text_bytes
 
 T = TypeVar("T")
@@ -157,12 +160,13 @@ class Streams:
     ) -> None:  # fmt: skip
         topic, after, _, principal = begun
         sent = after
+        read: set[str] = set()
         loop = asyncio.get_running_loop()
         end = loop.time() + self._options.stream_seconds
         while not self._stopping and loop.time() < end:
             woken.clear()
             try:
-                page = await self._turns.run(principal, partial(self._page, credential, topic, after), receive)
+                page = await self._turns.run(principal, partial(self._page, credential, topic, after, read), receive)
             except ClewError as error:
                 if STATUS.get(error.code, 500) >= 500:
                     # The store comes back, and the stream continues. A browser would not reconnect after an error.
@@ -202,11 +206,13 @@ class Streams:
             call(context, "events", {"session": session, "limit": 1})
             found_session = context.store.session(session, context.reach(None))
             return Topic(session=found_session.id), start.after or 0, _rights(context)
-        call(context, "tail", {"project": start.project, "limit": 1})
+        # Ruled on here, and read and recorded page by page: this event may never be sent.
+        run(prepare_call(context, "tail", {"project": start.project, "limit": 1}))
         after = start.after if start.after is not None else context.store.last_position()
         return Topic(project=start.project), after, _rights(context)
 
-    def _page(self, credential: Credential, topic: Topic, after: int) -> Page:
+    def _page(self, credential: Credential, topic: Topic, after: int, read: set[str]) -> Page:
+        """The next page; `read` has the projects whose content the stream has shown, each of them recorded once."""
         context = self._operations.authenticate(credential)
         if topic.session:
             session = context.store.session(topic.session, context.reach(None))
@@ -222,6 +228,7 @@ class Streams:
             events, is_full = _page_of(found)
             if not is_full:
                 after = max(after, upto)
+            _record_reads(context, events, read)
         ids = [event.seq if topic.session else event.position for event in events]
         texts = [_event(context, id, event) for id, event in zip(ids, events, strict=True)]
         return Page(b"".join(texts), len(events), max([after, *ids]), is_full)
@@ -260,6 +267,13 @@ class Streams:
         except ClewError as error:
             # An unreachable store is not an answer, so the rights stay as they were.
             return () if error.code == "unauthenticated" else before
+
+
+def _record_reads(context: Context, events: list[Event], read: set[str]) -> None:
+    if events and context.has_setting("audit_reads", "on"):
+        projects = projects_in(context.unrestricted, events) - read
+        record_reads(context, operation_named("tail"), projects)
+        read |= projects
 
 
 _Rights = tuple[object, ...]
