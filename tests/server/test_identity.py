@@ -272,6 +272,14 @@ def test_a_page_of_another_site_cannot_reach_ones_own_machine(own: Running) -> N
         assert simple.status_code == 415
 
 
+def test_a_host_with_anything_behind_its_port_is_another_host(own: Running) -> None:
+    secret, port = own.application.options.own_secret, own.address.rpartition(":")[2]
+    with own.client(secret) as client:
+        assert client.get("/v1/sessions", headers={"Host": f"127.0.0.1:{port}"}).status_code == 200
+        for host in (f"127.0.0.1:{port}@evil.example", f"localhost:{port}.evil.example", "[::1]:x", "127.0.0.1:1:1"):
+            assert client.get("/v1/sessions", headers={"Host": host}).status_code == 403, host
+
+
 def test_other_accounts_of_the_machine_are_told_apart() -> None:
     """Linux says whose program is at the other end of a connection; of a closed socket it does not."""
     with socket.create_server(("127.0.0.1", 0)) as made:

@@ -8,6 +8,7 @@ this machine by `Host`.
 
 import hashlib
 import hmac
+import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import NamedTuple
@@ -23,6 +24,8 @@ from clew.service.kernel.context import Context
 SAFE = frozenset({"GET", "HEAD"})
 COOKIE_SECONDS = BROWSER_DAYS * 86_400
 LONGEST_TOKEN = 16_384
+# A name or an address in brackets, and a port; a name with anything else around it is another name to some program.
+_HOST = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{0,5})?")
 
 Headers = Mapping[bytes, bytes]
 
@@ -104,9 +107,8 @@ class Identity:
         """Refuse a host name that is not this server's, which a page may have pointed here (DNS rebinding)."""
         if not self.options.hosts:
             return
-        host = headers.get(b"host", b"").decode("latin-1")
-        name = host if host.endswith("]") else host.rpartition(":")[0] or host
-        if name.lower() not in self.options.hosts:
+        host = _HOST.fullmatch(headers.get(b"host", b"").decode("latin-1"))
+        if host is None or host[1].lower() not in self.options.hosts:
             raise Denied("this server does not answer to that name; use the address it printed when it started")
 
     def _from_header(self, authorization: bytes) -> Credential:
