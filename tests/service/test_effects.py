@@ -226,6 +226,45 @@ def test_owners_are_disabled_by_owners_alone(owner: Context, acting: Callable[..
     call(owner, "principal_disable", {"principal": "ada"})
 
 
+def test_nobody_but_an_owner_takes_away_what_makes_an_owner(owner: Context, acting: Callable[..., Context]) -> None:
+    """Neither by revoking the grant, nor by a lesser one in its place, nor through the team that has it."""
+    for name in ("ada", "eve"):
+        call(owner, "principal_add", {"principal": name})
+    grant = call(owner, "access_grant", {"who": "ada", "role": "admin"}).id
+    call(owner, "access_grant", {"who": "team:owners", "role": "admin"})
+    call(owner, "team_add", {"name": "owners", "principal": "eve"})
+    team = next(each.id for each in call(owner, "access_list", {}) if each.who == "team:owners")
+    helper = acting("person:helper", Right.SEE, Right.READ, Right.ADMINISTER)
+    before = call(owner, "access_list", {})
+    for operation, arguments in (
+        ("access_revoke", {"grant": grant}),
+        ("access_revoke", {"grant": team}),
+        ("access_grant", {"who": "ada", "role": "viewer"}),
+        ("access_grant", {"who": "team:owners", "rights": ["see"]}),
+        ("team_remove", {"name": "owners", "principal": "eve"}),
+    ):
+        with pytest.raises(Denied):
+            call(helper, operation, arguments)
+    assert call(owner, "access_list", {}) == before
+    assert call(helper, "access_grant", {"who": "bob", "role": "viewer"}).id
+    assert call(owner, "access_revoke", {"grant": grant}).id == grant
+
+
+def test_a_fork_that_is_pushed_begins_with_what_its_parent_spent(
+    owner: Context, acting: Callable[..., Context]
+) -> None:
+    """Also with the money that only list prices know."""
+    ada = acting(ADA, *ROLES["writer"], project="shop")
+    id = call(ada, "open", {"project": "shop", "budget_usd": 100}).id
+    usage = {"kind": "usage_counted", "usage": {"input": 1_000_000}, "model": "claude-sonnet-4-5", "message": "m1"}
+    call(ada, "append", {"session": id, "drafts": [usage]})
+    forked = call(ada, "fork", {"session": id}).id
+    pushed = "zzzz9zzzz9zzzz9zzzz9"
+    call(ada, "sync_open", {"session": pushed, "project": "shop", "parent": id})
+    spent = [owner.store.head(owner.store.session(child)).spent_cost_micros for child in (forked, pushed)]
+    assert spent[0] == spent[1] > 0
+
+
 # Objects --------------------------------------------------------------------------------------------------------------
 
 

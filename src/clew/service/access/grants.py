@@ -13,7 +13,7 @@ from clew.model.retention import DAY_US
 from clew.model.session import Session
 from clew.service.access.credentials import KeyInfo, make, permit_making
 from clew.service.access.key_text import new_token
-from clew.service.access.principals import Who, anyone_named
+from clew.service.access.principals import Who, anyone_named, is_owner, permit_everything
 from clew.service.find.filters import projects
 from clew.service.kernel.call import permit, target_of
 from clew.service.kernel.context import Context
@@ -162,6 +162,7 @@ def access_revoke(context: Context, grant: int) -> GrantInfo:
     record = find_grant(context.store, grant) if 0 < grant < 2**62 else None
     if record is None or not context.caller.rule(Right.ADMINISTER, _target_of_grant(context, record.grant)).allowed:
         raise NotFound(f"no grant {grant} that you may revoke", missing="grant")
+    _permit_replacing(context, record.grant)
     remove_grant(context.store, grant)
     context.touched.ended.append(f"grant {grant}")
     return describe_grant(record)
@@ -253,7 +254,14 @@ def _grant(
         principal=anyone_named(who), rights=rights, until=until, session=target.session,
         project="" if on_session else target.project, agent="" if on_session else target.agent,
     )  # fmt: skip
+    _permit_replacing(context, grant)
     return _info(_add_grant(context, grant), context.principal, context.store.now())
+
+
+def _permit_replacing(context: Context, grant: Grant) -> None:
+    """Only an owner takes away what makes somebody an owner; a grant on the same target replaces the one before."""
+    if grant.is_on_everything and is_owner(context, grant.principal):
+        permit_everything(context)
 
 
 def _add_grant(context: Context, grant: Grant) -> Grant:

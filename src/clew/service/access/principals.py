@@ -44,14 +44,15 @@ def may_everything(context: Context) -> bool:
     return all(context.caller.rule(right, Target()).allowed for right in Right)
 
 
-def _is_owner(context: Context, principal: str) -> bool:
+def is_owner(context: Context, principal: str) -> bool:
     """Whether a principal has every right on everything."""
     teams, now = list_teams_of(context.store, principal), context.store.now()
     caller = Caller(principal, list_grants_for(context.store, principal), teams=teams, now=now)
     return all(caller.rule(right, Target()).allowed for right in Right)
 
 
-def _permit_everything(context: Context) -> None:
+def permit_everything(context: Context) -> None:
+    """Refuse whoever is not an owner."""
     if not may_everything(context):
         raise Denied("this decides who can log in as whom, so it needs every right on everything", right="administer")
 
@@ -93,7 +94,7 @@ def principal_add(
     if bool(issuer) != bool(subject):
         raise InvalidInput("a login is an issuer and a subject together; only one was given")
     if issuer:
-        _permit_everything(context)
+        permit_everything(context)
     login = login_of(issuer, subject) if issuer else ""
     changed = Principal(name=principal_named(principal), title=title, login=login)
     holder = find_principal_by_login(context.store, login) if login else None
@@ -113,8 +114,8 @@ def login_of(issuer: str, subject: str) -> str:
 def principal_disable(context: Context, principal: Who) -> None:
     """Shut a principal out: its keys and logins are no longer good."""
     name = principal_named(principal)
-    if _is_owner(context, name):
-        _permit_everything(context)
+    if is_owner(context, name):
+        permit_everything(context)
     if not disable_principal(context.store, name):
         raise NotFound(f"no principal {name}", missing="principal")
 
@@ -122,7 +123,7 @@ def principal_disable(context: Context, principal: Who) -> None:
 @operation(right=Right.ADMINISTER, route="POST /principals/enable", audited=True, group=PRINCIPALS)
 def principal_enable(context: Context, principal: Who) -> None:
     """Let a principal in again that was shut out."""
-    _permit_everything(context)
+    permit_everything(context)
     name = principal_named(principal)
     if not enable_principal(context.store, name):
         raise NotFound(f"no principal {name}", missing="principal")
@@ -137,7 +138,7 @@ def principal_list(context: Context) -> list[Principal]:
 @operation(right=Right.ADMINISTER, route="PUT /teams/members", audited=True, group=TEAMS)
 def team_add(context: Context, name: TeamName, principal: Who) -> Team:
     """Add a principal to a team."""
-    _permit_everything(context)
+    permit_everything(context)
     full = team_named(name)
     add_member(context.store, full, principal_named(principal))
     return Team(name=full, members=list_members(context.store).get(full, []))
@@ -147,6 +148,8 @@ def team_add(context: Context, name: TeamName, principal: Who) -> Team:
 def team_remove(context: Context, name: TeamName, principal: Who) -> Team:
     """Take a principal out of a team."""
     full, who = team_named(name), principal_named(principal)
+    if is_owner(context, who):
+        permit_everything(context)
     if not remove_member(context.store, full, who):
         raise NotFound(f"{who} is not in {full}", missing="member")
     return Team(name=full, members=list_members(context.store).get(full, []))

@@ -95,6 +95,8 @@ def sync_open(
 
 
 def _open(context: Context, id: str, *, parent: str, parent_source: str, **about: Any) -> Session:
+    from clew.service.sessions.budget import unmetered  # Only a fork needs it, and it needs views.
+
     store, me = context.store, context.principal
     try:
         if not parent:
@@ -116,6 +118,7 @@ def _open(context: Context, id: str, *, parent: str, parent_source: str, **about
             title=about["title"],
             metadata=about["metadata"],
             private=about["private"],
+            unmetered=unmetered(context, parent_session, store.head(parent_session)),
         )
         return store.open(child, actor=me)
     except Conflict:
