@@ -27,6 +27,12 @@ from clew.store.access.principals import Principal, find_principal, set_principa
 OWNER = "person:owner"
 
 
+def _mcp(contexts: Any) -> Any:
+    from clew.mcp.server import http_app  # It takes two seconds, so only a test that asks for /mcp loads it.
+
+    return http_app(contexts)
+
+
 class Running:
     """Serves the store at a URL. Each start opens the store anew, as another process would."""
 
@@ -45,7 +51,9 @@ class Running:
         self.address = url_of(made)
         self._port = made.getsockname()[1]
         self.authenticator = Authenticator(open_store(self.url), home=self._home)
-        self.application = Application(self.authenticator, self._options, log=JsonLog(self.log), traces=self.traces)
+        self.application = Application(
+            self.authenticator, self._options, log=JsonLog(self.log), traces=self.traces, mcp=_mcp
+        )
         self.server = make_server(self.application)
         self._thread = threading.Thread(target=self.server.run, args=([made],), name="server")
         self._thread.start()

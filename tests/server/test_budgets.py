@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
 from clew.model.errors import TooManyRequests
@@ -23,7 +24,7 @@ from clew.server.http.supervisor import BUDGETS_VARIABLE
 from clew.server.http.turns import MOST_UNREAD_BYTES, MOST_WAITING, Turns
 from clew.server.options import Options
 from clew.service import call
-from server.running import Running
+from server.running import OWNER, Running
 
 Serve = Callable[..., Running]
 
@@ -269,6 +270,31 @@ def test_one_principal_has_so_many_streams_and_others_have_theirs(serve: Serve) 
             os.sched_yield()
         with client.stream("GET", "/v1/stream") as opened:
             assert opened.status_code == 200
+
+
+def asked_over_mcp(client: httpx2.Client) -> int:
+    asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "list_sessions", "arguments": {}}}
+    accepted = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-11-25"}
+    return client.post("/mcp", json=asked, headers=accepted).status_code
+
+
+def test_tools_take_turns_with_all_other_requests_of_their_principal(serve: Serve) -> None:
+    """MCP is no way around the budget: whoever has as many operations running as they may waits with a tool, too."""
+    running = serve()
+    operations = running.application.operations
+    with running.client(running.key()) as busy, running.client(running.key("person:calm")) as calm:
+        assert asked_over_mcp(busy) == 200
+        while operations.budgets.begin_operation(OWNER) is not Turn.NOT_YET:
+            pass
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(asked_over_mcp, busy)
+            while not operations._turns._waiting and not waiting.done():
+                os.sched_yield()
+            assert asked_over_mcp(calm) == 200
+            assert not waiting.done()
+            for _ in range(MOST_RUNNING):
+                operations.budgets.end_operation(OWNER, 0.0)
+            assert waiting.result() == 200
 
 
 def test_an_answer_that_nobody_reads_is_given_up(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:

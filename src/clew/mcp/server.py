@@ -4,10 +4,9 @@ The only module that imports the SDK. Operations block, so each runs in a thread
 without any text that was requested or stored.
 """
 
-import functools
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, NamedTuple, TypeVar
 
@@ -75,7 +74,7 @@ def build(contexts: Contexts, *, runtime: str = "", folder: str = "") -> Server[
         if tool is None:
             raise MCPError(types.INVALID_PARAMS, f"no tool {params.name[:100]!r}; there are {', '.join(tools())}")
         try:
-            answer = await _in_thread(tool.name, lambda: tool(masked(ctx), params.arguments or {}, runtime=runtime))
+            answer = await _in_turn(ctx, tool.name, lambda: tool(masked(ctx), params.arguments or {}, runtime=runtime))
         except ClewError as error:
             return _refused(error)
         content: list[types.ContentBlock] = [types.TextContent(type="text", text=answer.text)]
@@ -83,7 +82,7 @@ def build(contexts: Contexts, *, runtime: str = "", folder: str = "") -> Server[
 
     async def list_resources(ctx: Any, params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
         cursor = (params.cursor if params else "") or ""
-        page, following = await _or_error("resources", lambda: resources.listed(masked(ctx), cursor))
+        page, following = await _or_error(ctx, "resources", lambda: resources.listed(masked(ctx), cursor))
         described = [
             types.Resource(uri=entry.uri, name=entry.name, description=entry.description, mime_type="application/json")
             for entry in page
@@ -105,7 +104,7 @@ def build(contexts: Contexts, *, runtime: str = "", folder: str = "") -> Server[
         return types.ListResourceTemplatesResult(resource_templates=templates)
 
     async def read_resource(ctx: Any, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
-        resource = await _or_error("resource", lambda: resources.read(masked(ctx), str(params.uri)))
+        resource = await _or_error(ctx, "resource", lambda: resources.read(masked(ctx), str(params.uri)))
         text = types.TextResourceContents(uri=resource.uri, mime_type=resource.media_type, text=resource.text)
         return types.ReadResourceResult(contents=[text])
 
@@ -114,7 +113,7 @@ def build(contexts: Contexts, *, runtime: str = "", folder: str = "") -> Server[
 
     async def get_prompt(ctx: Any, params: types.GetPromptRequestParams) -> types.GetPromptResult:
         given = params.arguments or {}
-        text = await _or_error("prompt", lambda: prompts.prompt(masked(ctx), params.name, given, folder=folder))
+        text = await _or_error(ctx, "prompt", lambda: prompts.prompt(masked(ctx), params.name, given, folder=folder))
         message = types.PromptMessage(role="user", content=types.TextContent(type="text", text=text))
         return types.GetPromptResult(messages=[message], description=prompts.PROMPTS[params.name].description)
 
@@ -204,17 +203,22 @@ def _refused(error: ClewError) -> types.CallToolResult:
     return types.CallToolResult(content=content, structured_content=error.to_dict(), is_error=True)
 
 
-async def _or_error(what: str, function: Callable[[], T]) -> T:
+async def _or_error(ctx: Any, what: str, function: Callable[[], T]) -> T:
     """The result of the function; a ClewError becomes an error of the protocol, with its code in the data."""
     try:
-        return await _in_thread(what, function)
+        return await _in_turn(ctx, what, function)
     except ClewError as error:
         raise MCPError(types.INVALID_PARAMS, str(error), error.to_dict()) from None
 
 
-async def _in_thread(what: str, function: Callable[[], T]) -> T:
+async def _in_turn(ctx: Any, what: str, function: Callable[[], T]) -> T:
+    """The result of the function in a thread; on a server when it is the caller's turn, as for any other request."""
+    request: Request | None = getattr(ctx, "request", None)
+    run: Callable[[Callable[[], T]], Awaitable[T]] = (
+        anyio.to_thread.run_sync if request is None else request.scope.get("clew.in_turn", anyio.to_thread.run_sync)
+    )
     try:
-        return await anyio.to_thread.run_sync(functools.partial(function))
+        return await run(function)
     except (ClewError, MCPError):
         raise
     except Exception as error:  # noqa: BLE001

@@ -3,13 +3,17 @@
 import asyncio
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol
+from functools import partial
+from typing import Protocol, TypeVar
 
 from starlette.requests import Request
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from clew.server.http.operations import Operations
+from clew.server.login.identity import Credential
 from clew.service.kernel.context import Context
+
+T = TypeVar("T")
 
 
 class MountedApp(Protocol):
@@ -22,7 +26,7 @@ class MountedApp(Protocol):
 
 
 class LazyMount:
-    """Authenticates each request, then passes it on."""
+    """Authenticates each request, then passes it on; its work takes turns with all other work of its principal."""
 
     def __init__(self, operations: Operations, make: Callable[[Callable[..., Context]], MountedApp]) -> None:
         self._operations = operations
@@ -38,7 +42,10 @@ class LazyMount:
         credential = self._operations.credential(exchange)
         await self._operations.in_thread(self._operations.admit, exchange, credential)
         application = self._mounted or await self._load()
-        await application.app(scope, receive, send)
+        await application.app({**scope, "clew.in_turn": partial(self._in_turn, credential)}, receive, send)
+
+    async def _in_turn(self, credential: Credential, function: Callable[[], T]) -> T:
+        return await self._operations.in_turn(credential, function, _nothing)
 
     async def _load(self) -> MountedApp:
         async with self._loading:
@@ -60,6 +67,12 @@ class LazyMount:
         self._closing.set()
         if self._open is not None:
             await self._open
+
+
+async def _nothing() -> Message:
+    """What comes from a client whose request another application reads: nothing, until the request ends."""
+    await asyncio.Event().wait()
+    return {"type": "http.disconnect"}
 
 
 def context_of(request: Request) -> Context:
