@@ -201,6 +201,9 @@ def test_the_owner_link_is_good_once_and_only_until_somebody_came(authenticator:
         authenticator.authenticate(won[0])
     assert call(authenticator.authenticate(won[0], COOKIE), "principal_list", {})
     assert authenticator.owner_link("https://clew.example/") is None
+    # What an earlier start has shown is in the log of the server, for whoever reads it.
+    with pytest.raises(Unauthenticated):
+        authenticator.redeem(again.partition("#")[2])
 
 
 # The wall -------------------------------------------------------------------------------------------------------------

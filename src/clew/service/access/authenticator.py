@@ -42,6 +42,8 @@ LINK_DAYS = 1
 BROWSER_DAYS = 14
 OWNER = "person:owner"
 CLEW = "service:clew"
+# Who gave the first owner their link.
+SERVER = "clew"
 NO_FACTS: Mapping[str, Any] = MappingProxyType({})
 OWN_MACHINE = UsedCredential()
 
@@ -129,11 +131,11 @@ class Authenticator:
         if any(principal.name == OWNER for principal in list_principals(self.store)) and not self._is_unclaimed():
             return None
         set_principal(self.store, Principal(name=OWNER, title="Owner"))
-        grant = add_grant(self.store, owner_of_everything(OWNER), given_by="clew")
+        grant = add_grant(self.store, owner_of_everything(OWNER), given_by=SERVER)
         record_login(
-            self.store, "clew", operation="owner_link", because="the first owner of a server", made=f"grant {grant.id}"
+            self.store, SERVER, operation="owner_link", because="the first owner of a server", made=f"grant {grant.id}"
         )
-        return f"{base_url.rstrip('/')}/login#{self.new_login_secret(OWNER, given_by='clew')}"
+        return f"{base_url.rstrip('/')}/login#{self.new_login_secret(OWNER, given_by=SERVER)}"
 
     def _is_unclaimed(self) -> bool:
         """Whether nobody has ever logged in as the owner."""
@@ -170,7 +172,16 @@ class Authenticator:
         credential, _ = self._verify(parse_token(secret))
         if not redeem_login(self.store, credential.id):
             raise _invalid()
+        if credential.given_by == SERVER:
+            self._end_owner_links()
         return self._new_browser(credential.principal, "with a login link", used=credential)
+
+    def _end_owner_links(self) -> None:
+        """End the links that earlier starts of a server showed, and that whoever reads its log could open."""
+        now = self.store.now()
+        for held in list_credentials(self.store, OWNER):
+            if held.kind == Kind.LOGIN and held.given_by == SERVER and not 0 < held.until <= now:
+                end_credential(self.store, held.id, now)
 
     def new_browser_key(self, principal: str, because: str = "", facts: Mapping[str, Any] = NO_FACTS) -> str:
         """The text of a new credential for the browser of a principal who was just authenticated."""
