@@ -10,6 +10,7 @@ from typing import Protocol
 
 import zstandard
 
+from clew.server.http.answer_text import AnswerText, NeedsNoMasking, unmasked
 from clew.server.http.problems import Headers
 
 SMALLEST_BYTES = 1024
@@ -17,19 +18,21 @@ SMALLEST_BYTES = 1024
 GZIP = 31
 
 
-def compressed(body: bytes, accepted: bytes) -> tuple[bytes, Headers]:
+def compressed(body: AnswerText, accepted: bytes) -> tuple[AnswerText, Headers]:
     """The body, compressed if the client accepts it, and the headers that say how."""
     if len(body) < SMALLEST_BYTES:
         return body, []
     encodings = _encodings(accepted)
     if "zstd" in encodings:
-        return zstandard.ZstdCompressor(level=3).compress(body), _headers(b"zstd")
+        packed = zstandard.ZstdCompressor(level=3).compress(body)
+        return unmasked(packed, NeedsNoMasking.MASKED_BEFORE), _headers(b"zstd")
     if "gzip" in encodings or "*" in encodings:
-        return gzip.compress(body, compresslevel=5, mtime=0), _headers(b"gzip")
+        packed = gzip.compress(body, compresslevel=5, mtime=0)
+        return unmasked(packed, NeedsNoMasking.MASKED_BEFORE), _headers(b"gzip")
     return body, [(b"vary", b"accept-encoding")]
 
 
-def compressed_pieces(pieces: Iterable[bytes], accepted: bytes) -> tuple[Iterator[bytes], Headers]:
+def compressed_pieces(pieces: Iterable[AnswerText], accepted: bytes) -> tuple[Iterator[AnswerText], Headers]:
     """The pieces of a body that is not known as a whole, and the headers."""
     encodings = _encodings(accepted)
     if "zstd" in encodings:
@@ -44,11 +47,11 @@ class _Packer(Protocol):
     def flush(self) -> bytes: ...
 
 
-def _packed(pieces: Iterable[bytes], packer: _Packer) -> Iterator[bytes]:
+def _packed(pieces: Iterable[AnswerText], packer: _Packer) -> Iterator[AnswerText]:
     for piece in pieces:
         if packed := packer.compress(piece):
-            yield packed
-    yield packer.flush()
+            yield unmasked(packed, NeedsNoMasking.MASKED_BEFORE)
+    yield unmasked(packer.flush(), NeedsNoMasking.MASKED_BEFORE)
 
 
 def _headers(name: bytes) -> Headers:

@@ -15,6 +15,7 @@ import msgspec
 from starlette.types import Scope, Send
 
 from clew.model.ids import new_id
+from clew.server.http.answer_text import AnswerText
 from clew.server.http.problems import Headers
 from clew.service.kernel.context import Context
 
@@ -45,9 +46,9 @@ class Answer(msgspec.Struct, frozen=True):
     """A response: whole, or the beginning of one whose `rest` is sent while it is made."""
 
     status: int
-    body: bytes
+    body: AnswerText
     headers: Headers
-    rest: Iterator[bytes] | None = None
+    rest: Iterator[AnswerText] | None = None
     held: int = 0
     """How many bytes the rest may hold until it is sent."""
 
@@ -89,7 +90,7 @@ class Exchange:
         await send({"type": "http.response.start", "status": answer.status, "headers": headers})
         await self.send_body(send, answer.body, is_last=answer.rest is None)
 
-    async def send_body(self, send: Send, body: bytes, *, is_last: bool) -> None:
+    async def send_body(self, send: Send, body: AnswerText, *, is_last: bool) -> None:
         """Send a part of the body in pieces: a client that does not read holds one in the socket, and not for long."""
         for start in range(0, max(1, len(body)), PIECE_BYTES):
             end = start + PIECE_BYTES

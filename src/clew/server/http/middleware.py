@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from clew.server.http.answer_text import NeedsNoMasking, masked, unmasked
 from clew.server.http.endpoints import PREFIX
 from clew.server.http.exchange import ALWAYS, Answer, Exchange
 from clew.server.http.json_log import JsonLog
@@ -13,7 +14,6 @@ from clew.server.http.metrics import Metrics
 from clew.server.http.operations import no_route
 from clew.server.http.problems import Headers, Refused, problem
 from clew.server.http.request_body import CLOSE, Gone
-from clew.server.http.request_handler import masked
 from clew.server.http.tracing import Traces
 from clew.server.login.identity import Identity
 
@@ -81,12 +81,13 @@ class RootApp:
         if status >= 500:
             self._metrics.failures.inc()
             self._log.write_failure(exchange.id, error)
-        if exchange.context is not None:
-            body = masked(exchange.context, body)
+        # Without a context nothing was read yet for anybody.
+        own_words = NeedsNoMasking.OWN_WORDS
+        text = masked(exchange.context, body) if exchange.context else unmasked(body, own_words)
         if exchange.status:
             # The response has begun, so its status cannot change any more; the client sees the connection break.
             raise ConnectionAbortedError from None
-        await exchange.answer(send, Answer(status, body, headers))
+        await exchange.answer(send, Answer(status, text, headers))
 
     def _with_our_headers(self, exchange: Exchange, send: Send) -> Send:
         async def send_with_headers(message: Message) -> None:

@@ -14,6 +14,7 @@ from typing import Any, TypeVar, TypeVarTuple
 from starlette.types import Message, Receive, Send
 
 from clew.server.http import idempotency, request_body
+from clew.server.http.answer_text import NOTHING, AnswerText
 from clew.server.http.append_queue import AppendQueue
 from clew.server.http.budgets import Budgets
 from clew.server.http.endpoints import Endpoint, endpoints
@@ -89,7 +90,7 @@ class Operations:
                 await self._send_rest(exchange, credential, answer.rest, receive, send)
 
     async def _send_rest(
-        self, exchange: Exchange, credential: Credential, rest: Iterator[bytes], receive: Receive, send: Send
+        self, exchange: Exchange, credential: Credential, rest: Iterator[AnswerText], receive: Receive, send: Send
     ) -> None:
         """Send the rest of a response while it is made: each piece is a turn of the caller, until the client goes."""
         gone = asyncio.create_task(_disconnected(receive))
@@ -105,7 +106,7 @@ class Operations:
                 if piece is None:
                     break
                 await exchange.send_body(send, piece, is_last=False)
-            await exchange.send_body(send, b"", is_last=True)
+            await exchange.send_body(send, NOTHING, is_last=True)
         finally:
             gone.cancel()
 

@@ -19,13 +19,13 @@ from clew.model.codec import on_one_line
 from clew.model.errors import ClewError, InvalidInput, TooManyRequests
 from clew.model.events import Event
 from clew.model.steps import end_step
+from clew.server.http.answer_text import AnswerText, NeedsNoMasking, masked, unmasked
 from clew.server.http.arguments import pairs
 from clew.server.http.exchange import ALWAYS, Exchange
 from clew.server.http.metrics import Metrics
 from clew.server.http.operations import Operations
 from clew.server.http.problems import STATUS, problem
 from clew.server.http.request_body import Gone
-from clew.server.http.request_handler import masked
 from clew.server.http.turns import Turns
 from clew.server.login.identity import Credential
 from clew.server.streams.watcher import EVERYWHERE, Watcher
@@ -53,7 +53,7 @@ RETRY_SECONDS = 0.5
 MOST_LISTENERS = 20_000
 LARGEST_ID = 10**18 - 1
 RETRY = b"retry: 1000\n"
-BEAT = b": still here\n\n"
+BEAT = unmasked(b": still here\n\n", NeedsNoMasking.OWN_WORDS)
 
 
 class Topic(NamedTuple):
@@ -143,7 +143,7 @@ class Streams:
         try:
             await send({"type": "http.response.start", "status": 200, "headers": headers})
             # The id at once: a client that loses the connection before the first event continues at the same one.
-            await _send(send, b"%bid: %d\n\n" % (RETRY, begun.after))
+            await _send(send, unmasked(b"%bid: %d\n\n" % (RETRY, begun.after), NeedsNoMasking.OWN_WORDS))
             await self._follow(exchange, credential, begun, woken, receive, send)
         except (TimeoutError, Gone):
             return  # The client reads no more. A response without an end closes the connection.
@@ -176,13 +176,14 @@ class Streams:
                     await asyncio.sleep(RETRY_SECONDS)
                     continue
                 # The caller lost the right to listen: say so, and end the stream.
-                text = problem(error, exchange.id)[1]
-                await _send(send, b"event: problem\ndata: %b\n\n" % text)
+                text = b"event: problem\ndata: %b\n\n" % problem(error, exchange.id)[1]
+                await _send(send, unmasked(text, NeedsNoMasking.OWN_WORDS))
                 return
             if page.events:
                 with self._turns.sending(principal, len(page.text)):
                     for start in range(0, len(page.text), PIECE_BYTES):
-                        await _send(send, page.text[start : start + PIECE_BYTES])
+                        piece = page.text[start : start + PIECE_BYTES]
+                        await _send(send, unmasked(piece, NeedsNoMasking.MASKED_BEFORE))
                 self._metrics.streamed.inc(page.events)
                 sent = page.after
             after = page.after
@@ -192,7 +193,8 @@ class Streams:
                 if await _is_gone(receive):
                     return
                 # The id alone moves the client past events that it may not read, for its next reconnect.
-                await _send(send, BEAT if sent == after else b"id: %d\n\n" % after)
+                moved = unmasked(b"id: %d\n\n" % after, NeedsNoMasking.OWN_WORDS)
+                await _send(send, BEAT if sent == after else moved)
                 sent = after
 
     # In a thread ------------------------------------------------------------------------------------------------------
@@ -340,7 +342,7 @@ def _page_of(found: Iterable[Event]) -> tuple[list[Event], bool]:
     return events, len(events) == PAGE
 
 
-async def _send(send: Send, text: bytes) -> None:
+async def _send(send: Send, text: AnswerText) -> None:
     async with asyncio.timeout(SEND_SECONDS):
         await send({"type": "http.response.body", "body": text, "more_body": True})
 

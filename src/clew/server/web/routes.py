@@ -13,6 +13,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from clew.model.access import Right, Target
 from clew.model.errors import ClewError, Conflict, Denied, InvalidInput, Unauthenticated
 from clew.server.http import request_body
+from clew.server.http.answer_text import AnswerText, NeedsNoMasking, masked, unmasked
 from clew.server.http.compression import compressed
 from clew.server.http.exchange import Exchange
 from clew.server.http.lazy_mount import LazyMount
@@ -20,7 +21,6 @@ from clew.server.http.metrics import Metrics
 from clew.server.http.openapi import openapi
 from clew.server.http.operations import Operations, no_route
 from clew.server.http.problems import STATUS
-from clew.server.http.request_handler import masked
 from clew.server.login.identity import Identity
 from clew.server.options import LOOPBACK_NAMES
 from clew.server.web import pages
@@ -177,7 +177,7 @@ class Web:
             self._description = msgspec.json.encode(
                 openapi(self._operations.endpoints, url=self._identity.options.public_url)
             )
-        return _compressed(request, self._description, "application/json")
+        return _compressed(request, unmasked(self._description, NeedsNoMasking.OWN_WORDS), "application/json")
 
     async def _error(self, request: Request) -> Response:
         code = request.path_params["code"]
@@ -190,7 +190,9 @@ class Web:
         if name not in ASSETS:
             raise no_route(set())
         data = (files("clew.server.web") / "assets" / name).read_bytes()
-        return _compressed(request, data, ASSETS[name], {"cache-control": "no-cache"})
+        return _compressed(
+            request, unmasked(data, NeedsNoMasking.OWN_WORDS), ASSETS[name], {"cache-control": "no-cache"}
+        )
 
     # Health and metrics -----------------------------------------------------------------------------------------------
 
@@ -240,12 +242,16 @@ def _masked_result(context: Context, name: str, arguments: Mapping[str, Any]) ->
 
 
 def _html(request: Request, text: str, status: int) -> Response:
-    response = _compressed(request, text.encode("utf-8", "replace"), "text/html; charset=utf-8", PAGE_HEADERS)
+    # Pages are made from `PageRequest`, whose results are masked, and from our own words.
+    body = unmasked(text.encode("utf-8", "replace"), NeedsNoMasking.MASKED_BEFORE)
+    response = _compressed(request, body, "text/html; charset=utf-8", PAGE_HEADERS)
     response.status_code = status
     return response
 
 
-def _compressed(request: Request, body: bytes, media_type: str, headers: Mapping[str, str] | None = None) -> Response:
+def _compressed(
+    request: Request, body: AnswerText, media_type: str, headers: Mapping[str, str] | None = None
+) -> Response:
     body, more = compressed(body, _exchange(request).headers.get(b"accept-encoding", b""))
     encoding = {name.decode(): value.decode() for name, value in more}
     return Response(body, media_type=media_type, headers={**(headers or {}), **encoding})
