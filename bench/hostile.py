@@ -59,6 +59,7 @@ def main() -> int:
 
 def serve(fd: int) -> None:
     """What `clew serve` runs."""
+    from clew.mcp.server import http_app
     from clew.server.http.application import Application
     from clew.server.http.json_log import JsonLog
     from clew.server.http.uvicorn_server import make_server
@@ -70,7 +71,8 @@ def serve(fd: int) -> None:
     home = os.environ["CLEW_HOME"]
     authenticator = Authenticator(open_store(f"sqlite:///{home}/clew.db"), home=home)
     with open(os.devnull, "w") as log:
-        serve_alone(make_server(Application(authenticator, Options(), log=JsonLog(log))), socket.socket(fileno=fd))
+        application = Application(authenticator, Options(), log=JsonLog(log), mcp=http_app)
+        serve_alone(make_server(application), socket.socket(fileno=fd))
 
 
 def prepare(home: Path) -> tuple[dict[str, str], dict[str, str]]:
@@ -182,6 +184,33 @@ def bait(target: dict[str, str]) -> None:
     _many(ask, target)
 
 
+def tools(target: dict[str, str]) -> None:
+    """Ask as an llm would, over MCP: transcripts that take long to mask, and searches."""
+
+    def ask(target: dict[str, str]) -> None:
+        for tool, arguments in (
+            ("read_session", {"session_id": target["session"]}), ("search_sessions", {"query": "p* OR a*"}),
+        ):  # fmt: skip
+            asked = {
+                "jsonrpc": "2.0",
+                "id": 1,
+                "method": "tools/call",
+                "params": {"name": tool, "arguments": arguments},
+            }
+            body = json.dumps(asked).encode()
+            with _connect(target) as connection:
+                connection.sendall(
+                    b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nContent-Type: application/json\r\n"
+                    b"Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: 2025-11-25\r\n"
+                    b"Authorization: Bearer %b\r\nContent-Length: %d\r\n\r\n%b"
+                    % (target["key"].encode(), len(body), body)
+                )
+                while connection.recv(1 << 16):
+                    pass
+
+    _many(ask, target)
+
+
 def abandoned(target: dict[str, str]) -> None:
     """Ask for everything, and go away when the server has begun; more often than a principal may ask."""
 
@@ -199,6 +228,7 @@ ATTACKS = {
     "streams": streams,
     "bait": bait,
     "abandoned": abandoned,
+    "tools": tools,
 }
 
 
