@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import click
+import msgspec
 
 from clew.model import codec
 from clew.model.errors import ClewError
@@ -32,7 +33,24 @@ def print_result(result: Any, operation: str, *, as_json: bool) -> None:
         return
     from clew.cli.results import printer
 
-    printer(operation)(result)
+    printer(operation)(without_controls(result))
+
+
+def without_controls(value: Any) -> Any:
+    """The value with control characters written out in every text of it, so that no printer can forget one."""
+    if type(value) is str:
+        return plain(value)
+    if isinstance(value, msgspec.Struct):
+        fields = {name: without_controls(getattr(value, name)) for name in value.__struct_fields__}
+        return msgspec.structs.replace(value, **fields)
+    if isinstance(value, dict):
+        return {key: without_controls(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [without_controls(item) for item in value]
+    if isinstance(value, tuple):
+        made = map(without_controls, value)
+        return value._make(made) if hasattr(value, "_make") else tuple(made)
+    return value
 
 
 def print_error(error: ClewError, *, as_json: bool) -> None:

@@ -1,6 +1,7 @@
 """The commands: made from the operations' declarations, or written by hand (commands/) where that is not enough."""
 
 import enum
+import io
 import keyword
 import os
 import re
@@ -24,6 +25,7 @@ from clew.cli.output import print_error, print_result
 from clew.cli.plane import LazyPlane
 from clew.cli.progress import progress
 from clew.model.errors import ClewError, InvalidInput
+from clew.model.plain import plain
 from clew.service.kernel.registry import Operation, Parameter, find, load
 
 
@@ -52,7 +54,10 @@ def run() -> int:
         if as_json:
             print_error(InvalidInput(error.format_message() + (f" {hint}" if hint else "")), as_json=True)
         else:
-            error.show()
+            shown = io.StringIO()
+            error.show(file=shown)
+            # It repeats the arguments, and another program may have put stored text into these.
+            click.echo(plain(shown.getvalue()), err=True, nl=False)
             if hint:
                 click.echo(hint, err=True)
         return 2
