@@ -84,10 +84,13 @@ def campaign(world: World, seed: int, count: int, *, hole: str = "", stop_at: in
 
 
 def _carried_out(world: World, port: int, attack: Attack | Race) -> tuple[str, bool]:
-    if isinstance(attack, Race):
-        return attack.run(port), False
-    answer = send(port, attack.raw, until=attack.until)
-    twin = send(port, attack.twin, until=attack.until) if attack.twin else None
+    try:
+        if isinstance(attack, Race):
+            return attack.run(port), False
+        answer = send(port, attack.raw, until=attack.until)
+        twin = send(port, attack.twin, until=attack.until) if attack.twin else None
+    except ConnectionError as error:
+        return f"the server took no connection: {error}", False
     is_change = not attack.raw.startswith(b"GET ")
     return verdict(world, attack, answer, twin), is_change and answer.is_done
 
