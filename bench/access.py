@@ -45,7 +45,7 @@ def main() -> int:
         else:
             url = f"sqlite:///{opened.enter_context(tempfile.TemporaryDirectory(dir=options.work))}/clew.db"
         store = opened.enter_context(open_store(url))
-        owner = Context(store=store, principal=OWNER, grants=(owner_of_everything(OWNER),))
+        owner = Context(store=store, unrestricted=store, principal=OWNER, grants=(owner_of_everything(OWNER),))
         ids = _opened(store, options.sessions)
         owner.views.catch_up()
         return _measured(owner, ids, options.grants)

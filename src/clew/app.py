@@ -145,13 +145,36 @@ def authenticator(chosen: Settings) -> "Authenticator":
     )  # fmt: skip
 
 
-def migrate(chosen: Settings) -> list[str]:
-    """Bring the store to this program's schema; returns the names of the steps taken."""
+class Migrated(msgspec.Struct, frozen=True):
+    """What a migration did."""
+
+    steps: list[str]
+    runtime_role: str = ""
+    is_new_role: bool = False
+    has_new_password: bool = False
+
+
+def migrate(chosen: Settings, *, runtime_role: str = "") -> Migrated:
+    """Bring the store to this program's schema, and set up the role that servers connect as, if one is named."""
     if is_remote(chosen.store):
         raise InvalidInput("a server's store is migrated on the server's own machine: run `clew migrate` there")
-    from clew.store import maintenance
+    from clew.store import maintenance, open_store
+    from clew.views.upkeep import Views
 
-    return maintenance.migrate(chosen.store)
+    steps = maintenance.migrate(chosen.store)
+    if not chosen.store.startswith(("postgresql://", "postgres://")):
+        if runtime_role:
+            raise InvalidInput("an SQLite file has no roles; --runtime-role is for PostgreSQL")
+        return Migrated(steps)
+    with open_store(chosen.store) as store:
+        # A server may not make the tables of its views when it is not their owner, so they are made here.
+        views = Views(store).database
+        if not runtime_role:
+            return Migrated(steps)
+        password = os.environ.get("CLEW_RUNTIME_PASSWORD") or ""
+        role = maintenance.set_up_runtime_role(store, runtime_role, password=password)
+        views.set_up_runtime_role(runtime_role)
+    return Migrated(steps, role.name, role.is_new, bool(password))
 
 
 def _login() -> str:

@@ -12,6 +12,7 @@ from clew.model.plain import plain
 
 if TYPE_CHECKING:
     from clew.store import Store
+    from clew.store.maintenance import RowSecurity
 
 # A job is late after so many of its periods.
 LATE_PERIODS = 3
@@ -130,9 +131,7 @@ def _store(chosen: app.Settings) -> list[Finding]:
             ),
             Finding(what="schema", ok=True, found=f"version {maintenance.schema_version()}"),
         ]
-        problem = maintenance.row_security_problem(store)
-        if problem is not None:
-            findings.append(_row_level_security(problem))
+        findings += _row_level_security(store)
         try:
             findings += [_integrity(store), _chains(store)]
         except ClewError as error:
@@ -200,14 +199,42 @@ def _advice(error: ClewError) -> str:
     return WHAT_HELPS if isinstance(error, Damaged) and "place" in error.details else f"error code {error.code}"
 
 
-def _row_level_security(problem: str) -> Finding:
-    return Finding(
-        what="wall",
-        ok=not problem,
-        found=problem or "row level security stands between projects",
-        advice="connect as a role of its own that is neither a superuser nor has BYPASSRLS; see docs/access.md"
-        * bool(problem),
+def _row_level_security(store: "Store") -> list[Finding]:
+    """Whether PostgreSQL hides the rows of other projects from the role that connects, in the log and in the views."""
+    from clew.store import maintenance
+    from clew.views.upkeep import Views
+
+    views = Views(store)
+    try:
+        states = [maintenance.row_security(store), views.database.row_security()]
+    except ClewError as error:
+        return [Finding(what="wall", ok=False, found=str(error), advice=_advice(error))]
+    finally:
+        views.close()
+    known = [state for state in states if state is not None]
+    return [_wall(known)] if known else []
+
+
+def _wall(states: "list[RowSecurity]") -> Finding:
+    role, owner = states[0].role, states[0].owner
+    if problems := [state for state in states if state.problem]:
+        remedies = "; ".join(dict.fromkeys(state.remedy for state in problems if state.remedy))
+        return Finding(
+            what="wall", ok=False, found="; ".join(dict.fromkeys(state.problem for state in problems)),
+            advice=f"as {owner} or an administrator: {remedies}" if remedies
+            else "run `clew migrate --runtime-role NAME`, which makes a role that does not, and connect as it",
+        )  # fmt: skip
+    if lacking := [table for state in states for table in state.lacks_rights_on]:
+        return Finding(
+            what="wall", ok=False, found=f"the role {role} cannot read and write {', '.join(lacking)}",
+            advice=f"run `clew migrate --runtime-role {role}` as the role {owner}",
+        )  # fmt: skip
+    who = (
+        "owns the tables and could switch it off; `clew migrate --runtime-role NAME` makes a role that cannot"
+        if role == owner
+        else f"cannot switch it off: {owner} owns the tables"
     )
+    return Finding(what="wall", ok=True, found=f"row-level security stands between projects; the role {role} {who}")
 
 
 def _disk_limit(store: "Store") -> list[Finding]:

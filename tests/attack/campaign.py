@@ -163,7 +163,7 @@ class Databases:
         home.mkdir()
         if self._server is None:
             return plant(f"sqlite:///{home / 'clew.db'}", home, seed)
-        return plant(self._server.walled_database() if has_wall else self._server.new_database(), home, seed)
+        return plant(self._server.two_roles().runtime if has_wall else self._server.new_database(), home, seed)
 
 
 def report(database: str, result: Result) -> bool:

@@ -12,6 +12,7 @@ import pytest
 from clew.cli.exits import EXITS
 from clew.model import errors
 from clew.model.errors import ClewError
+from support.postgres import Server
 
 from .conftest import Clew
 
@@ -374,6 +375,24 @@ def test_a_reader_that_leaves_is_met_with_silence(clew: Clew, home: Path, sessio
         child.stdout.close()
         assert child.stderr.read() == b""
         assert child.wait(timeout=30) == 1
+
+
+def test_migrate_gives_the_role_of_servers_its_rights(clew: Clew, postgres: Server) -> None:
+    owner = postgres.walled_database()
+    runtime = postgres.stranger(owner)
+    name = runtime.partition("//")[2].partition("@")[0]
+    missing = clew("sessions", CLEW_STORE=runtime)
+    assert missing.code == 1
+    assert "the role that owns the tables can give it the rights" in missing.err
+    assert "hint: clew doctor" in missing.err
+    made = clew("migrate", "--runtime-role", name, CLEW_STORE=owner)
+    assert f"role {name}: there already, with its rights renewed; let servers connect as this role\n" in made.out
+    assert clew("migrate", "--runtime-role", name, "--json", CLEW_STORE=owner).objects == [
+        {"steps": [], "runtime_role": name, "is_new_role": False, "has_new_password": False}
+    ]
+    assert clew("open", CLEW_STORE=runtime).code == 0
+    assert "cannot switch it off" in clew("doctor", CLEW_STORE=runtime).out
+    assert "owns the tables and could switch it off" in clew("doctor", CLEW_STORE=owner).out
 
 
 def test_postgres_is_named_by_the_environment(clew: Clew, postgres: object) -> None:

@@ -23,7 +23,7 @@ def walled_store(database: str, request: pytest.FixtureRequest, tmp_path: Any) -
         url = f"sqlite:///{tmp_path / 'clew.db'}"
     else:
         server: Server = request.getfixturevalue("postgres")
-        url = server.walled_database()
+        url = server.two_roles().runtime
     with open_store(url) as store:
         yield store
 

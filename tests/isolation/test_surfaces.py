@@ -22,7 +22,7 @@ def walled_url(database: str, request: pytest.FixtureRequest, tmp_path: Path) ->
     if database == "sqlite":
         return f"sqlite:///{tmp_path / 'clew.db'}"
     server: Server = request.getfixturevalue("postgres")
-    return server.walled_database()
+    return server.two_roles().runtime
 
 
 @pytest.fixture

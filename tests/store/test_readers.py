@@ -10,8 +10,12 @@ import psycopg
 import pytest
 
 from clew.model.errors import Busy, InvalidInput, StoreError, Unavailable
+from clew.store import open_store
 from clew.store.database import postgres_readers
+from clew.store.database.contract import Transaction
 from clew.store.database.postgres import Postgres
+from clew.store.log.opening import Opening
+from clew.store.projects import list_projects
 from store.crowd import Crowd, await_
 from support.postgres import Server
 
@@ -92,16 +96,27 @@ def test_a_thread_that_reads_inside_a_read_needs_no_second_connection(database: 
     assert len(backends(url)) == BOUND + 1
 
 
-def test_a_restricted_read_inside_an_unrestricted_one_has_its_own_connection(database: Postgres) -> None:
+def test_reads_for_other_projects_inside_a_read_see_their_own_on_one_connection(postgres: Server) -> None:
     """What the inner read may see must not decide what the outer one sees, nor the other way round."""
-    restricted = database.restricted_to_projects("7")
-    reach = "SELECT current_setting('clew.reach')"
-    with database.read() as whole:
-        with restricted.read() as part:
-            assert part.connection.execute(reach).fetchall() == [("7",)]  # type: ignore[attr-defined]
-            assert whole.connection.execute(reach).fetchall() == [("*",)]
-        assert whole.connection.execute(reach).fetchall() == [("*",)]
-    assert {ask(database, reach) for _ in range(4)} == {"*"}
+    with open_store(postgres.walled_database()) as store:
+        for project in ("shop", "bank"):
+            store.open(Opening(project=project), actor="ada")
+        keys = {name: str(key) for key, name in list_projects(store).items()}
+        shop, bank = (store.restricted_to(keys[name]).database for name in ("shop", "bank"))
+
+        def names(tx: Transaction) -> set[str]:
+            return {name for _, name in tx.run("projects")}
+
+        with store.database.read() as whole:
+            with shop.read() as first, bank.read() as second:
+                for _ in range(2):
+                    assert names(first) == {"shop"}
+                    assert names(second) == {"bank"}
+                    assert names(whole) == {"shop", "bank"}
+                pids = {tx.connection.info.backend_pid for tx in (whole, first, second)}  # type: ignore[attr-defined]
+                assert len(pids) == 1, "no thread waits for a connection while it holds one"
+            assert names(whole) == {"shop", "bank"}
+        assert {len(list_projects(store)) for _ in range(4)} == {2}
 
 
 def test_reads_may_end_in_another_order_than_they_began(database: Postgres) -> None:

@@ -136,7 +136,8 @@ def test_a_parameter_that_is_missing_is_an_error(beside: Database) -> None:
 
 
 def speaking(*sessions: int) -> list[dict[str, Any]]:
-    return [{"session": session, "runtime": "r", "calls": "{}", "at": 0, "unused": 1} for session in sessions]
+    row = {"project": 1, "runtime": "r", "calls": "{}", "at": 0, "unused": 1}
+    return [{**row, "session": session} for session in sessions]
 
 
 def test_one_statement_runs_once_for_each_row(beside: Database) -> None:

@@ -15,16 +15,25 @@ import subprocess
 import tempfile
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 from urllib.parse import quote
 
 import psycopg
+
+from clew import app
 
 # Whoever reaches the socket may enter; the network wants a password. The files need no sync before there is any data.
 CLUSTER = ("--username=clew", "--auth-local=trust", "--auth-host=scram-sha-256", "--encoding=UTF8", "--locale=C", "-N")
 
 # Reads until it is told to clean up, or until the test process is gone, however it ended.
 GUARD = 'read _; "$1/pg_ctl" stop --mode=immediate --pgdata="$2/data"; rm -rf "$2"'
+
+
+class Roles(NamedTuple):
+    """The URLs of one database for the two roles that it is used with."""
+
+    owner: str
+    runtime: str
 
 
 class Server:
@@ -53,6 +62,11 @@ class Server:
         self._password = secrets.token_hex(16)
         self._databases = 0
         self._run("initdb", *CLUSTER)
+
+    @property
+    def programs(self) -> Path:
+        """The directory of the server's programs."""
+        return self._programs
 
     @property
     def data_directory(self) -> Path:
@@ -100,6 +114,20 @@ class Server:
         self._execute(f"CREATE DATABASE {name} OWNER walled_{self._databases}")
         return self.url(name, user=f"walled_{self._databases}")
 
+    def two_roles(self) -> "Roles":
+        """A new database with the schema and the views, made by its owner, and the role that servers connect as."""
+        owner = self.walled_database()
+        name = f"runtime_{self._databases}"
+        self._execute(f"CREATE ROLE {name} LOGIN")
+        app.migrate(app.settings(store=owner), runtime_role=name)
+        return Roles(owner, self.url(f"clew_{self._databases}", user=name))
+
+    def stranger(self, url: str) -> str:
+        """The URL of the same database for a new role without any rights."""
+        self._databases += 1
+        self._execute(f"CREATE ROLE stranger_{self._databases} LOGIN")
+        return self.url(url.partition("@/")[2].partition("?")[0], user=f"stranger_{self._databases}")
+
     def url(self, database: str, *, user: str = "clew") -> str:
         """The URL of a database over the private socket."""
         return f"postgresql://{user}@/{database}?host={quote(str(self._home))}&port={self._port}"
@@ -122,9 +150,14 @@ class Server:
     ) -> None:
         self.close()
 
-    def _execute(self, statement: str) -> None:
+    def run(self, statement: str) -> list[tuple[Any, ...]]:
+        """What a statement of the superuser returns."""
         with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
-            connection.execute(statement.encode())
+            cursor = connection.execute(statement.encode())
+            return cursor.fetchall() if cursor.description else []
+
+    def _execute(self, statement: str) -> None:
+        self.run(statement)
 
     def _run(self, program: str, *arguments: str) -> None:
         command: list[str | Path] = [self._programs / program, *arguments, f"--pgdata={self.data_directory}"]

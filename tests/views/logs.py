@@ -45,6 +45,9 @@ from store.words import ADA
 PROJECT = "p"
 HOUR_US = 3_600_000_000
 MOST_SESSIONS = 8
+OF_SESSIONS = (
+    "artifact", "listing", "touched", "spending", "speaking", "passage", "known", "turn", "branch", "revised", "called",
+)  # fmt: skip
 
 # Steps ----------------------------------------------------------------------------------------------------------------
 
@@ -166,11 +169,25 @@ def contents(views: Views) -> dict[str, Any]:
             table: sorted(map(tuple, connection.execute(f"SELECT * FROM {table}")))
             for table in ("artifact", "listing", "touched", "spending", "speaking")
         }
+        if views.database.dialect == "pg":
+            _check_projects(connection)
+            tables = {name: rows if name == "listing" else _without_first(rows) for name, rows in tables.items()}
         passages = connection.execute("SELECT id, session, seq, at FROM passage").fetchall()
         words = _words(connection, views.database.dialect)
     assert {id for id, *_ in passages} == set(words), "passages without words, or words without a passage"
     tables["passage"] = sorted((*passage, sorted(words[id])) for id, *passage in passages)
     return tables
+
+
+def _check_projects(connection: Any) -> None:
+    """On PostgreSQL each row begins with the project of its session, for row-level security."""
+    for table in OF_SESSIONS:
+        wrong = f"SELECT count(*) FROM {table} t JOIN session s ON s.key = t.session WHERE s.project <> t.project"
+        assert connection.execute(wrong).fetchone() == (0,), table
+
+
+def _without_first(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    return sorted(row[1:] for row in rows)
 
 
 def _words(connection: Any, dialect: str) -> dict[int, set[str]]:

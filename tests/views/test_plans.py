@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+import psycopg
 import pytest
 from psycopg import sql
 from psycopg.rows import tuple_row
@@ -11,10 +12,10 @@ from clew.model.access import Reach
 from clew.model.query import parse
 from clew.service import Context, call
 from clew.store import open_store
-from clew.store.database.statements import conditional_statements, statements
+from clew.store.database.statements import conditional_statements, statements, tables
 from clew.store.reach import parameters_of
 from clew.views.text import PROJECT, ROLE, index_query, tag
-from support.postgres import Server
+from support.postgres import Roles, Server
 from support.talks import on, opened
 
 FAR = 2**62
@@ -26,25 +27,27 @@ SELECT n, n % 7, 'id' || n, 'title', 'agent' || n % 20, 'person:' || n % 5, 'run
     '', (ARRAY['active', 'paused', 'closed'])[n % 3 + 1], '', 9, 3, 3, n % 2, n * 1000, n * 1000, n * 1000, n * 1000, 0,
     CASE n % 9 WHEN 0 THEN 'native' || n % 90 ELSE '' END, n % 2
 FROM generate_series(1, 3000) AS n;
-INSERT INTO touched (session, type, what, name, read, written, read_seq, written_seq, last_at)
-SELECT n % 3000, 'file', 'src/file' || n || '.py', 'file' || n % 900 || '.py', 1, 0, 1, 0, n
+INSERT INTO touched (project, session, type, what, name, read, written, read_seq, written_seq, last_at)
+SELECT n % 7, n % 3000, 'file', 'src/file' || n || '.py', 'file' || n % 900 || '.py', 1, 0, 1, 0, n
 FROM generate_series(1, 6000) AS n;
-INSERT INTO spending (session, record, message, position, at, model, input, output, cache_read, cache_write,
+INSERT INTO spending (project, session, record, message, position, at, model, input, output, cache_read, cache_write,
     cache_write_hour, reasoning, cost_micros)
-SELECT n % 3000, n, n, n, n * 1000, 'm', 1, 1, 1, 1, 0, 0, 0 FROM generate_series(1, 6000) AS n;
-INSERT INTO speaking (session, runtime, calls, at) SELECT n, 'codex', '{}', n FROM generate_series(1, 3000) AS n;
-INSERT INTO turn (session, seq, at) SELECT n % 3000, n, n FROM generate_series(1, 6000) AS n;
-INSERT INTO known (session, seq, tier, name, kind, gone, valid, scope, at, who, body)
-SELECT n % 3000, n, 'fact', n, 'fact_learned', 0, 1, 'session', n * 60, 'person:1', '{}'
+SELECT n % 7, n % 3000, n, n, n, n * 1000, 'm', 1, 1, 1, 1, 0, 0, 0 FROM generate_series(1, 6000) AS n;
+INSERT INTO speaking (project, session, runtime, calls, at)
+SELECT n % 7, n, 'codex', '{}', n FROM generate_series(1, 3000) AS n;
+INSERT INTO turn (project, session, seq, at) SELECT n % 7, n % 3000, n, n FROM generate_series(1, 6000) AS n;
+INSERT INTO known (project, session, seq, tier, name, kind, gone, valid, scope, at, who, body)
+SELECT n % 7, n % 3000, n, 'fact', n, 'fact_learned', 0, 1, 'session', n * 60, 'person:1', '{}'
 FROM generate_series(1, 6000) AS n;
-INSERT INTO branch (session, seq, parent) SELECT n % 3000, n, n - 1 FROM generate_series(1, 6000) AS n;
-INSERT INTO revised (session, seq, place) SELECT n % 3000, n, n - 1 FROM generate_series(1, 6000) AS n;
-INSERT INTO called (session, call, returned, id)
-SELECT n % 3000, n, CASE n % 5 WHEN 0 THEN 0 ELSE n + 1 END, n % 100 FROM generate_series(1, 6000) AS n;
+INSERT INTO branch (project, session, seq, parent) SELECT n % 7, n % 3000, n, n - 1 FROM generate_series(1, 6000) AS n;
+INSERT INTO revised (project, session, seq, place) SELECT n % 7, n % 3000, n, n - 1 FROM generate_series(1, 6000) AS n;
+INSERT INTO called (project, session, call, returned, id)
+SELECT n % 7, n % 3000, n, CASE n % 5 WHEN 0 THEN 0 ELSE n + 1 END, n % 100 FROM generate_series(1, 6000) AS n;
 """
 PASSAGES = """
-INSERT INTO passage (id, session, seq, words, at)
-SELECT n, n %% 3000, n, array_to_tsvector(ARRAY['common', 'w' || n %% 50, 'rare' || n, %s || n %% 3000, %s, %s]), n * 60
+INSERT INTO passage (project, id, session, seq, words, at)
+SELECT n %% 7, n, n %% 3000, n,
+    array_to_tsvector(ARRAY['common', 'w' || n %% 50, 'rare' || n, %s || n %% 3000, %s, %s]), n * 60
 FROM generate_series(1, 6000) AS n
 """
 
@@ -105,16 +108,22 @@ STATEMENTS: dict[str, list[dict[str, Any]]] = {
     "usage_sums": [{"since": 0, "until": 10_000, "offset": 0, "keys": "[1, 2, 3]"}],
 }  # fmt: skip
 INDEXES = {
-    "hits": "passage_words", "hits_count": "passage_words", "files_by_name": "touched_name",
-    "passage_spilled": "passage_spilled", "sessions_called_by": "listing_called_by",
+    "hits": "passages_with", "hits_count": "ProjectSet", "files_by_name": "touched_name",
+    "passage_spilled": "passage_spilled", "sessions_called_by": "listing_called_by", "known_matching": "passages_with",
 }  # fmt: skip
 # Read from end to end on purpose: usage of all time, for all sessions, and how far each view has come.
 WHOLE = {"sessions_all", "usage_times", "views", "views_lock", "words_settle"}
 
 
 @pytest.fixture(scope="module")
-def context(postgres: Server) -> Iterator[Context]:
-    context = on(open_store(postgres.new_database()))
+def roles(postgres: Server) -> Roles:
+    """Both are held back by row-level security, as on a server: it decides which conditions may use an index."""
+    return postgres.two_roles()
+
+
+@pytest.fixture(scope="module")
+def context(roles: Roles) -> Iterator[Context]:
+    context = on(open_store(roles.runtime))
     opened(context)
     call(context, "views_step", {})
     call(context, "views_rebuild", {})
@@ -123,25 +132,14 @@ def context(postgres: Server) -> Iterator[Context]:
         connection.execute("DELETE FROM listing; DELETE FROM passage; DELETE FROM speaking")
         connection.execute(FILL)
         connection.execute(PASSAGES, [tag("s", ""), tag(ROLE, "asked"), tag(PROJECT, 1)])
-    with context.views.read() as tx:
-        for table in (
-            "listing",
-            "touched",
-            "spending",
-            "passage",
-            "speaking",
-            "turn",
-            "branch",
-            "revised",
-            "called",
-            "known",
-        ):
-            tx.connection.execute(f"ANALYZE {table}")  # type: ignore[attr-defined]
+    with psycopg.connect(roles.owner) as owner:
+        for table in tables("clew.views", "pg"):
+            owner.execute(f"ANALYZE {table}")
     yield context
     context.close()
 
 
-def plan(context: Context, name: str, parameters: dict[str, Any]) -> str:
+def plan(context: Context, name: str, parameters: dict[str, Any], projects: str = "*") -> str:
     """The plan that PostgreSQL keeps for a statement, with clew's own settings."""
     text = statements("pg", "clew.views").get(name) or conditional_statements("pg", "clew.views")[name].given(
         parameters
@@ -149,7 +147,7 @@ def plan(context: Context, name: str, parameters: dict[str, Any]) -> str:
     names = sorted(one for one in parameters if f"%({one})s" in text)
     numbered = text % {one: f"${number}" for number, one in enumerate(names, 1)}
     values = sql.SQL(", ").join(sql.Literal(parameters[one]) for one in names)
-    with context.views.read() as tx:
+    with context.views.restricted_to(projects).read() as tx:
         cursor = tx.connection.cursor(row_factory=tuple_row)  # type: ignore[attr-defined]
         cursor.execute(f"PREPARE one AS {numbered}")
         given = sql.SQL("({})").format(values) if names else sql.SQL("")
@@ -159,13 +157,41 @@ def plan(context: Context, name: str, parameters: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("name", STATEMENTS)
-def test_no_plan_reads_a_whole_table(context: Context, name: str) -> None:
+@pytest.mark.parametrize("projects", ["*", "1,3,5"])
+def test_no_plan_reads_a_whole_table(context: Context, name: str, projects: str) -> None:
     for parameters in STATEMENTS[name]:
-        found = plan(context, name, parameters)
+        found = plan(context, name, parameters, projects)
         assert "Seq Scan on" not in found, f"{parameters}\n{found}"
         # The index of the rows themselves, read from end to end, would be no better.
         index = "listing_pkey" if name == "sessions_page" and "keys" in parameters else INDEXES.get(name, "")
         assert index in found, f"{parameters}\n{found}"
+
+
+@pytest.mark.parametrize("function", ["passages_with", "drop_passages"])
+def test_a_search_for_words_uses_their_index(roles: Roles, context: Context, function: str) -> None:
+    """The functions of the owner, whom no policy keeps from the index."""
+    with psycopg.connect(roles.owner) as owner:
+        owner.execute("SET enable_seqscan = off; SET plan_cache_mode = force_generic_plan; SET clew.reach = '3'")
+        [(body,)] = owner.execute("SELECT pg_get_function_sqlbody(%s::regproc)", [function]).fetchall()
+        text = body.partition("BEGIN ATOMIC")[2].rpartition(";")[0]
+        for number, name in enumerate(("wanted", "before", "first"), 1):
+            text = text.replace(f"{function}.{name}", f"${number}")
+        owner.execute(f"PREPARE inside (TSQUERY, BIGINT, BIGINT) AS {text}")
+        rows = owner.execute("EXPLAIN EXECUTE inside ('common', 5000, 0)").fetchall()
+    found = "\n".join(row[0] for row in rows)
+    assert "passage_words" in found, found
+    assert "Seq Scan on" not in found, found
+
+
+def test_a_count_stops_at_its_limit(context: Context) -> None:
+    with context.views.read() as tx:
+        cursor = tx.connection.cursor(row_factory=tuple_row)  # type: ignore[attr-defined]
+        text = conditional_statements("pg", "clew.views")["hits_count"].given(
+            values := {**PAGE, "match": "'common'", "limit": 10}
+        )
+        rows = cursor.execute(f"EXPLAIN (ANALYZE, TIMING OFF) {text}", values).fetchall()
+    [called] = [row[0] for row in rows if "ProjectSet" in row[0]]
+    assert "actual rows=10" in called, rows
 
 
 def test_every_statement_that_reads_is_looked_at() -> None:

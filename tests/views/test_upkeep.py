@@ -18,7 +18,7 @@ from clew.store.projects import control_log
 from clew.views import upkeep
 from clew.views.catalog import load_views, versions
 from clew.views.contract import Rebuilding
-from clew.views.upkeep import SCHEMA, VERSION_TABLE, Step, Views
+from clew.views.upkeep import POSTGRES_SCHEMA, SCHEMA, VERSION_TABLE, Step, Views
 from store.crowd import Crowd, at_once
 from store.rows import change, query
 from store.words import ADA, opened, say
@@ -216,8 +216,9 @@ def test_the_views_of_a_newer_program_are_refused_and_left_alone(
     views.catch_up()
     before = contents(views)
     views.close()
+    newer = SCHEMA + 1 + (POSTGRES_SCHEMA if store.is_remote else 0)
     with views.database.write() as tx:
-        tx.connection.execute(f"UPDATE {VERSION_TABLE} SET version = {SCHEMA + 1}")  # type: ignore[attr-defined]
+        tx.connection.execute(f"UPDATE {VERSION_TABLE} SET version = {newer}")  # type: ignore[attr-defined]
     views.close()
     with pytest.raises(SchemaNewer, match=r"made by a newer clew.*upgrade clew"):
         views.catch_up()

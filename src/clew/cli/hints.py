@@ -68,6 +68,7 @@ HINTS: dict[str, Callable[[Details], str]] = {
     "budget_exceeded": _budget,
     "damaged": _damaged,
     "schema_outdated": lambda _: "clew migrate",
+    "store": lambda details: "clew doctor" if details.get("lacks_rights") else "",
     "schema_newer": lambda _: "pip install -U clew",
     "on_hold": lambda _: "clew retention list",
     "has_forks": lambda details: f"clew erase {details.get('session', 'ID')} --with-forks",

@@ -81,7 +81,7 @@ def make(
 ) -> Signed | None:
     """Make a checkpoint of what is new since the last one; None when nothing is. `signer` tells who may follow it."""
     while True:
-        with store.database.read() as tx:
+        with store.unrestricted.database.read() as tx:
             last = newest_in(tx)
             reached = _leaf_of(tx, last).position if last else 0
             end = int(tx.run("end_position")[0][0])
@@ -102,7 +102,7 @@ def make(
             return made
         except Conflict:
             # Another process was first, and what it left out is tried again; if none was, the rows are not ours.
-            with store.database.read() as tx:
+            with store.unrestricted.database.read() as tx:
                 if newest_in(tx) == last:
                     raise Damaged(
                         f"the audit tree has leaves beyond its last checkpoint ({last.size if last else 0} leaves), "
@@ -143,7 +143,7 @@ def add_signature(store: Store, number: int, line: Signature) -> None:
 
 
 def newest(store: Store) -> Signed | None:
-    with store.database.read() as tx:
+    with store.unrestricted.database.read() as tx:
         return newest_in(tx)
 
 
@@ -153,7 +153,7 @@ def newest_in(tx: Transaction) -> Signed | None:
 
 
 def checkpoint(store: Store, number: int) -> Signed:
-    with store.database.read() as tx:
+    with store.unrestricted.database.read() as tx:
         rows = tx.run("checkpoint_read", number=number)
     if not rows:
         raise NotFound(f"no checkpoint {number} in this store", checkpoint=number, missing="checkpoint")
@@ -162,27 +162,27 @@ def checkpoint(store: Store, number: int) -> Signed:
 
 def checkpoints(store: Store, *, before: int, limit: int) -> list[tuple[Signed, CheckpointLeaf]]:
     """Checkpoints, newest first, each with what its last leaf says."""
-    with store.database.read() as tx:
+    with store.unrestricted.database.read() as tx:
         newest = [Signed(*row) for row in tx.run("checkpoints_before", before=before, limit=limit)]
         return [(signed, _leaf_of(tx, signed)) for signed in newest]
 
 
 def extent(store: Store) -> Extent:
     """In one look, so that a checkpoint that is being made is there whole or not at all."""
-    with store.database.read() as tx:
+    with store.unrestricted.database.read() as tx:
         [row] = tx.run("tree_extent")
     return Extent(*row)
 
 
 def checkpoint_page(store: Store, *, after: int) -> list[Signed]:
     """The checkpoints after one, oldest first; at most a page of them."""
-    with store.database.read() as tx:
+    with store.unrestricted.database.read() as tx:
         return [Signed(*row) for row in tx.run("checkpoints", after=after, limit=PAGE)]
 
 
 def leaf_page(store: Store, *, after: int, size: int) -> list[LeafRow]:
     """The leaves of a tree of this size after one, in order; at most a page of them."""
-    with store.database.read() as tx:
+    with store.unrestricted.database.read() as tx:
         return [LeafRow(*row) for row in tx.run("leaves", after=after, size=size, limit=PAGE)]
 
 
@@ -215,7 +215,7 @@ def digests_of(store: Store, leaves: Iterable[HeadLeaf]) -> list[bytes | None]:
 
 def leaf_of(store: Store, checkpoint: Signed) -> CheckpointLeaf:
     """What the tree says about a checkpoint."""
-    with store.database.read() as tx:
+    with store.unrestricted.database.read() as tx:
         return _leaf_of(tx, checkpoint)
 
 
@@ -233,7 +233,7 @@ def _leaf_of(tx: Transaction, checkpoint: Signed) -> CheckpointLeaf:
 
 def inclusion(store: Store, session: str, size: int) -> Proof | None:
     """The proof of where a session stood last in a tree of this size; None when it is not in it."""
-    with store.database.read() as tx:
+    with store.unrestricted.database.read() as tx:
         rows = tx.run("leaf_of", session=session, size=size)
         if not rows:
             return None
@@ -243,7 +243,7 @@ def inclusion(store: Store, session: str, size: int) -> Proof | None:
 
 def consistency(store: Store, old: int, new: int) -> list[bytes]:
     """The proof that a tree of one size begins with that of another."""
-    with store.database.read() as tx:
+    with store.unrestricted.database.read() as tx:
         return merkle.consistency(old, new, _nodes(tx))
 
 

@@ -6,7 +6,7 @@ from clew.store.store import Store
 
 def read_cursor(store: Store, name: str) -> int:
     """The position that was kept under a name; 0 when there is none."""
-    with store.database.read() as tx:
+    with store.unrestricted.database.read() as tx:
         rows = tx.run("cursor_read", name=name)
         return int(rows[0][0]) if rows else 0
 

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from clew.store.database import statements
-from clew.store.database.contract import Row, Transaction
+from clew.store.database.contract import EVERY_PROJECT, Row, RowSecurity, RuntimeRole, Transaction
 from clew.store.store import Store
 
 __all__ = [
-    "DerivedTables", "Parameters", "Row", "Transaction", "open_derived_tables", "schema_of", "statement_files",
-    "table_names",
+    "EVERY_PROJECT", "DerivedTables", "Parameters", "Row", "Transaction", "open_derived_tables", "schema_of",
+    "statement_files", "table_names",
 ]  # fmt: skip
 
 Parameters = Mapping[str, Any]
@@ -32,6 +32,18 @@ class DerivedTables(Protocol):
 
     def write(self) -> AbstractContextManager[Transaction]:
         """The process's one writing transaction."""
+        ...
+
+    def restricted_to_projects(self, projects: str) -> Any:
+        """The same tables, whose reads see only these projects where the database has row-level security."""
+        ...
+
+    def row_security(self) -> RowSecurity | None:
+        """Whether row-level security holds; None when the database has none."""
+        ...
+
+    def set_up_runtime_role(self, name: str, *, password: str = "") -> RuntimeRole:
+        """Let a role use these tables and change none of them; for their owner to call."""
         ...
 
     def fence(self, known: int) -> None:

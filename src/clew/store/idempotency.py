@@ -18,7 +18,7 @@ class StoredAnswer(NamedTuple):
 
 def read_answer(store: Store, principal: str, key: str) -> StoredAnswer | None:
     """What is stored under a principal's key."""
-    with store.database.read() as tx:
+    with store.unrestricted.database.read() as tx:
         rows = tx.run("answer_read", principal=principal, key=key)
     return StoredAnswer(bytes(rows[0][0]), int(rows[0][1]), bytes(rows[0][2])) if rows else None
 
@@ -36,7 +36,7 @@ def add_answer(store: Store, principal: str, key: str, answer: StoredAnswer) -> 
 
 def oldest_answer(store: Store, *, age_us: int) -> int | None:
     """When the oldest of the answers that are older than this was given; None if there is none."""
-    with store.database.read() as tx:
+    with store.unrestricted.database.read() as tx:
         rows = tx.run("answer_oldest", age=age_us)
     return int(rows[0][0]) if rows else None
 

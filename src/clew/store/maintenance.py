@@ -4,7 +4,13 @@ from contextlib import suppress
 from pathlib import Path
 
 from clew.store.database import migrate as schema
+from clew.store.database.contract import RowSecurity, RuntimeRole
 from clew.store.store import Store
+
+__all__ = [
+    "RowSecurity", "RuntimeRole", "check", "describe", "migrate", "overwrite_free_space", "row_security",
+    "schema_version", "set_up_runtime_role", "size",
+]  # fmt: skip
 
 # The folders with objects beside an SQLite log.
 OBJECTS = ("blobs", "objects")
@@ -20,9 +26,14 @@ def check(store: Store) -> list[str]:
     return store.database.check()
 
 
-def row_security_problem(store: Store) -> str | None:
-    """Why row-level security does not hold; empty when it holds, None when the database has none."""
-    return store.database.row_security_problem() if store.database.dialect == "pg" else None
+def row_security(store: Store) -> RowSecurity | None:
+    """Whether row-level security holds for the log; None when the database has none."""
+    return store.database.row_security()
+
+
+def set_up_runtime_role(store: Store, name: str, *, password: str = "") -> RuntimeRole:
+    """Make a role that may use the log and change no table, or repair its rights; for the owner of the tables."""
+    return store.database.set_up_runtime_role(name, password=password)
 
 
 def overwrite_free_space(store: Store) -> list[str]:

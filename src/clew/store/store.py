@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from clew.model.events import Draft, Event
 from clew.model.lineage import Segment
 from clew.model.session import Head, Session
-from clew.store.database.contract import Database, Mark
+from clew.store.database.contract import EVERY_PROJECT, Database, Mark
 from clew.store.log import opening as openings
 from clew.store.log import sessions
 from clew.store.log.appending import Appender
@@ -28,12 +28,17 @@ class Store(EventLog):
     def __init__(self, database: Database, pack_stores: PackStores) -> None:
         self.database = database
         self.pack_stores = pack_stores
+        self.projects = EVERY_PROJECT
+        """The keys of the projects that row-level security shows in reads, separated by commas; `*` is all."""
+        self.unrestricted = self
+        """The same store without that restriction, for rows that belong to no project: its caller rules on each."""
         self._appender = Appender(database, pack_stores)
         self._reader = Reader(database, pack_stores)
 
     def restricted_to(self, projects: str) -> "Store":
         """The same store, reading through the database's row-level security: keys of projects, or `*` for all."""
         restricted = copy.copy(self)
+        restricted.projects = projects
         restricted.database = self.database.restricted_to_projects(projects)
         restricted._reader = Reader(restricted.database, self.pack_stores)
         return restricted

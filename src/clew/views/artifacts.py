@@ -34,13 +34,15 @@ class ArtifactsView:
 
     def __init__(self, tx: Transaction, session: Callable[[int], Session], dialect: str) -> None:
         self._tx = tx
+        self._session = session
         self._rows: dict[int, list[dict[str, Any]]] = {}
 
     def add(self, key: int, event: Event) -> None:
         if isinstance(event.body, ArtifactSaved):
             artifact = event.body
             row = {
-                "session": key, "seq": event.seq, "name": storable(artifact.name), "blob": storable(artifact.blob),
+                "project": self._session(key).project_key, "session": key, "seq": event.seq,
+                "name": storable(artifact.name), "blob": storable(artifact.blob),
                 "size": min(max(artifact.size, 0), LARGEST_SIZE), "media_type": storable(artifact.media_type),
                 "at": min(when(event), LATEST),
             }  # fmt: skip

@@ -28,7 +28,7 @@ class CourseView:
     def add(self, key: int, event: Event) -> None:
         own = self._own.get(key)
         if own is None:
-            own = self._own[key] = _OwnCourse(key)
+            own = self._own[key] = _OwnCourse(key, self._session(key).project_key)
         open_call = lambda id: self._open_call(own, event, id)  # noqa: E731
         for trace in traces(event, self._session.places(key, event), open_call):
             own.add(trace)
@@ -53,7 +53,7 @@ class CourseView:
 
     def finish(self) -> None:
         for table in TABLES:
-            rows = [row for own in self._own.values() for row in own.rows(table)]
+            rows = [row for own in self._own.values() for row in own.rows_with_project(table)]
             self._tx.many(f"{table}_add", rows)
 
     @staticmethod
@@ -65,8 +65,9 @@ class CourseView:
 class _OwnCourse:
     """What is not yet written of one session."""
 
-    def __init__(self, key: int) -> None:
+    def __init__(self, key: int, project: int) -> None:
         self.key = key
+        self._project = project
         self._turns: list[Turn] = []
         self._branches: list[Branch] = []
         self._revisions: list[Revision] = []
@@ -91,6 +92,9 @@ class _OwnCourse:
             case Return(seq, call):
                 # The call of an ancestor has a row of this session, too.
                 self._returned[call] = seq
+
+    def rows_with_project(self, table: str) -> list[dict[str, Any]]:
+        return [{"project": self._project, **row} for row in self.rows(table)]
 
     def rows(self, table: str) -> list[dict[str, Any]]:
         key = self.key

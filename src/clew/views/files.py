@@ -42,6 +42,7 @@ class FilesView:
 
     def __init__(self, tx: Transaction, session: Callable[[int], Session], dialect: str) -> None:
         self._tx = tx
+        self._session = session
         self._rows: dict[int, dict[tuple[str, str], dict[str, Any]]] = {}
 
     def add(self, key: int, event: Event) -> None:
@@ -51,8 +52,8 @@ class FilesView:
             row = self._rows.setdefault(key, {}).setdefault(
                 (type, path),
                 {
-                    "session": key, "type": type, "what": path, "name": name_of(path), "read": 0, "written": 0,
-                    "read_seq": 0, "written_seq": 0, "last_at": 0,
+                    "project": self._session(key).project_key, "session": key, "type": type, "what": path,
+                    "name": name_of(path), "read": 0, "written": 0, "read_seq": 0, "written_seq": 0, "last_at": 0,
                 },
             )  # fmt: skip
             how = "written" if touch.how == "written" else "read"

@@ -23,13 +23,14 @@ class KnowledgeView:
 
     def __init__(self, tx: Transaction, session: Callable[[int], Session], dialect: str) -> None:
         self._tx = tx
+        self._session = session
         self._rows: dict[int, dict[tuple[str, int], list[dict[str, Any]]]] = {}
 
     def add(self, key: int, event: Event) -> None:
         known = known_by(event)
         if known is None:
             return
-        row = _row(key, event.kind, known)
+        row = {"project": self._session(key).project_key, **_row(key, event.kind, known)}
         rows = self._rows.setdefault(key, {}).setdefault((row["tier"], row["name"]), [])
         for earlier in rows:
             earlier["valid"] = 0

@@ -96,10 +96,15 @@ class TextView:
         parts = list(stretches(passage.texts))
         if len(parts) > 1:
             tags = f"{tags} {tag(LONG)}"
-        rows = self._rows.setdefault(key, [])
+        rows, project = self._rows.setdefault(key, []), self._session(key).project_key
         for text in parts:
             self._characters += len(text)
-            rows.append({"session": key, "seq": event.seq, "at": at // SECOND_US, "text": self._text(text, tags)})
+            rows.append(
+                {
+                    "project": project, "session": key, "seq": event.seq, "at": at // SECOND_US,
+                    "text": self._text(text, tags),
+                }
+            )  # fmt: skip
         if self._characters > MOST_CHARACTERS:
             self._write_passages()
 
@@ -150,6 +155,7 @@ class TextView:
             "speaking_set",
             [
                 {
+                    "project": self._session(key).project_key,
                     "session": key,
                     "runtime": state.runtime,
                     "calls": msgspec.json.encode(state.calls).decode(),

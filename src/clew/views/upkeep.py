@@ -7,13 +7,15 @@ process continues from the stored position.
 
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, cast
 
 import msgspec
 
 from clew.model.errors import Damaged, InvalidInput, SchemaNewer, StoreError
 from clew.store import Store
 from clew.store.derived import (
+    EVERY_PROJECT,
     DerivedTables,
     Row,
     Transaction,
@@ -28,6 +30,8 @@ from clew.views.contract import Rebuilding
 # Each view brings tables of its own, so another view makes another schema.
 LAYOUT = 6
 SCHEMA = 100 * LAYOUT + len(versions())
+# On PostgreSQL each row also has its project, for row-level security.
+POSTGRES_SCHEMA = 100
 VERSION_TABLE = "clew_views"
 RECORD = """
 DROP TABLE IF EXISTS {version_table};
@@ -91,22 +95,25 @@ class Views:
         """The database with the tables of this program."""
         try:
             version = database.schema_version()
-            if version > SCHEMA:
+            known = SCHEMA + (POSTGRES_SCHEMA if database.remote else 0)
+            if version > known:
                 raise SchemaNewer(
                     f"the views of this log have schema {version}, made by a newer clew; this program knows schemas up "
-                    f"to {SCHEMA}: upgrade clew (`pip install -U clew`)",
+                    f"to {known}: upgrade clew (`pip install -U clew`)",
                     found=version,
-                    expected=SCHEMA,
+                    expected=known,
                 )
-            if version < SCHEMA:
+            if version < known:
                 self._notice = self._notice or (OUTDATED if version else "")
                 text = schema_of(PACKAGE, database.dialect)
                 if version or not database.remote:
                     # A remote database without our version table may hold somebody else's table of this name.
-                    drops = (f"DROP TABLE IF EXISTS {table};\n" for table in table_names(PACKAGE, database.dialect))
+                    # Functions read the tables of PostgreSQL, and go with them.
+                    drop = "DROP TABLE IF EXISTS {table}" + (" CASCADE;\n" if database.remote else ";\n")
+                    drops = (drop.format(table=table) for table in table_names(PACKAGE, database.dialect))
                     text = "".join(drops) + text
-                database.apply_schema(text + RECORD.format(version_table=VERSION_TABLE, version=SCHEMA), SCHEMA)
-            database.fence(SCHEMA)
+                database.apply_schema(text + RECORD.format(version_table=VERSION_TABLE, version=known), known)
+            database.fence(known)
         except BaseException:
             database.close()
             raise
@@ -117,20 +124,24 @@ class Views:
         notice, self._notice = self._notice, ""
         return notice
 
+    def restricted_to(self, projects: str) -> "Views":
+        """The same views, reading through row-level security: keys of projects, or `*` for all."""
+        return self if projects == EVERY_PROJECT else cast(Views, _Restricted(self, projects))
+
     @contextmanager
-    def read(self) -> Iterator[Transaction]:
+    def read(self, projects: str = EVERY_PROJECT) -> Iterator[Transaction]:
         """A read transaction on the views as they are.
 
         It raises `Rebuilding` when the views are damaged or another process started a rebuild; the caller retries.
         """
-        with self._reading() as tx:
+        with self._reading(projects) as tx:
             yield tx
             if min(_reached(tx.run("views")).values()) < self._seen:
                 raise Rebuilding("the views are being built again; ask again")
 
     @contextmanager
-    def _reading(self) -> Iterator[Transaction]:
-        with self._recovering() as database, database.read() as tx:
+    def _reading(self, projects: str = EVERY_PROJECT) -> Iterator[Transaction]:
+        with self._recovering() as database, database.restricted_to_projects(projects).read() as tx:
             yield tx
 
     @contextmanager
@@ -268,6 +279,20 @@ class Views:
                 return database.overwrite_free_space()
         except Rebuilding:
             return []  # The damaged views were deleted, with everything in them.
+
+
+class _Restricted:
+    """The views, of which reads see only some projects. Everything else is delegated to the views."""
+
+    def __init__(self, views: Views, projects: str) -> None:
+        self._views = views
+        self._projects = projects
+
+    def read(self) -> AbstractContextManager[Transaction]:
+        return self._views.read(self._projects)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._views, name)
 
 
 def _reached(rows: Sequence[Row]) -> dict[str, int]:

@@ -83,7 +83,8 @@ class UsageView:
             return
         used = body.usage
         row: dict[str, Any] = {
-            "session": key, "record": record_of(event), "message": answer_of(event, self._session_with(key)),
+            "project": self._session_with(key).project_key, "session": key, "record": record_of(event),
+            "message": answer_of(event, self._session_with(key)),
             "position": event.position, "at": min(when(event), LATEST),
             "model": storable(f"{body.model}-fast" if used.fast else body.model),
             "input": used.input, "output": used.output, "cache_read": used.cache_read,

@@ -140,7 +140,7 @@ def as_today(recorded: Any) -> Any:
     if "administer" in (rights := today.get("rights") or ()):
         # They became rights of their own, which whoever might administer has.
         today["rights"] = sorted({*rights, "budget", "hold"})
-    if "session" in today and "working_set" in today:
+    if "session" in today and "working_set" in today and "stored_at" not in today["session"]:
         # It was when the log took the last event; `last_at` is since when that happened.
         session = today["session"]
         session["stored_at"] = session.pop("last_at")
@@ -161,7 +161,7 @@ def without_later(current: dict[str, Any], recorded: dict[str, Any]) -> dict[str
         notes = [note for note in audit["examined"]["notes"] if note != NOT_RECONCILED]
         audit["examined"] = {**audit["examined"], "notes": notes}
     views = dict(current["views"])
-    if views:
+    if views and not any("cached_tokens" in line for line in recorded["views"].get("listed") or ()):
         # What was read from a cache is counted beside the tokens since, no longer among them.
         views["listed"] = [
             {**line, "tokens": line["tokens"] + line.get("cached_tokens", 0)} if "tokens" in line else line

@@ -65,8 +65,8 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
         if not self._views:
             from clew.views.upkeep import Views
 
-            self._views.append(Views(self.store))
-        return self._views[0]
+            self._views.append(Views(self.unrestricted))
+        return self._views[0].restricted_to(self.store.projects)
 
     @property
     def masks_answers(self) -> bool:

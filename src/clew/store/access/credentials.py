@@ -42,14 +42,14 @@ def find_credential(store: Store, id: str) -> Credential | None:
 
 def credential_chain(store: Store, id: str) -> list[Credential]:
     """A credential and the ones it descends from, itself first."""
-    with store.database.read() as tx:
+    with store.unrestricted.database.read() as tx:
         return [_credential_from(row) for row in tx.run("credential_chain", id=id)]
 
 
 def list_credentials(store: Store, principal: str = "") -> list[Credential]:
     """The credentials of one principal and the links it made, or those of all."""
     filters = {"principal": principal} if principal else {}
-    with store.database.read() as tx:
+    with store.unrestricted.database.read() as tx:
         return [_credential_from(row) for row in tx.run("credentials_of", **filters)]
 
 

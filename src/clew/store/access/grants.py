@@ -54,13 +54,13 @@ def list_grants(store: Store, *, who: str = "", project: str = "", session: str 
 
 def list_grants_for(store: Store, principal: str) -> list[Grant]:
     """The grants to a principal and to its teams."""
-    with store.database.read() as tx:
+    with store.unrestricted.database.read() as tx:
         return [_record_from(row).grant for row in tx.run("grants_of", principal=principal)]
 
 
 def project_keys_of_accessible_sessions(store: Store, principal: str) -> list[int]:
     """The keys of the projects with a session that the principal opened or was granted by itself."""
-    with store.database.read() as tx:
+    with store.unrestricted.database.read() as tx:
         return [row[0] for row in tx.run("projects_of_accessible_sessions", me=principal)]
 
 

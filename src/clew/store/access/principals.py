@@ -41,18 +41,18 @@ def _set_disabled(store: Store, name: str, *, disabled: bool) -> bool:
 
 
 def list_principals(store: Store) -> list[Principal]:
-    with store.database.read() as tx:
+    with store.unrestricted.database.read() as tx:
         return [_principal_from(row) for row in tx.run("principals")]
 
 
 def find_principal(store: Store, name: str) -> Principal | None:
-    with store.database.read() as tx:
+    with store.unrestricted.database.read() as tx:
         rows = tx.run("principal_named", name=name)
         return _principal_from(rows[0]) if rows else None
 
 
 def find_principal_by_login(store: Store, login: str) -> Principal | None:
-    with store.database.read() as tx:
+    with store.unrestricted.database.read() as tx:
         rows = tx.run("principal_of_login", login=login)
         return _principal_from(rows[0]) if rows else None
 
@@ -108,14 +108,14 @@ def remove_member(store: Store, team: str, principal: str) -> bool:
 def list_members(store: Store) -> dict[str, list[str]]:
     """Every team with its members."""
     members: dict[str, list[str]] = {}
-    with store.database.read() as tx:
+    with store.unrestricted.database.read() as tx:
         for team, principal in tx.run("members"):
             members.setdefault(team, []).append(principal)
     return members
 
 
 def list_teams_of(store: Store, principal: str) -> list[str]:
-    with store.database.read() as tx:
+    with store.unrestricted.database.read() as tx:
         return [row[0] for row in tx.run("teams_of", principal=principal)]
 
 

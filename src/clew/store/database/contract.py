@@ -6,12 +6,15 @@ caller gets errors of the model.
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 Row = tuple[Any, ...]
 Parameters = Mapping[str, Any]
 Statement = tuple[str, Parameters]
 Mark = tuple[int, ...]
+
+# What a connection reads for when it is not restricted to projects.
+EVERY_PROJECT = "*"
 
 # The columns of an event to add and of a head to move, in the order of their rows (statements/events.sql).
 EVENT = (
@@ -22,6 +25,28 @@ MOVE = (
     "state", "head", "digest", "at", "budget_tokens", "budget_cost_micros", "spent_tokens", "spent_cost_micros",
     "project", "session", "from_head", "epoch", "fenced", "lease",
 )  # fmt: skip
+
+
+class RowSecurity(NamedTuple):
+    """Whether row-level security holds for the role that a database is used with."""
+
+    role: str
+    owner: str
+    """The role that owns the tables. It may be the same one: then it could drop the policies that hold for it."""
+    problem: str = ""
+    """Why row-level security does not hold; empty when it holds."""
+    remedy: str = ""
+    """The SQL that ends the problem; empty when only another role does."""
+    lacks_rights_on: Sequence[str] = ()
+    """Tables that the role cannot read and write."""
+
+
+class RuntimeRole(NamedTuple):
+    """The role that uses the tables and owns none of them."""
+
+    name: str
+    is_new: bool
+    owner: str
 
 
 class Transaction(Protocol):
@@ -107,8 +132,12 @@ class Database(Protocol):
         """
         ...
 
-    def row_security_problem(self) -> str:
-        """Why row-level security does not hold; empty when it holds, or when the database has none."""
+    def row_security(self) -> RowSecurity | None:
+        """Whether row-level security holds; None when the database has none."""
+        ...
+
+    def set_up_runtime_role(self, name: str, *, password: str = "") -> RuntimeRole:
+        """Make a role that may use these tables and change none, or repair its rights; for their owner to call."""
         ...
 
     def was_replaced(self) -> bool:

@@ -4,7 +4,6 @@ One writing connection per process carries the shared commits, which are seriali
 file: a pool of writers would have nothing to do. Readers take their connections from a bounded pool.
 """
 
-import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -15,7 +14,6 @@ from weakref import WeakKeyDictionary
 import msgspec
 import psycopg
 from psycopg import errors, sql
-from psycopg.conninfo import conninfo_to_dict
 
 from clew.model.errors import (
     Busy,
@@ -23,13 +21,25 @@ from clew.model.errors import (
     Conflict,
     Damaged,
     DiskFull,
-    InvalidInput,
     SchemaNewer,
     StoreError,
     Unavailable,
 )
-from clew.store.database.contract import EVENT, MOVE, Database, Mark, Parameters, Row, Statement
-from clew.store.database.postgres_readers import MAX_READERS, ReaderPool, is_usable
+from clew.store.database import postgres_roles as roles
+from clew.store.database.contract import (
+    EVENT,
+    EVERY_PROJECT,
+    MOVE,
+    Database,
+    Mark,
+    Parameters,
+    Row,
+    RowSecurity,
+    RuntimeRole,
+    Statement,
+)
+from clew.store.database.postgres_readers import ReaderPool, is_usable
+from clew.store.database.postgres_url import parse_url, place_of, split_max_readers
 from clew.store.database.schema_fence import check_fence
 from clew.store.database.statements import conditional_statements, statements, tables
 
@@ -37,13 +47,7 @@ CONNECT_SECONDS = 10
 IDLE_MS = 5000
 # Known by a program that has not said which schema it knows.
 NEWEST_SCHEMA = 2**31 - 1
-MOST_MAX_READERS = 1000
 SCHEMA_LOCK = 0x636C6577
-ROW_SECURITY = """
-SELECT current_user, (SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user),
-    (SELECT bool_and(relrowsecurity AND relforcerowsecurity) FROM pg_class
-     WHERE oid IN (to_regclass('session'), to_regclass('head'), to_regclass('event'), to_regclass('original')))
-"""
 
 
 class Postgres:
@@ -58,9 +62,9 @@ class Postgres:
         self._version_table = version_table
         version = sql.SQL("BEGIN; SELECT max(version) FROM {}").format(sql.Identifier(version_table))
         self._begin_and_read_version = version.as_bytes()
-        url, max_readers = _split_max_readers(url)
-        parameters = _parsed(url)
-        self.place = _place(parameters)
+        url, max_readers = split_max_readers(url)
+        parameters = parse_url(url)
+        self.place = place_of(parameters)
         self._arguments: dict[str, Any] = {
             "connect_timeout": CONNECT_SECONDS, "application_name": "clew", **parameters,
             "autocommit": True, "prepare_threshold": 1,
@@ -114,13 +118,12 @@ class Postgres:
         self._clock = (int(now), time.monotonic())
 
     @contextmanager
-    def read(self, projects: str = "*") -> Iterator["_Transaction"]:
-        reader = self._readers.acquire(projects)
+    def read(self, projects: str = EVERY_PROJECT) -> Iterator["_Transaction"]:
+        reader = self._readers.acquire()
         connection = reader.connection
         try:
-            if self._visible.get(connection, "*") != projects:
-                self._restrict(connection, projects)
-            yield _Transaction(connection, self)
+            self._restrict(connection, projects)
+            yield _Transaction(connection, self, projects)
         except psycopg.Error:
             connection.close()
             raise
@@ -129,6 +132,8 @@ class Postgres:
 
     def _restrict(self, connection: psycopg.Connection, projects: str) -> None:
         """Let row-level security show only these projects on a connection."""
+        if self._visible.get(connection, EVERY_PROJECT) == projects:
+            return
         with self._translating():
             try:
                 connection.execute("SELECT set_config('clew.reach', %s, FALSE)", [projects])
@@ -244,18 +249,22 @@ class Postgres:
         if fresh and derived.schema_version():
             with derived._translating(), derived._writer.transaction():
                 for table in (*tables(package, "pg"), version_table):
-                    derived._writer.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(sql.Identifier(table)))
+                    derived._writer.execute(sql.SQL("DROP TABLE IF EXISTS {} CASCADE").format(sql.Identifier(table)))
         return derived
 
     def restricted_to_projects(self, projects: str) -> Database:
-        return self if projects == "*" else cast(Database, _Restricted(self, projects))
+        return self if projects == EVERY_PROJECT else cast(Database, _Restricted(self, projects))
 
-    def row_security_problem(self) -> str:
+    def row_security(self) -> RowSecurity | None:
         with self.read() as tx, self._translating():
-            [(role, bypasses, is_forced)] = tx.connection.execute(ROW_SECURITY).fetchall()
-        if bypasses:
-            return f"the role {role} bypasses row-level security"
-        return "" if is_forced else "row-level security is switched off on some tables"
+            return roles.row_security(tx.connection, self._package)
+
+    def set_up_runtime_role(self, name: str, *, password: str = "") -> RuntimeRole:
+        with self._lock, self._translating(), self._writer.transaction():
+            self._writer.execute("SELECT pg_advisory_xact_lock(%s)", [SCHEMA_LOCK])
+            return roles.set_up_runtime_role(
+                self._writer, name, self._package, self._version_table, password=password
+            )  # fmt: skip
 
     def was_replaced(self) -> bool:
         return False
@@ -266,6 +275,7 @@ class Postgres:
         with self._lock, self._translating(), self._writer.transaction():
             self._writer.execute("SELECT pg_advisory_xact_lock(%s)", [SCHEMA_LOCK])
             if self._version(self._writer) < version:
+                roles.refuse_unless_owner(self._writer, version)
                 self._writer.execute(text.encode())
 
     def fence(self, known: int) -> None:
@@ -291,9 +301,16 @@ class Postgres:
 
     def overwrite_free_space(self) -> list[str]:
         with self._lock, self._translating():
+            others = roles.tables_it_cannot_rewrite(self._writer, self._package)
             for table in tables(self._package, "pg"):
-                self._writer.execute(sql.SQL("VACUUM FULL {}").format(sql.Identifier(table)))
+                if table not in others:
+                    self._writer.execute(sql.SQL("VACUUM FULL {}").format(sql.Identifier(table)))
         return [
+            *(
+                [f"free space in {', '.join(others)}, which only their owner may rewrite: VACUUM FULL as that role"]
+                if others
+                else []
+            ),
             "the server's write-ahead log: it keeps old segments until it recycles them; see docs/erasure.md",
             "replicas and backups of the server",
         ]
@@ -347,6 +364,8 @@ class Postgres:
         match error:
             case errors.UniqueViolation():
                 return Conflict(f"this is in {self.place} already ({_first_line(error)}); nothing was written")
+            case errors.InsufficientPrivilege():
+                return roles.lacks_rights(self.place, _first_line(error))
             case errors.DiskFull():
                 return DiskFull(f"the disk of {self.place} is full; nothing of this was written; free some space there")
             case errors.LockNotAvailable() | errors.QueryCanceled() | errors.DeadlockDetected():
@@ -386,11 +405,12 @@ class _Restricted:
 
 
 class _Transaction:
-    __slots__ = ("_database", "_optional", "_queries", "connection")
+    __slots__ = ("_database", "_optional", "_projects", "_queries", "connection")
 
-    def __init__(self, connection: psycopg.Connection, database: Postgres) -> None:
+    def __init__(self, connection: psycopg.Connection, database: Postgres, projects: str = EVERY_PROJECT) -> None:
         self.connection = connection
         self._database = database
+        self._projects = projects
         self._queries = statements("pg", database._package)
         self._optional = conditional_statements("pg", database._package)
 
@@ -399,6 +419,8 @@ class _Transaction:
 
     def batch(self, statements: Sequence[Statement]) -> list[list[Row]]:
         answers = []
+        # A read inside this one may have read for other projects since.
+        self._database._restrict(self.connection, self._projects)
         try:
             for name, parameters in statements:
                 text = self._queries.get(name) or self._optional[name].given(parameters)
@@ -449,33 +471,3 @@ def _json(columns: tuple[str, ...], rows: Sequence[Row]) -> str:
 
 def _first_line(error: psycopg.Error) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0]
-
-
-def _parsed(url: str) -> dict[str, Any]:
-    """The parameters in the URL. An error does not repeat a bad URL, because any part of it could be the password."""
-    try:
-        parameters = conninfo_to_dict(url)
-    except (psycopg.Error, UnicodeError, ValueError):
-        parameters = {"port": "none"}
-    if not str(parameters.get("port") or 0).replace(",", "").isdigit():
-        raise InvalidInput(
-            "the PostgreSQL URL cannot be parsed; expected postgresql://user:password@host:port/name, with any "
-            "of : / ? # [ ] @ % in the password written as %3A %2F %3F %23 %5B %5D %40 %25"
-        )
-    return parameters
-
-
-def _split_max_readers(url: str) -> tuple[str, int]:
-    """The URL without our own parameter, which libpq does not know, and its value."""
-    match = re.search(r"([?&])max_readers=([^&]*)(&|$)", url)
-    if match is None:
-        return url, MAX_READERS
-    if not match[2].isdecimal() or not 1 <= int(match[2]) <= MOST_MAX_READERS:
-        raise InvalidInput(f"max_readers in the PostgreSQL URL must be a number from 1 to {MOST_MAX_READERS}")
-    return url[: match.start()] + (match[1] if match[3] else "") + url[match.end() :], int(match[2])
-
-
-def _place(parameters: dict[str, Any]) -> str:
-    """Where the database is, without who and how."""
-    port = f":{parameters['port']}" if parameters.get("port") else ""
-    return f"postgresql://{parameters.get('host') or 'local socket'}{port}/{parameters.get('dbname') or ''}"

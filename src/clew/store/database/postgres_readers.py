@@ -3,7 +3,8 @@
 psycopg_pool opens connections when they are needed, lends each to one thread at a time, lets further threads wait for
 their turn, and closes connections that are old or idle. Three rules of our own are added:
 
-* A thread that reads inside a read uses the connection it has, so no thread waits for a connection it holds itself.
+* A thread that reads inside a read uses the connection it has, so no thread waits for a connection it holds itself. The
+  two may read for other projects: every transaction says so before a statement (`_Transaction` in postgres.py).
 * A connection is tested when it is lent. The test costs no round trip: an idle connection has something to say only
   when the server has ended it.
 * A server that refuses connections fails the waiting readers at once; without this they would wait until their time is
@@ -32,12 +33,11 @@ logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())
 class Reader:
     """A connection lent to a thread, and how many reads of that thread use it."""
 
-    __slots__ = ("connection", "pool", "projects", "uses")
+    __slots__ = ("connection", "pool", "uses")
 
-    def __init__(self, connection: psycopg.Connection, pool: ConnectionPool, projects: str) -> None:
+    def __init__(self, connection: psycopg.Connection, pool: ConnectionPool) -> None:
         self.connection = connection
         self.pool = pool
-        self.projects = projects
         self.uses = 1
 
 
@@ -65,16 +65,16 @@ class ReaderPool:
         self._closed = False
         self._closing: list[threading.Thread] = []
 
-    def acquire(self, projects: str) -> Reader:
-        """The connection that this thread reads these projects with, or one from the pool."""
-        reader: Reader | None = self._lent.__dict__.get(projects)
+    def acquire(self) -> Reader:
+        """The connection that this thread reads with, or one from the pool."""
+        reader: Reader | None = self._lent.__dict__.get("reader")
         if reader is not None:
             with self._lock:
                 if reader.uses and not reader.connection.closed:
                     reader.uses += 1
                     return reader
-        reader = self._borrow(projects)
-        self._lent.__dict__[projects] = reader
+        reader = self._borrow()
+        self._lent.reader = reader
         return reader
 
     def release(self, reader: Reader) -> None:
@@ -83,8 +83,8 @@ class ReaderPool:
             reader.uses -= 1
             if reader.uses:
                 return
-        if self._lent.__dict__.get(reader.projects) is reader:
-            del self._lent.__dict__[reader.projects]
+        if self._lent.__dict__.get("reader") is reader:
+            del self._lent.reader
         reader.pool.putconn(reader.connection)
 
     def close(self) -> None:
@@ -96,7 +96,7 @@ class ReaderPool:
         for thread in self._closing:
             thread.join()
 
-    def _borrow(self, projects: str) -> Reader:
+    def _borrow(self) -> Reader:
         end = time.monotonic() + WAIT_SECONDS
         while True:
             pool = self._open_pool()
@@ -109,7 +109,7 @@ class ReaderPool:
                 self._connect().close()
                 continue
             if is_usable(connection):
-                return Reader(connection, pool, projects)
+                return Reader(connection, pool)
             connection.close()
             pool.putconn(connection)
 

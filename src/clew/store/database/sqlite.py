@@ -15,8 +15,18 @@ from weakref import WeakSet
 
 import apsw
 
-from clew.model.errors import Busy, ClewError, Conflict, Damaged, DiskFull, SchemaNewer, StoreError, Unavailable
-from clew.store.database.contract import EVENT, Mark, Parameters, Row, Statement
+from clew.model.errors import (
+    Busy,
+    ClewError,
+    Conflict,
+    Damaged,
+    DiskFull,
+    InvalidInput,
+    SchemaNewer,
+    StoreError,
+    Unavailable,
+)
+from clew.store.database.contract import EVENT, Mark, Parameters, Row, RuntimeRole, Statement
 from clew.store.database.schema_fence import check_fence
 from clew.store.database.statements import conditional_statements, statements
 from clew.store.durable_folders import make_private, sync
@@ -249,8 +259,11 @@ class SQLite:
     def restricted_to_projects(self, projects: str) -> "SQLite":
         return self  # SQLite has no row-level security: a process that can open the file can read all of it.
 
-    def row_security_problem(self) -> str:
-        return ""
+    def row_security(self) -> None:
+        return None
+
+    def set_up_runtime_role(self, name: str, *, password: str = "") -> RuntimeRole:
+        raise InvalidInput("an SQLite file has no roles: whoever can open the file can read all of it")
 
     def was_replaced(self) -> bool:
         return self._file_id() != self._opened_file

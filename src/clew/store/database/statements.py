@@ -31,6 +31,24 @@ def _reached(columns: str, in_list: Callable[[str, str], str]) -> str:
     )
 
 
+# Conditions of row-level security. Each stands in a sub-select, so that PostgreSQL computes it once per statement.
+EVERYTHING = "(SELECT reaches_everything())"
+
+
+def _in_reach(key: str) -> str:
+    """Whether a connection reads for a project, by its key.
+
+    The planner takes a value to be rarely NULL, so it expects nearly every row to pass, as is the case behind the
+    conditions of a statement. If it expected few rows, it would read whole tables instead of looking rows up.
+    """
+    return f"{EVERYTHING} OR nullif({key} = ANY (CAST((SELECT reached_projects()) AS BIGINT[])), FALSE) IS NOT NULL"
+
+
+def _in_reach_by_name(name: str) -> str:
+    """Whether a connection reads for a project, by its name; `project` itself shows only those."""
+    return f"{EVERYTHING} OR {name} IN (SELECT name FROM project)"  # noqa: S608 - The names are those of columns.
+
+
 def _in_list_lite(name: str, type: str) -> str:
     return f"SELECT value FROM json_each(:{name})"  # noqa: S608 - The names are this file's own.
 
@@ -51,6 +69,7 @@ SQLITE_WORDS = {
     "keys": "SELECT value FROM json_each(:keys)",
     "names": "SELECT value FROM json_each(:names)",
     "kinds": "SELECT value FROM json_each(:kinds)",
+    "everything": "TRUE",
     "now": "CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000",
 }
 POSTGRES_WORDS = {
@@ -65,13 +84,23 @@ POSTGRES_WORDS = {
     "keys": "SELECT CAST(json_array_elements_text(CAST(:keys AS json)) AS BIGINT)",
     "names": "SELECT json_array_elements_text(CAST(:names AS json))",
     "kinds": "SELECT json_array_elements_text(CAST(:kinds AS json))",
+    "everything": EVERYTHING,
     "now": "CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT)",
 }
 WORDS = {"lite": SQLITE_WORDS, "pg": POSTGRES_WORDS}
 # Words that take columns, as `{reached(s.project, ...)}`.
-FUNCTIONS = {
-    "lite": {"reached": lambda columns: _reached(columns, _in_list_lite)},
-    "pg": {"reached": lambda columns: _reached(columns, _in_list_pg)},
+FUNCTIONS: dict[str, dict[str, Callable[[str], str]]] = {
+    # SQLite has no row-level security.
+    "lite": {
+        "reached": lambda columns: _reached(columns, _in_list_lite),
+        "in_reach": lambda key: "TRUE",
+        "in_reach_by_name": lambda name: "TRUE",
+    },
+    "pg": {
+        "reached": lambda columns: _reached(columns, _in_list_pg),
+        "in_reach": _in_reach,
+        "in_reach_by_name": _in_reach_by_name,
+    },
 }
 
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
@@ -177,8 +206,13 @@ def derived_schema(package: str, dialect: str) -> str:
 
 def tables(package: str, dialect: str) -> list[str]:
     """The tables that a package makes."""
-    names: list[str] = _TABLE.findall(derived_schema(package, dialect) or sql("schema.sql", dialect, package))
+    names: list[str] = _TABLE.findall(schema_text(package, dialect))
     return names
+
+
+def schema_text(package: str, dialect: str) -> str:
+    """The schema of a package for one database."""
+    return derived_schema(package, dialect) or sql("schema.sql", dialect, package)
 
 
 def _in_style(text: str, dialect: str) -> str:

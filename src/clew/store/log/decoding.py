@@ -96,7 +96,7 @@ class Decoder:
 
         digest = bytes(row.blob or b"")
         try:
-            with self._database.read() as tx:
+            with self._pack_stores.database.read() as tx:
                 data = load_in(tx, self._pack_stores, digest)
             return self._event(row, source, codec.decode(row.kind, row.version, data.decode()))
         except UNREADABLE as error:

@@ -282,7 +282,7 @@ class _Check:
     def _from_blob(self, digest: bytes) -> tuple[str | None, str]:
         """The text of a body in a blob, or why it cannot be read."""
         try:
-            return objects.load_in(self._tx, self._store.pack_stores, digest).decode(), ""
+            return objects.load(self._store, digest.hex()).decode(), ""
         except Unavailable:
             raise  # That its place does not answer says nothing about the body.
         except ODD as error:

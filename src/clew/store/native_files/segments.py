@@ -77,7 +77,7 @@ def read(tx: Transaction, store: "Store", file: "NativeFile", start: int) -> byt
     for row in tx.run("segment_read", original=file.key, generation=file.generation, start=start):
         length, digest, first, last, data = row
         if data is None:
-            return objects.load_in(tx, store.pack_stores, bytes(digest))
+            return objects.load(store, bytes(digest).hex())
         bodies = tx.run("bodies", project=file.project_key, session=file.session_key, first=first, last=last)
         unpacked = _unpacked(bytes(data), length, [body for (body,) in bodies])
         if unpacked is not None and address(unpacked) == bytes(digest):

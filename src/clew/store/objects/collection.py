@@ -66,7 +66,7 @@ def collect(
     for name, store_name in _packs(store, "leaving", abandoned_us):
         before_each()
         _remove(store, name, store.pack_stores.get(store_name))
-    with store.database.read() as tx:
+    with store.unrestricted.database.read() as tx:
         over = tx.run("packs_gone_since", keep=REMEMBERED_US)
     if over:
         with store.database.write() as tx:
@@ -86,7 +86,7 @@ def forget(store: "Store", digests: Sequence[bytes], *, grace_us: int) -> list[i
     sizes: list[int] = []
     thinned: set[str] = set()
     loose: list[bytes] = []
-    with store.database.read() as tx:
+    with store.unrestricted.database.read() as tx:
         # What an object names never changes, because its name is the digest of that.
         named = [bytes(name) for digest in digests for (name,) in tx.run("manifest_names", digest=digest)]
     with store.database.write() as tx:
@@ -107,7 +107,7 @@ def forget(store: "Store", digests: Sequence[bytes], *, grace_us: int) -> list[i
 
 
 def _unnamed(store: "Store", grace_us: int) -> list[bytes]:
-    with store.database.read() as tx:
+    with store.unrestricted.database.read() as tx:
         return [bytes(digest) for (digest,) in tx.run("objects_unnamed", grace=grace_us, limit=PAGE)]
 
 
@@ -115,7 +115,7 @@ def _packs(store: "Store", state: str, grace_us: int) -> Iterator[tuple[str, str
     """The packs that are in a state for so long, and their pack stores, as far as this process may use them."""
     after = ""
     while True:
-        with store.database.read() as tx:
+        with store.unrestricted.database.read() as tx:
             rows: list[Row] = tx.run("packs_in_state", state=state, after=after, grace=grace_us, limit=PAGE)
         for name, store_name in rows:
             if store.pack_stores.knows(store_name):
@@ -127,7 +127,7 @@ def _packs(store: "Store", state: str, grace_us: int) -> Iterator[tuple[str, str
 
 def _rewrite(store: "Store", name: str, store_name: str) -> None:
     """Write what is left of a pack into a new one, and let the old one leave."""
-    with store.database.read() as tx:
+    with store.unrestricted.database.read() as tx:
         rows = [(bytes(digest), Span(store_name, name, *span)) for digest, *span in tx.run("pack_objects", name=name)]
     pack_store = store.pack_stores.get(store_name)
     if not rows:
@@ -189,13 +189,13 @@ def _is_abandoned_file(store: "Store", pack_store: PackStore, key: str) -> bool:
         return False  # Not ours.
     if pack_store.name or key != loose_key(digest):
         return False
-    with store.database.read() as tx:
+    with store.unrestricted.database.read() as tx:
         return not tx.run("loose_known", digest=digest)
 
 
 def _without(store: "Store", names: Iterable[str]) -> Iterator[str]:
     """Those of these packs that are not kept: no row says anything about them, or that they are gone."""
-    with store.database.read() as tx:
+    with store.unrestricted.database.read() as tx:
         for name in names:
             if tx.run("pack_state", name=name) in ([], [("gone",)]):
                 yield name

@@ -25,7 +25,7 @@ class Health(NamedTuple):
 
 def check_pack_stores(store: "Store") -> Health:
     """Look for every pack in its pack store, by its name alone; reading an object checks its bytes."""
-    with store.database.read() as tx:
+    with store.unrestricted.database.read() as tx:
         [(objects, size, _, unnamed)] = tx.run("objects_summary")
         packs = [(name, count) for name, state, count in tx.run("packs_summary") if state in ("kept", "thinned")]
     problems = [
@@ -54,7 +54,7 @@ def _missing(store: "Store", pack_store: PackStore) -> Iterator[str]:
 def _packs_at(store: "Store", store_name: str) -> Iterator[str]:
     after = ""
     while True:
-        with store.database.read() as tx:
+        with store.unrestricted.database.read() as tx:
             names: list[str] = [name for (name,) in tx.run("packs_at", store_name=store_name, after=after, limit=PAGE)]
         yield from names
         if len(names) < PAGE:

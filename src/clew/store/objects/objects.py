@@ -193,7 +193,7 @@ def _put_group(store: "Store", group: dict[bytes, bytes]) -> None:
     """Store small objects that the store does not have in one pack, and begin the grace of the others anew."""
     if not group:
         return
-    with store.database.read() as tx:
+    with store.unrestricted.database.read() as tx:
         asked = msgspec.json.encode([digest.hex() for digest in group]).decode()
         known = {bytes(digest) for (digest,) in tx.run("objects_known", names=asked)}
     with writing(store.pack_stores) as writer:
@@ -218,7 +218,7 @@ def _put_group(store: "Store", group: dict[bytes, bytes]) -> None:
 
 def _touch(store: "Store", digest: bytes) -> bool:
     """Begin the grace of an object anew; False if the store does not have it."""
-    with store.database.read() as tx:
+    with store.unrestricted.database.read() as tx:
         if not tx.run("object_read", digest=digest):
             return False
     with store.database.write() as tx:
@@ -294,7 +294,7 @@ def pieces(store: "Store", name: str) -> Iterator[bytes]:
     digest = digest_of(name)
 
     def find() -> Row:
-        with store.database.read() as tx:
+        with store.unrestricted.database.read() as tx:
             return _row(tx, digest)
 
     return _pieces(find, store.pack_stores, digest)
@@ -312,7 +312,7 @@ def load_in(tx: Transaction, pack_stores: PackStores, digest: bytes) -> bytes:
 
 def stat(store: "Store", name: str) -> Stat:
     """How large an object is, and how many name it."""
-    with store.database.read() as tx:
+    with store.unrestricted.database.read() as tx:
         rows = tx.run("object_stat", digest=digest_of(name))
     if not rows:
         raise NotFound(f"no blob {name} in this store")
@@ -321,7 +321,7 @@ def stat(store: "Store", name: str) -> Stat:
 
 def names_of(store: "Store", name: str) -> list[str]:
     """The objects that a manifest names; none for any other object."""
-    with store.database.read() as tx:
+    with store.unrestricted.database.read() as tx:
         return [bytes(named).hex() for (named,) in tx.run("manifest_names", digest=digest_of(name))]
 
 
@@ -330,7 +330,7 @@ def reaches(store: "Store", names: Iterable[str], name: str) -> bool:
     roots = [root for root in names if _is_name(root)]
     if name in roots:
         return True
-    with store.database.read() as tx:
+    with store.unrestricted.database.read() as tx:
         return bool(tx.run("manifest_reaches", names=msgspec.json.encode(roots).decode(), digest=digest_of(name)))
 
 

@@ -1,5 +1,6 @@
 -- The artifacts: what sessions saved, by the event that saved it.
 CREATE TABLE artifact (
+--pg    project BIGINT NOT NULL,
     session BIGINT NOT NULL,
     seq BIGINT NOT NULL,
     name TEXT NOT NULL,
@@ -14,6 +15,9 @@ CREATE INDEX artifact_at ON artifact (at, session);
 -- The planner keeps no samples of what sessions say of themselves, so that none outlives an erasure.
 --pg ALTER TABLE artifact ALTER name SET STATISTICS 0, ALTER blob SET STATISTICS 0, ALTER media_type SET STATISTICS 0;
 
+--pg ALTER TABLE artifact ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+--pg CREATE POLICY wall ON artifact USING ({in_reach(project)});
+
 -- name: artifacts_clear
 DELETE FROM artifact
 
@@ -21,8 +25,12 @@ DELETE FROM artifact
 DELETE FROM artifact WHERE session = :session
 
 -- name: artifacts_add
-INSERT INTO artifact (session, seq, name, blob, size, media_type, at)
-VALUES (:session, :seq, :name, :blob, :size, :media_type, :at)
+INSERT INTO artifact (
+--pg    project,
+    session, seq, name, blob, size, media_type, at)
+VALUES (
+--pg    :project,
+    :session, :seq, :name, :blob, :size, :media_type, :at)
 ON CONFLICT (session, seq) DO NOTHING
 
 -- name: artifacts_newest

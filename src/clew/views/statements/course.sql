@@ -1,18 +1,21 @@
 -- The course of every session (model/course.py): where turns start, what was rewound and revised, and which return
 -- belongs to which call. All are seqs. A fork has rows only for its own events; `parent` and `call` can be an ancestor's.
 CREATE TABLE turn (
+--pg    project BIGINT NOT NULL,
     session BIGINT NOT NULL,
     seq BIGINT NOT NULL,
     at BIGINT NOT NULL,
     PRIMARY KEY (session, seq)
 ){clustered};
 CREATE TABLE branch (
+--pg    project BIGINT NOT NULL,
     session BIGINT NOT NULL,
     seq BIGINT NOT NULL,
     parent BIGINT NOT NULL,
     PRIMARY KEY (session, seq)
 ){clustered};
 CREATE TABLE revised (
+--pg    project BIGINT NOT NULL,
     session BIGINT NOT NULL,
     seq BIGINT NOT NULL,
     place BIGINT NOT NULL,
@@ -21,6 +24,7 @@ CREATE TABLE revised (
 CREATE INDEX revised_place ON revised (session, place);
 -- `returned` is 0 while a call is open, `id` a hash of its id.
 CREATE TABLE called (
+--pg    project BIGINT NOT NULL,
     session BIGINT NOT NULL,
     call BIGINT NOT NULL,
     returned BIGINT NOT NULL,
@@ -29,6 +33,15 @@ CREATE TABLE called (
 ){clustered};
 CREATE INDEX called_open ON called (session, id) WHERE returned = 0;
 CREATE INDEX called_returned ON called (session, returned) WHERE returned > 0;
+
+--pg ALTER TABLE turn ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+--pg CREATE POLICY wall ON turn USING ({in_reach(project)});
+--pg ALTER TABLE branch ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+--pg CREATE POLICY wall ON branch USING ({in_reach(project)});
+--pg ALTER TABLE revised ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+--pg CREATE POLICY wall ON revised USING ({in_reach(project)});
+--pg ALTER TABLE called ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+--pg CREATE POLICY wall ON called USING ({in_reach(project)});
 
 -- name: turn_clear
 DELETE FROM turn
@@ -55,16 +68,20 @@ DELETE FROM revised WHERE session = :session
 DELETE FROM called WHERE session = :session
 
 -- name: turn_add
-INSERT INTO turn (session, seq, at) VALUES (:session, :seq, :at)
+--lite INSERT INTO turn (session, seq, at) VALUES (:session, :seq, :at)
+--pg INSERT INTO turn (project, session, seq, at) VALUES (:project, :session, :seq, :at)
 
 -- name: branch_add
-INSERT INTO branch (session, seq, parent) VALUES (:session, :seq, :parent)
+--lite INSERT INTO branch (session, seq, parent) VALUES (:session, :seq, :parent)
+--pg INSERT INTO branch (project, session, seq, parent) VALUES (:project, :session, :seq, :parent)
 
 -- name: revised_add
-INSERT INTO revised (session, seq, place) VALUES (:session, :seq, :place)
+--lite INSERT INTO revised (session, seq, place) VALUES (:session, :seq, :place)
+--pg INSERT INTO revised (project, session, seq, place) VALUES (:project, :session, :seq, :place)
 
 -- name: called_add
-INSERT INTO called (session, call, returned, id) VALUES (:session, :call, :returned, :id)
+--lite INSERT INTO called (session, call, returned, id) VALUES (:session, :call, :returned, :id)
+--pg INSERT INTO called (project, session, call, returned, id) VALUES (:project, :session, :call, :returned, :id)
 
 -- name: called_newest_open
 SELECT call FROM called WHERE session = :session AND id = :id AND returned = 0 ORDER BY call DESC LIMIT 1

@@ -1,5 +1,6 @@
 -- The working set: what each session touched. `name` is the last part of a path, in lower case.
 CREATE TABLE touched (
+--pg    project BIGINT NOT NULL,
     session BIGINT NOT NULL,
     type TEXT NOT NULL,
     what TEXT NOT NULL,
@@ -16,6 +17,9 @@ CREATE INDEX touched_name ON touched (name, session);
 -- The planner keeps no samples of what sessions say of themselves, so that none outlives an erasure.
 --pg ALTER TABLE touched ALTER type SET STATISTICS 0, ALTER what SET STATISTICS 0, ALTER name SET STATISTICS 0;
 
+--pg ALTER TABLE touched ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+--pg CREATE POLICY wall ON touched USING ({in_reach(project)});
+
 -- name: files_clear
 DELETE FROM touched
 
@@ -23,8 +27,12 @@ DELETE FROM touched
 DELETE FROM touched WHERE session = :session
 
 -- name: files_add
-INSERT INTO touched (session, type, what, name, read, written, read_seq, written_seq, last_at)
-VALUES (:session, :type, :what, :name, :read, :written, :read_seq, :written_seq, :last_at)
+INSERT INTO touched (
+--pg    project,
+    session, type, what, name, read, written, read_seq, written_seq, last_at)
+VALUES (
+--pg    :project,
+    :session, :type, :what, :name, :read, :written, :read_seq, :written_seq, :last_at)
 ON CONFLICT (session, type, what) DO UPDATE SET read = touched.read + excluded.read,
     written = touched.written + excluded.written,
     read_seq = CASE WHEN excluded.read_seq > 0 THEN excluded.read_seq ELSE touched.read_seq END,

@@ -1,6 +1,7 @@
 -- What every session knows: a row for each event that adds to its knowledge or takes from it (`body` is NULL then).
 -- `valid` is 1 for what `recall` finds: the newest of its name, and not scratch. A long body is in the log alone.
 CREATE TABLE known (
+--pg    project BIGINT NOT NULL,
     session BIGINT NOT NULL,
     seq BIGINT NOT NULL,
     tier TEXT NOT NULL,
@@ -20,6 +21,9 @@ CREATE INDEX known_newest ON known (at, session, seq) WHERE valid = 1;
 -- The planner keeps no samples of what sessions say of themselves, so that none outlives an erasure.
 --pg ALTER TABLE known ALTER body SET STATISTICS 0, ALTER who SET STATISTICS 0, ALTER scope SET STATISTICS 0;
 
+--pg ALTER TABLE known ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+--pg CREATE POLICY wall ON known USING ({in_reach(project)});
+
 -- name: known_clear
 DELETE FROM known
 
@@ -32,8 +36,12 @@ UPDATE known SET valid = 0
 WHERE session = :session AND tier = :tier AND name = :name AND seq < :seq AND valid = 1
 
 -- name: known_add
-INSERT INTO known (session, seq, tier, name, kind, gone, valid, scope, at, who, body)
-VALUES (:session, :seq, :tier, :name, :kind, :gone, :valid, :scope, :at, :who, :body)
+INSERT INTO known (
+--pg    project,
+    session, seq, tier, name, kind, gone, valid, scope, at, who, body)
+VALUES (
+--pg    :project,
+    :session, :seq, :tier, :name, :kind, :gone, :valid, :scope, :at, :who, :body)
 
 -- name: known_of
 -- The newest of each name that a session wrote in a stretch of its history.
@@ -59,9 +67,8 @@ ORDER BY k.at DESC, k.session DESC, k.seq DESC LIMIT :limit
 --lite FROM words w CROSS JOIN passage p ON p.id = w.rowid CROSS JOIN known k ON k.session = p.session AND k.seq = p.seq
 --lite CROSS JOIN listing l ON l.session = k.session
 --lite WHERE words MATCH :match
---pg WITH p AS MATERIALIZED (SELECT session, seq FROM passage WHERE words @@ CAST(:match AS tsquery))
 --pg SELECT k.session, k.seq, k.tier, k.name, k.kind, k.gone, k.at, k.who, k.body, l.id
---pg FROM p JOIN known k ON k.session = p.session AND k.seq = p.seq JOIN listing l ON l.session = k.session
+--pg FROM passages_with(CAST(:match AS tsquery), 9223372036854775807, 0) p JOIN known k ON k.session = p.session AND k.seq = p.seq JOIN listing l ON l.session = k.session
 --pg WHERE TRUE
 AND k.valid = 1 AND k.at <= :at AND (k.at < :at OR k.session < :before OR (k.session = :before AND k.seq < :seq))
 --if project AND l.project = :project

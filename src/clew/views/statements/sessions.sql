@@ -37,6 +37,9 @@ CREATE INDEX listing_called_by ON listing (called_by, runtime) WHERE called_by <
 --pg     ALTER runtime SET STATISTICS 0, ALTER machine SET STATISTICS 0, ALTER folder SET STATISTICS 0,
 --pg     ALTER outcome SET STATISTICS 0;
 
+--pg ALTER TABLE listing ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+--pg CREATE POLICY wall ON listing USING ({in_reach(project)});
+
 -- name: sessions_clear
 DELETE FROM listing
 

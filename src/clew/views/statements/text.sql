@@ -1,6 +1,7 @@
 -- The text index: a passage is an event that says something. Its id grows with the hour in which it was said, so that
 -- the newest come first without sorting; `at` is in seconds. The text itself stays in the log.
 CREATE TABLE passage (
+--pg    project BIGINT NOT NULL,
     id {id},
     session BIGINT NOT NULL,
     seq BIGINT NOT NULL,
@@ -16,6 +17,7 @@ CREATE TABLE passage (
 -- What the text index must remember of a session from one event to the next: its runtime, the tools of the calls that
 -- have not returned, and what the clock showed last.
 CREATE TABLE speaking (
+--pg    project BIGINT NOT NULL,
     session {id},
     runtime TEXT NOT NULL,
     calls TEXT NOT NULL,
@@ -25,6 +27,30 @@ CREATE TABLE speaking (
 -- The planner keeps no samples of what sessions say of themselves, so that none outlives an erasure.
 --pg ALTER TABLE passage ALTER words SET STATISTICS 0;
 --pg ALTER TABLE speaking ALTER runtime SET STATISTICS 0, ALTER calls SET STATISTICS 0;
+
+-- Row-level security computes its condition before any other that could show a row, and so before a search for words: the
+-- index of words would be of no use. So the owner searches, for whom the policy does not count, in functions that have
+-- the same condition. PostgreSQL looks the words up first, whatever it guesses about the order; it takes any stretch of
+-- ids for a short one, and would rather read all of it than use the words: + 0 hides them.
+--pg ALTER TABLE passage ENABLE ROW LEVEL SECURITY;
+--pg CREATE POLICY wall ON passage USING ({in_reach(project)});
+--pg CREATE FUNCTION passages_with(wanted TSQUERY, before BIGINT, first BIGINT)
+--pg RETURNS TABLE (id BIGINT, session BIGINT, seq BIGINT, at BIGINT) LANGUAGE sql STABLE SECURITY DEFINER ROWS 10
+--pg BEGIN ATOMIC
+--pg     SELECT p.id, p.session, p.seq, p.at FROM passage p
+--pg     WHERE p.words @@ wanted AND p.id + 0 < before AND p.id + 0 >= first AND ({in_reach(p.project)});
+--pg END;
+--pg CREATE FUNCTION drop_passages(wanted TSQUERY) RETURNS SETOF BIGINT LANGUAGE sql SECURITY DEFINER
+--pg BEGIN ATOMIC
+--pg     DELETE FROM passage p WHERE p.words @@ wanted AND ({in_reach(p.project)}) RETURNING p.id;
+--pg END;
+--pg CREATE FUNCTION settle_words() RETURNS BIGINT LANGUAGE sql SECURITY DEFINER
+--pg     RETURN gin_clean_pending_list(CAST('passage_words' AS regclass));
+--pg REVOKE ALL ON FUNCTION passages_with(TSQUERY, BIGINT, BIGINT) FROM PUBLIC;
+--pg REVOKE ALL ON FUNCTION drop_passages(TSQUERY) FROM PUBLIC;
+--pg REVOKE ALL ON FUNCTION settle_words() FROM PUBLIC;
+--pg ALTER TABLE speaking ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+--pg CREATE POLICY wall ON speaking USING ({in_reach(project)});
 
 -- name: passage_clear
 DELETE FROM passage
@@ -44,20 +70,21 @@ SELECT coalesce(max(id / 1024 - at / 3600), 0) FROM passage WHERE id / 1024 > at
 
 -- name: passage_add
 --lite INSERT INTO passage (id, session, seq, at) VALUES (:id, :session, :seq, :at)
---pg INSERT INTO passage (id, session, seq, at, words)
---pg SELECT id, session, seq, at, array_to_tsvector(string_to_array(text, ' '))
---pg FROM json_to_recordset(CAST(:rows AS json)) AS r (id BIGINT, session BIGINT, seq BIGINT, at BIGINT, text TEXT)
+--pg INSERT INTO passage (project, id, session, seq, at, words)
+--pg SELECT project, id, session, seq, at, array_to_tsvector(string_to_array(text, ' '))
+--pg FROM json_to_recordset(CAST(:rows AS json))
+--pg     AS r (project BIGINT, id BIGINT, session BIGINT, seq BIGINT, at BIGINT, text TEXT)
 
 -- name: words_settle
 -- New rows wait in a list that every search reads from end to end; many at once are better put in their places.
---pg SELECT gin_clean_pending_list('passage_words')
+--pg SELECT settle_words()
 
 -- name: words_add
 --lite INSERT INTO words (rowid, text) VALUES (:id, :text)
 
 -- name: passage_drop
 --lite DELETE FROM passage WHERE id IN (SELECT rowid FROM words WHERE words MATCH :match) RETURNING id
---pg DELETE FROM passage WHERE words @@ CAST(:match AS tsquery) RETURNING id
+--pg SELECT drop_passages(CAST(:match AS tsquery))
 
 -- name: words_drop
 --lite DELETE FROM words WHERE rowid = :id
@@ -70,21 +97,22 @@ SELECT coalesce(max(id / 1024 - at / 3600), 0) FROM passage WHERE id / 1024 > at
 SELECT runtime, calls, at FROM speaking WHERE session = :session
 
 -- name: speaking_set
-INSERT INTO speaking (session, runtime, calls, at) VALUES (:session, :runtime, :calls, :at)
+INSERT INTO speaking (
+--pg    project,
+    session, runtime, calls, at)
+VALUES (
+--pg    :project,
+    :session, :runtime, :calls, :at)
 ON CONFLICT (session) DO UPDATE SET runtime = excluded.runtime, calls = excluded.calls, at = excluded.at
 
 -- name: speaking_drop
 DELETE FROM speaking WHERE session = :session
 
 -- name: hits
--- The passages that match, newest first. PostgreSQL looks the words up first, whatever it guesses about the order; it
--- takes any stretch of ids for a short one, and would rather read all of it than use the words: + 0 hides them.
+-- The passages that match, newest first.
 --lite SELECT p.id, p.session, p.seq, p.at FROM words w CROSS JOIN passage p ON p.id = w.rowid
 --lite WHERE words MATCH :match AND w.rowid < :before AND w.rowid >= :first
---pg WITH p AS MATERIALIZED (
---pg     SELECT id, session, seq, at FROM passage
---pg     WHERE words @@ CAST(:match AS tsquery) AND id + 0 < :before AND id + 0 >= :first)
---pg SELECT p.id, p.session, p.seq, p.at FROM p WHERE TRUE
+--pg SELECT p.id, p.session, p.seq, p.at FROM passages_with(CAST(:match AS tsquery), :before, :first) p WHERE TRUE
 --if since AND p.at >= :since
 --if until AND p.at < :until
 --if status AND p.session IN (SELECT session FROM listing WHERE CASE WHEN state <> 'active' THEN state
@@ -96,13 +124,16 @@ DELETE FROM speaking WHERE session = :session
 --pg ORDER BY p.id DESC LIMIT :limit
 
 -- name: hits_count
--- How many there are, up to a limit. Passages are looked at only when something is asked of them.
+-- How many there are, up to a limit. Passages are looked at only when something is asked of them. PostgreSQL calls a
+-- function that is selected row by row, and so stops at the limit; one in FROM would run to its end.
 SELECT count(*) FROM (
 --lite SELECT 1 FROM words w
---pg SELECT 1 FROM passage p
+--pg SELECT 1 FROM (
+--pg     SELECT (f.passage).session, (f.passage).at
+--pg     FROM (SELECT passages_with(CAST(:match AS tsquery), :before, :first) AS passage) f) p
+--pg WHERE TRUE
 --lite --if joined CROSS JOIN passage p ON p.id = w.rowid
 --lite WHERE words MATCH :match AND w.rowid < :before AND w.rowid >= :first
---pg WHERE p.words @@ CAST(:match AS tsquery) AND p.id + 0 < :before AND p.id + 0 >= :first
 --if since AND p.at >= :since
 --if until AND p.at < :until
 --if status AND p.session IN (SELECT session FROM listing WHERE CASE WHEN state <> 'active' THEN state

@@ -1,6 +1,7 @@
 -- Usage: a row for each record that says what an answer cost. `record` is a hash of its source, `message` one of the
 -- provider's id of the answer. An answer that several sessions record counts for the one that recorded it first.
 CREATE TABLE spending (
+--pg    project BIGINT NOT NULL,
     session BIGINT NOT NULL,
     record BIGINT NOT NULL,
     message BIGINT NOT NULL,
@@ -21,6 +22,9 @@ CREATE INDEX spending_message ON spending (message, position);
 -- The planner keeps no samples of what sessions say of themselves, so that none outlives an erasure.
 --pg ALTER TABLE spending ALTER model SET STATISTICS 0;
 
+--pg ALTER TABLE spending ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+--pg CREATE POLICY wall ON spending USING ({in_reach(project)});
+
 -- name: usage_clear
 DELETE FROM spending
 
@@ -28,9 +32,13 @@ DELETE FROM spending
 DELETE FROM spending WHERE session = :session
 
 -- name: usage_add
-INSERT INTO spending (session, record, message, position, at, model, input, output, cache_read, cache_write,
+INSERT INTO spending (
+--pg    project,
+    session, record, message, position, at, model, input, output, cache_read, cache_write,
     cache_write_hour, reasoning, cost_micros)
-VALUES (:session, :record, :message, :position, :at, :model, :input, :output, :cache_read, :cache_write,
+VALUES (
+--pg    :project,
+    :session, :record, :message, :position, :at, :model, :input, :output, :cache_read, :cache_write,
     :cache_write_hour, :reasoning, :cost_micros)
 ON CONFLICT (session, record) DO UPDATE SET message = excluded.message, position = excluded.position, at = excluded.at,
     model = excluded.model, input = excluded.input, output = excluded.output, cache_read = excluded.cache_read,

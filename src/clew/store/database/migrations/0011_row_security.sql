@@ -1,0 +1,61 @@
+-- Row-level security on every table with rows of a tenant. Each policy hides the rows of projects that a connection does
+-- not read for; rows that belong to no project are shown only to a connection that reads for all of them.
+
+-- What a connection reads for: `clew.reach` is `*`, or numbers of projects separated by commas. A policy asks in a
+-- sub-select, which PostgreSQL runs once per statement and not for every row.
+--pg CREATE FUNCTION reaches_everything() RETURNS BOOLEAN LANGUAGE sql STABLE
+--pg     RETURN current_setting('clew.reach', TRUE) = '*';
+--pg CREATE FUNCTION reached_projects() RETURNS BIGINT[] LANGUAGE sql STABLE
+--pg     RETURN CASE current_setting('clew.reach', TRUE) WHEN '*' THEN NULL
+--pg         ELSE CAST(string_to_array(current_setting('clew.reach', TRUE), ',') AS BIGINT[]) END;
+
+--pg DROP POLICY wall ON session;
+--pg DROP POLICY wall ON head;
+--pg DROP POLICY wall ON event;
+--pg DROP POLICY wall ON original;
+--pg CREATE POLICY wall ON session USING ({in_reach(project)});
+--pg CREATE POLICY wall ON head USING ({in_reach(project)});
+--pg CREATE POLICY wall ON event USING ({in_reach(project)});
+--pg CREATE POLICY wall ON original USING ({in_reach(project)});
+
+--pg ALTER TABLE project ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+--pg ALTER TABLE segment ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+--pg ALTER TABLE policy ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+--pg ALTER TABLE job ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+--pg ALTER TABLE agent ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+--pg ALTER TABLE setting ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+--pg ALTER TABLE granted ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+--pg CREATE POLICY wall ON project USING ({in_reach(key)});
+--pg CREATE POLICY wall ON segment
+--pg     USING ({everything} OR EXISTS (SELECT 1 FROM original o WHERE o.key = segment.original));
+--pg CREATE POLICY wall ON policy USING ({in_reach_by_name(project)});
+--pg CREATE POLICY wall ON job USING ({in_reach_by_name(project)});
+-- An agent or a setting of no project belongs to all of them.
+--pg CREATE POLICY wall ON agent USING (project = '' OR {in_reach_by_name(project)});
+--pg CREATE POLICY wall ON setting USING (project = '' OR {in_reach_by_name(project)});
+--pg CREATE POLICY wall ON granted USING ({in_reach_by_name(project)}
+--pg     OR (session <> '' AND EXISTS (SELECT 1 FROM session s WHERE s.id = granted.session)));
+
+-- Rows that belong to no project: principals and what they hold, objects, and the audit tree, which is about all sessions.
+--pg ALTER TABLE principal ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+--pg ALTER TABLE member ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+--pg ALTER TABLE credential ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+--pg ALTER TABLE answered ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+--pg ALTER TABLE cursor ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+--pg ALTER TABLE blob ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+--pg ALTER TABLE manifest ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+--pg ALTER TABLE pack ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+--pg ALTER TABLE part ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+--pg ALTER TABLE leaf ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+--pg ALTER TABLE checkpoint ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+--pg CREATE POLICY wall ON principal USING ({everything});
+--pg CREATE POLICY wall ON member USING ({everything});
+--pg CREATE POLICY wall ON credential USING ({everything});
+--pg CREATE POLICY wall ON answered USING ({everything});
+--pg CREATE POLICY wall ON cursor USING ({everything});
+--pg CREATE POLICY wall ON blob USING ({everything});
+--pg CREATE POLICY wall ON manifest USING ({everything});
+--pg CREATE POLICY wall ON pack USING ({everything});
+--pg CREATE POLICY wall ON part USING ({everything});
+--pg CREATE POLICY wall ON leaf USING ({everything});
+--pg CREATE POLICY wall ON checkpoint USING ({everything});
