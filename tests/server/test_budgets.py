@@ -24,7 +24,7 @@ from clew.server.http.supervisor import BUDGETS_VARIABLE
 from clew.server.http.turns import MOST_UNREAD_BYTES, MOST_WAITING, Turns
 from clew.server.options import Options
 from clew.service import call
-from server.running import OWNER, Running
+from server.running import OWNER, Running, writer
 
 Serve = Callable[..., Running]
 
@@ -295,6 +295,27 @@ def test_tools_take_turns_with_all_other_requests_of_their_principal(serve: Serv
             for _ in range(MOST_RUNNING):
                 operations.budgets.end_operation(OWNER, 0.0)
             assert waiting.result() == 200
+
+
+def test_all_links_of_one_maker_have_one_budget(serve: Serve) -> None:
+    """Otherwise whoever makes links makes budgets; and whoever opens them takes none of their maker's."""
+    running = serve(streams=2, heartbeat_seconds=0.2)
+    keys, links = {}, {}
+    for who in ("person:ann", "person:ben"):
+        keys[who] = running.key(who, writer(who, project=who[7:]))
+        with running.client(keys[who]) as client:
+            id = client.post("/v1/sessions", json={"project": who[7:]}).json()["id"]
+            links[who] = [client.post(f"/v1/sessions/{id}/links", json={}).json()["key"] for _ in range(3)]
+    browser = running.authenticator.log_in(links["person:ann"][2])
+
+    def opened(streams: ExitStack, key: str, **options: Any) -> int:
+        client = streams.enter_context(running.client(key, **options))
+        return streams.enter_context(client.stream("GET", "/v1/stream")).status_code
+
+    with ExitStack() as streams:
+        assert [opened(streams, key) for key in links["person:ann"]] == [200, 200, 429]
+        assert opened(streams, "", cookies={"clew": browser}) == 429
+        assert [opened(streams, key) for key in (keys["person:ann"], links["person:ben"][0])] == [200, 200]
 
 
 def test_an_answer_that_nobody_reads_is_given_up(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:

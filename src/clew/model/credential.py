@@ -60,6 +60,8 @@ class UsedCredential(msgspec.Struct, frozen=True, kw_only=True):
     kind: str = ""
     until: int = 0
     """When it ends, in microseconds since 1970; 0 is never."""
+    budget: str = ""
+    """Whose budget its requests count for; empty is that of its principal."""
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,6 +70,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     scopes: frozenset[Right] | None
     project: str
     until: int
+    budget: str = ""
+    """Who shares a budget with it; empty is its principal alone."""
 
 
 def limits_of(chain: Sequence[Credential], now: int) -> Limits | None:
@@ -78,10 +82,13 @@ def limits_of(chain: Sequence[Credential], now: int) -> Limits | None:
     if len(projects) > 1:
         return None
     scopes = [scopes_of(link) for link in chain if link.scopes]
+    # Every link is a principal of its own. Two hundred of them are not two hundred budgets for who made them.
+    makers = [link.given_by for link in chain if link.kind == Kind.LINK]
     return Limits(
         scopes=frozenset.intersection(*scopes) if scopes else None,
         project=projects.pop() if projects else "",
         until=earliest(*(link.until for link in chain)),
+        budget=f"links of {makers[-1]}" if makers else "",
     )
 
 

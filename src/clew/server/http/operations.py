@@ -139,7 +139,7 @@ class Operations:
         context = self._identity.authenticate(credential)
         exchange.context = context
         if credential.how != "owner" and not is_counted:
-            self.budgets.take_request(context.principal)
+            self.budgets.take_request(context.budget)
         return context
 
     def _is_counted(self, credential: Credential) -> bool:
@@ -173,10 +173,13 @@ class Operations:
         return self._turns.sending(principal, size) if principal else nullcontext()
 
     async def principal(self, credential: Credential) -> str:
-        """Whose budget a request counts for. The credential may have ended meanwhile; `admit` looks."""
+        """Whose budget a request counts for: its principal's, or that of all links of one maker.
+
+        The credential may have ended meanwhile; `admit` looks.
+        """
         principal = self._principals.get(credential.text)
         if principal is None:
-            principal = (await self.in_thread(self._identity.authenticate, credential)).principal
+            principal = (await self.in_thread(self._identity.authenticate, credential)).budget
             if len(self._principals) >= MOST_CREDENTIALS:
                 self._principals.clear()
             self._principals[credential.text] = principal

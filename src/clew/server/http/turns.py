@@ -84,7 +84,7 @@ class Turns:
             return turn
         waiting = self._waiting.setdefault(queue, [])
         if len(waiting) >= self._most_waiting:
-            raise TooManyRequests(f"{len(waiting)} requests of {queue.principal} wait already; send fewer at once")
+            raise TooManyRequests(f"{len(waiting)} of your requests wait already; send fewer at once")
         next_ = asyncio.Event()
         waiting.append(next_)
         try:

@@ -245,7 +245,9 @@ class Authenticator:
         if credential.kind == Kind.LINK and credential.parent:
             grants = tuple(grant for grant in grants if self._may_still_share(credential.given_by, grant))
         self._record_use(credential)
-        used = UsedCredential(id=credential.id, kind=credential.kind, until=limits.until)
+        used = UsedCredential(
+            id=credential.id, kind=credential.kind, until=limits.until, budget=limits.budget or credential.principal
+        )
         return self._context(
             credential.principal, grants=grants, scopes=limits.scopes, key_project=limits.project, credential=used
         )

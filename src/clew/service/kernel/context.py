@@ -84,6 +84,11 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
         return caller
 
     @property
+    def budget(self) -> str:
+        """Whose budget the requests of the caller count for, on a server."""
+        return self.credential.budget or self.principal
+
+    @property
     def rights(self) -> str:
         """Everything that decides what the caller may do, as text to be compared."""
         if "rights" not in self._cache:
