@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from clew.service.find.files import FileTouch
     from clew.service.find.search import SearchPage
     from clew.service.find.usage import UsageReport
+    from clew.service.find.usage_blocks import UsageBlocks
     from clew.service.handover.materialised import Materialised
     from clew.service.knowledge.recall import Recall
     from clew.service.knowledge.remember import Decided, Remembered
@@ -142,8 +143,13 @@ class Plane:
         result: UsageReport = self.client.call("usage", by=list(by) or None, **filters)
         return result
 
-    def files(self, path: str, **filters: Any) -> list[FileTouch]:
-        """Which sessions touched a file, and how."""
+    def usage_blocks(self, **filters: Any) -> UsageBlocks:
+        """Tokens and cost by windows of five hours; the filters are those of `clew usage --blocks`."""
+        result: UsageBlocks = self.client.call("usage_blocks", **filters)
+        return result
+
+    def files(self, path: str = "", **filters: Any) -> list[FileTouch]:
+        """Which sessions touched a file, or files of a folder or a pattern, and how; without one, the most touched."""
         result: list[FileTouch] = self.client.call("files", path=path, **filters)
         return result
 

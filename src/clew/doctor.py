@@ -140,6 +140,7 @@ def _store(chosen: app.Settings) -> list[Finding]:
             _objects(store),
             _views(store),
             *_disk_limit(store),
+            *_budgets(store, chosen.home),
             *_jobs(store),
             *_checkpoints(store),
             *_witnesses(store, chosen.home),
@@ -252,6 +253,34 @@ def _disk_limit(store: "Store") -> list[Finding]:
             what="disk limit", ok=size <= limit, found=f"the store takes {size / 1e9:.3f} GB of {limit / 1e9:.3f} GB",
             advice="shorten the retention, or make room; clew deletes nothing because of the limit",
         )
+    ]  # fmt: skip
+
+
+def _budgets(store: "Store", home: Path) -> list[Finding]:
+    """Whether the budgets of this day, week and month last, if any are set."""
+    from clew.model.access import owner_of_everything
+    from clew.service import Context
+    from clew.service.access.authenticator import CLEW
+    from clew.service.find.period_budgets import period_budgets
+
+    context = Context(
+        store=store, unrestricted=store, principal=CLEW, grants=(owner_of_everything(CLEW),), home=str(home)
+    )
+    try:
+        budgets = period_budgets(context)
+    except ClewError as error:
+        return [Finding(what="budget", ok=False, found=str(error), advice=f"error code {error.code}")]
+    finally:
+        context.views.close()  # The store is open for the findings after this one.
+    return [
+        Finding(
+            what="budget", ok=budget.budget_used <= 1,
+            found=f"{budget.budget_used:.0%} of the budget {f'of {budget.project} ' if budget.project else ''}for this "
+            f"{budget.period} is used",
+            advice="clew stops nothing because of it; `clew usage --top 10` says what used it"
+            * (budget.budget_used > 1),
+        )
+        for budget in budgets
     ]  # fmt: skip
 
 

@@ -223,6 +223,21 @@ def test_files_as_a_table_and_as_json(clew: Clew, shop: str) -> None:
     assert "no session touched such a file" in clew("files", "nowhere.py").err
 
 
+def test_files_of_a_folder_of_a_pattern_and_the_most_touched(clew: Clew, shop: str) -> None:
+    for path in ("src/", "src", "src/*.py", "**/lock.py"):
+        assert [one["path"] for one in clew("files", path, "--json").objects] == ["src/lock.py"], path
+    shown = clew("files")
+    head, _, line = shown.out.splitlines()
+    assert head.split() == ["path", "sessions", "read", "written", "last", "id", "project"]
+    assert re.sub(r"\d+ d ago", "ago", line).split() == ["src/lock.py", "1", "1", "ago", shop[:10], "shop"]
+    assert shown.err == "`clew files PATH` shows the sessions that touched one\n"
+    # A shell fills a pattern in when it has no quotes.
+    filled_in = clew("files", "src/a.py", "src/b.py")
+    assert filled_in.code == 2
+    assert filled_in.err.endswith("Quote a pattern, so that the shell leaves it alone, as in: clew files 'src/*.py'\n")
+    assert clew("files", ".").err.startswith("no session touched such a file; ")
+
+
 def test_views_are_built_again(clew: Clew, home: Path, shop: str) -> None:
     before = clew("search", "lock", "--json").out
     assert clew("rebuild").out == "all views built again from 8 events\n"

@@ -35,7 +35,7 @@ PLAIN: dict[str, Any] = {
         "failed label scopes days rights issuer subject instructions tools place match_runtime match_path match_name "
         "tokens usd unlimited scope evidence why rejected next open operation allowed content "
         "rule ruling older newer with_content checkpoints keys parent_source events blobs "
-        "dry_run large data stretches start strict last backward folder".split()
+        "top dry_run large data stretches start strict last backward folder".split()
     ),
 }  # fmt: skip
 

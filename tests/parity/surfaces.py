@@ -111,6 +111,8 @@ BY_HAND: dict[str, Callable[[dict[str, Any]], list[str]]] = {
     "jobs": lambda given: ["jobs", *_options(given)],
     "jobs_retry": lambda given: ["jobs", "retry", given["job"]],
     "jobs_run": lambda given: ["jobs", "run", *_options(given, "kind"), given["kind"]],
+    "usage": lambda given: ["usage", *_options(given)],
+    "usage_blocks": lambda given: ["usage", "--blocks", *_options(given)],
     "diff": lambda given: ["diff", *_options(given, "left", "right"), given["left"], given["right"]],
 }
 

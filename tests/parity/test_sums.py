@@ -121,7 +121,11 @@ def check(store: Store, home: str, steps: list[Any]) -> None:
     assert lines.keys() == {session.id for session in history.sessions}
     assert report.total.cost_micros == sum(line.cost_micros or 0 for line in lines.values())
     assert report.total.tokens == sum(line.tokens for line in lines.values())
-    assert sum(row.cost_micros for row in call(context, "usage", {"by": ["day"]}).rows) == report.total.cost_micros
+    others = [call(context, "usage", {"by": [by]}).rows for by in ("day", "week", "month", "model", "runtime")]
+    for rows in (*others, call(context, "usage_blocks", {"limit": 10_000}).blocks):
+        assert sum(row.cost_micros for row in rows) == report.total.cost_micros
+        assert sum(row.tokens for row in rows) == report.total.tokens
+    assert {sum(row.answers for row in rows) for rows in others} == {report.total.answers}
     for session in history.sessions:
         line = lines[session.id]
         assert _lasting(call(context, "show", {"session": session.id}).session) == _lasting(line)

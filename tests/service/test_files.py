@@ -72,10 +72,34 @@ FOUND = {
     "other/billing.py": [],
     "illing.py": [],
     "billing": [],
-    "app": [],
-    "": [],
     "/": [],
     ".": [],
+    # Folders and patterns.
+    "app": [UNIX, WINDOWS, RELATIVE],
+    "app/": [UNIX, WINDOWS, RELATIVE],
+    "SRC\\App\\": [UNIX, WINDOWS, RELATIVE],
+    "shop/": [UNIX, WINDOWS],
+    "/home/ada/shop": [UNIX],
+    "/home/": [UNIX],
+    "c:\\users\\": [WINDOWS],
+    "/src/": [],
+    "ap/": [],
+    "billing.py/": [],
+    "*.py": [UNIX, WINDOWS, RELATIVE, BARE],
+    "*.PY": [UNIX, WINDOWS, RELATIVE, BARE],
+    "app/*.py": [UNIX, WINDOWS, RELATIVE],
+    "src/*.py": [],
+    "src/*/*.py": [UNIX, WINDOWS, RELATIVE],
+    "src/**/*.py": [UNIX, WINDOWS, RELATIVE],
+    "src/**/app/**/billing.??": [UNIX, WINDOWS, RELATIVE],
+    "/home/**": [UNIX],
+    "/**/billing.py": [UNIX, WINDOWS],
+    "[a-c]illing.py": [UNIX, WINDOWS, RELATIVE, BARE],
+    "[!b]illing.py": [],
+    "?illing.p[": [],
+    "%": [],
+    "b_lling.py": [],
+    "**": [UNIX, WINDOWS, RELATIVE, BARE],
 }
 
 
@@ -84,6 +108,33 @@ def test_a_path_is_found_by_its_end(context: Context) -> None:
         opened(context, read(path, 100 - number))
     for path, expected in FOUND.items():
         assert touched(context, path) == expected, path
+
+
+def test_a_folder_that_was_read_itself_is_there_beside_what_is_in_it(context: Context) -> None:
+    opened(context, read("/home/ada/src", 2), read("/home/ada/src/a.py", 1), read("/home/ada/srcs/b.py"))
+    assert touched(context, "src") == ["/home/ada/src", "/home/ada/src/a.py"]
+    assert touched(context, "src/") == ["/home/ada/src/a.py"]
+
+
+def test_no_pattern_takes_long(context: Context) -> None:
+    """A pattern of many stars took time that grew with every star."""
+    opened(context, read("/".join(["a" * 20] * 20)))
+    for pattern in ("*a" * 100 + "b", "**/" * 100 + "b", "**/a*" * 60 + "b", "[" * 400, "a/" * 240 + "**b"):
+        assert touched(context, pattern) == []
+
+
+def test_without_a_path_the_most_touched_come_first(context: Context) -> None:
+    opened(context, read("a.py", 1), read("b.py", 1), read("b.py", 1), project="shop")
+    last = opened(context, read("a.py", 3), wrote("a.py", 4), project="shop", title="Last")
+    opened(context, read("a.py", 2), CallMade(call="2", tool="WebFetch", input=Raw(b'{"url": "https://x.org"}')))
+    rows = call(context, "files", {})
+    assert [(row.path, row.project, row.sessions, row.read, row.written) for row in rows] == [
+        ("a.py", "shop", 2, 2, 1), ("b.py", "shop", 1, 2, 0), ("a.py", "default", 1, 1, 0),
+    ]  # fmt: skip
+    assert (rows[0].session, rows[0].title, rows[0].last_at) == (last.id, "Last", MONDAY + 4 * HOUR)
+    assert touched(context, "", limit=1) == ["a.py"]
+    assert [(row.sessions, row.read) for row in call(context, "files", {"written": True})] == [(1, 1)]
+    assert [row.project for row in call(context, "files", {"project": "default"})] == ["default"]
 
 
 def test_apps_and_sources_are_found_by_name(context: Context) -> None:

@@ -142,6 +142,7 @@ def month(context: Context) -> dict[str, str]:
 def test_by_whatever_is_asked_for(context: Context, month: dict[str, str]) -> None:
     for by, expected in {
         "day": {"2020-05-04": (1, 2), "2020-05-05": (4, 0), "2020-06-03": (8, 0)},
+        "week": {"2020-W19": (5, 2), "2020-W23": (8, 0)},
         "month": {"2020-05": (5, 2), "2020-06": (8, 0)},
         "agent": {"reviewer": (5, 2), "": (8, 0)},
         "person": {ME: (5, 2), "person:bob": (8, 0)},
@@ -177,8 +178,8 @@ def test_narrowed_down(context: Context, month: dict[str, str]) -> None:
         assert total(context, **filters).input == expected, filters
     with pytest.raises(NotFound, match="no project 'x'"):
         usage(context, project="x")
-    with pytest.raises(InvalidInput, match="Invalid enum value 'week'"):
-        usage(context, "week")
+    with pytest.raises(InvalidInput, match="Invalid enum value 'hour'"):
+        usage(context, "hour")
 
 
 def test_the_dearest_come_first_but_days_in_order(context: Context) -> None:
@@ -188,6 +189,17 @@ def test_the_dearest_come_first_but_days_in_order(context: Context) -> None:
     assert list(tokens(context, "agent", "day")) == [
         ("agent1", "2020-05-03"), ("agent5", "2020-04-29"), ("agent50", "2020-03-15"),
     ]  # fmt: skip
+
+
+def test_the_top_of_the_sessions_or_of_whatever_is_asked_for(context: Context) -> None:
+    ids = [opened(context, answer(at=MONDAY + spent * DAY, input=spent)).id for spent in (5, 50, 1)]
+    found = usage(context, top=2)
+    assert (found.by, [row.by["session"] for row in found.rows], found.more) == (["session"], [ids[1], ids[0]], 1)
+    assert found.total.input == 56
+    assert list(tokens(context, "day", top=2)) == ["2020-06-23", "2020-05-09"]
+    assert usage(context, "day", top=3).more == 0
+    with pytest.raises(InvalidInput, match="top is 0; it must be a whole number from 1"):
+        usage(context, top=0)
 
 
 def test_nothing_was_used(context: Context) -> None:
@@ -290,3 +302,107 @@ def test_no_clock_is_too_far_off(context: Context, monkeypatch: pytest.MonkeyPat
     assert tokens(context) == {"1970-01-01": (2, 0), "2020-05-04": (4, 0), "9999-01-01": (1, 0)}
     assert sum(count for count, _ in tokens(context, "month").values()) == 7
     assert [one.last_at // HOUR for one in call(context, "sessions", {})] == [253_370_764_800_000_000 // HOUR]
+
+
+def test_a_week_is_one_of_iso_8601(context: Context) -> None:
+    for text in ("2020-12-31", "2021-01-03", "2021-01-04", "2026-11-15", "2026-11-16"):
+        opened(context, answer(at=micros(f"{text} 12:00"), input=1))
+    assert {week: count for week, (count, _) in tokens(context, "week").items()} == {
+        "2020-W53": 2, "2021-W01": 1, "2026-W46": 1, "2026-W47": 1,
+    }  # fmt: skip
+    # The name of a week is one that every filter takes.
+    assert total(context, when="2020-W53").input == 2
+
+
+# Windows of five hours ------------------------------------------------------------------------------------------------
+
+
+def blocks(context: Context, **filters: Any) -> list[Any]:
+    return list(call(context, "usage_blocks", filters).blocks)
+
+
+def hours(*numbers: float) -> list[Draft]:
+    return [answer(at=MONDAY + round(number * HOUR), input=10, output=1) for number in numbers]
+
+
+def test_a_window_is_five_hours_from_the_hour_of_its_first_answer(context: Context) -> None:
+    opened(context, *hours(0.5, 4.99, 5, 9.9, 30))
+    found = blocks(context)
+    assert [((one.start - MONDAY) / HOUR, (one.end - MONDAY) / HOUR, one.answers) for one in found] == [
+        (0, 5, 2), (5, 10, 2), (30, 35, 1),
+    ]  # fmt: skip
+    assert [one.cost_micros for one in found] == [40, 40, 20]
+    # 22 tokens in the 269.4 minutes between the two answers; one answer alone counts as five.
+    assert [(one.tokens_per_minute, one.cost_micros_per_hour) for one in found] == [(0.1, 9), (0.1, 8), (2.2, 240)]
+    assert not any(one.is_active for one in found)
+    assert [(one.projected_tokens, one.projected_cost_micros) for one in found] == [(22, 40), (22, 40), (11, 20)]
+
+
+def test_a_window_is_one_of_a_person_and_a_program_over_all_sessions(context: Context) -> None:
+    opened(context, RuntimeAttached(runtime="codex"), *hours(0))
+    opened(context, RuntimeAttached(runtime="codex"), *hours(3), project="shop")
+    opened(context, RuntimeAttached(runtime="pi"), *hours(1))
+    opened(context, RuntimeAttached(runtime="codex"), *hours(2), actor="person:bob")
+    found = [(one.person, one.runtime, (one.start - MONDAY) // HOUR, one.answers) for one in blocks(context)]
+    assert found == [(ME, "codex", 0, 2), (ME, "pi", 1, 1), ("person:bob", "codex", 2, 1)]
+    assert [one.runtime for one in blocks(context, runtime="pi")] == ["pi"]
+    assert [one.person for one in blocks(context, person="bob")] == ["person:bob"]
+
+
+def test_where_a_window_begins_depends_on_all_answers_and_not_on_those_asked_for(context: Context) -> None:
+    opened(context, *hours(*range(0, 48, 3)))
+    everything = blocks(context)
+    assert [one.start for one in blocks(context, when="2020-05-05")] == [
+        one.start for one in everything if one.end > MONDAY + DAY
+    ]
+    latest = call(context, "usage_blocks", {"limit": 2})
+    assert (latest.blocks, latest.more) == (everything[-2:], len(everything) - 2)
+
+
+def test_the_present_window_says_where_it_leads(context: Context) -> None:
+    now = context.store.now()
+    opened(context, answer(at=now - 10 * 60_000_000, input=1000))
+    [block] = blocks(context)
+    assert block.is_active
+    minutes = (context.store.now() - block.first_at) / 60e6
+    assert block.tokens_per_minute == pytest.approx(1000 / minutes, rel=0.01)
+    left = (block.end - context.store.now()) / 60e6
+    assert block.projected_tokens == pytest.approx(1000 + 1000 / minutes * left, rel=0.01)
+    assert block.projected_cost_micros == pytest.approx(block.projected_tokens, rel=0.01)
+
+
+def test_the_windows_have_all_that_was_used(context: Context, month: dict[str, str]) -> None:
+    everything = total(context)
+    for name in ("input", "output", "cache_read", "cache_write", "reasoning", "cost_micros", "answers"):
+        assert getattr(everything, name) == sum(getattr(one, name) for one in blocks(context))
+
+
+# Budgets of a day, a week and a month ---------------------------------------------------------------------------------
+
+
+def set_budget(context: Context, period: str, value: str, **project: str) -> None:
+    call(context, "setting_set", {"name": f"budget_{period}", "value": value, **project})
+
+
+def test_a_budget_of_a_period_counts_all_sessions_of_its_project(context: Context) -> None:
+    now = context.store.now()
+    opened(context, answer(at=now, input=1000), project="shop")
+    opened(context, answer(at=now, input=500), answer(at=MONDAY, input=9000))
+    set_budget(context, "day", "$0.002")
+    set_budget(context, "month", "1k tokens", project="shop")
+    set_budget(context, "week", "none")
+    found = usage(context, when="2019").budgets
+    assert [(one.project, one.period, one.tokens, one.cost_micros, one.budget_used) for one in found] == [
+        ("", "day", 1500, 1500, 0.75), ("shop", "month", 1000, 1000, 1.0),
+    ]  # fmt: skip
+    assert (found[0].budget_cost_micros, found[0].budget_tokens) == (2000, None)
+    assert (found[1].budget_cost_micros, found[1].budget_tokens) == (None, 1000)
+
+
+def test_a_budget_that_could_never_warn_is_refused(context: Context) -> None:
+    opened(context, project="shop")
+    for value in ("20", "$", "$-1", "5 M tokens", "5M", "1e9 tokens", "$1e3"):
+        with pytest.raises(InvalidInput, match=r"is not a valid budget; use one such as \$20"):
+            set_budget(context, "day", value)
+    with pytest.raises(NotFound, match="no project 'shpo'; did you mean shop"):
+        set_budget(context, "day", "$5", project="shpo")

@@ -89,7 +89,10 @@ STATEMENTS: dict[str, list[dict[str, Any]]] = {
     "files_of": [{"session": 7}],
     "files_by_name": [
         {"name": "file7.py", "limit": 50, **more}
-        for more in ({}, {"type": "file"}, {"project": 3}, {"limit": 100_000}, REACH)
+        for more in (
+            {}, {"type": "file"}, {"project": 3}, {"limit": 100_000}, REACH,
+            {"type": "file", "path": "src/file7.py", "project": 3, "least_written": 1, "limit": 1},
+        )
     ],
     "artifacts_newest": [{"limit": 50, **more} for more in ({}, {"session": 7}, {"project": 3}, REACH)],
     "speaking_of": [{"session": 7}],
@@ -111,8 +114,11 @@ INDEXES = {
     "hits": "passages_with", "hits_count": "ProjectSet", "files_by_name": "touched_name",
     "passage_spilled": "passage_spilled", "sessions_called_by": "listing_called_by", "known_matching": "passages_with",
 }  # fmt: skip
-# Read from end to end on purpose: usage of all time, for all sessions, and how far each view has come.
-WHOLE = {"sessions_all", "usage_times", "views", "views_lock", "words_settle"}
+# Read from end to end on purpose: usage of all time, for all sessions; all paths, for a folder, a pattern or the most
+# touched; and how far each view has come.
+WHOLE = {
+    "sessions_all", "usage_times", "usage_hours", "files_like", "files_most", "views", "views_lock", "words_settle",
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,8 @@
 """Options and arguments of many commands, and their completion in a shell."""
 
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import click
@@ -58,6 +60,18 @@ class SessionId(click.ParamType[str]):
         from clew.cli.here import latest
 
         return latest(ctx.obj)
+
+
+class TouchedPath(click.ParamType[str]):
+    """A path that sessions touched; `.` and `..` are the folders that they are here."""
+
+    name = "path"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value.rstrip("/") in (".", "..") or value.startswith("../"):
+            end = "" if Path(value).is_file() else "/"
+            return os.path.abspath(value) + end
+        return value
 
 
 # No id is one of these words, because ids have no letter l.

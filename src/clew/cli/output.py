@@ -1,12 +1,13 @@
 """Output: data goes to stdout, messages to stderr. Stored text is hostile, so it is printed without control codes."""
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import click
 import msgspec
 
+from clew.cli import fitting
 from clew.model import codec
 from clew.model.errors import ClewError
 from clew.model.plain import plain
@@ -85,22 +86,29 @@ def in_options(error: ClewError) -> str:
 
 NUMBERS = {
     "turns", "calls", "errors", "cost", "answers", "input", "output", "cache read", "cache write", "of budget", "read",
-    "written", "by call",
+    "written", "by call", "tokens", "per minute",
 }  # fmt: skip
-# Columns that a narrow terminal cuts, and the width that they keep.
-TEXTS = {"title", "path", "model", "project", "program", "problem", "policy", "tested with"}
-LEAST = 12
-GAP = 2
 
 
-def table(columns: Iterable[str], rows: Iterable[Iterable[str]], *, wrapped: str = "") -> None:
-    """Print a table. On a terminal it fits the width, and only the `wrapped` column takes several lines."""
+def table(
+    columns: Iterable[str], rows: Iterable[Iterable[str]], *, wrapped: str = "", measured: Sequence[int] = ()
+) -> None:
+    """Print a table. On a terminal it fits the width, and only the `wrapped` column takes several lines.
+
+    `measured` has a number for each of the first rows, which is drawn as a bar at the end of its row.
+    """
+    names = list(columns)
+    texts = [[plain(cell) for cell in row] for row in rows]
     if not sys.stdout.isatty():
         from clew.cli.plain_table import lines as plain_lines
 
-        for line in plain_lines(list(columns), [[plain(cell) for cell in row] for row in rows]):
+        for line in plain_lines(*_with_bars(names, texts, fitting.bars(measured))):
             click.echo(line)
         return
+    _table_on_terminal(names, texts, wrapped, measured)
+
+
+def _table_on_terminal(names: list[str], texts: list[list[str]], wrapped: str, measured: Sequence[int]) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
@@ -110,29 +118,31 @@ def table(columns: Iterable[str], rows: Iterable[Iterable[str]], *, wrapped: str
     from clew.cli.pager import print_paged
 
     console = Console(highlight=False, markup=False)
-    names = list(columns)
-    cells = [[Text(plain(cell)) for cell in row] for row in rows]
-    widths = [max(len(name), *(row[i].cell_len for row in cells), 1) for i, name in enumerate(names)]
-    widths = _fitting(names, widths, console.width - GAP * len(names))
+    widths = [max(len(name), *(Text(row[i]).cell_len for row in texts), 1) for i, name in enumerate(names)]
+    room = console.width - ((fitting.LEAST_BAR + fitting.GAP) if measured else 0)
+    columns_kept = fitting.kept(names, widths, room)
+    names, widths = [names[i] for i in columns_kept], [widths[i] for i in columns_kept]
+    texts = [[row[i] for i in columns_kept] for row in texts]
+    widths = fitting.cut(names, widths, console.width)
+    left = min(fitting.MOST_BAR, console.width - sum(widths) - fitting.GAP * (len(widths) + 1))
+    if measured and left >= fitting.LEAST_BAR:
+        names, texts = _with_bars(names, texts, fitting.bars(measured, left))
+        widths.append(left)
     rich_table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
     for name, width in zip(names, widths, strict=True):
         justify: Any = "right" if name in NUMBERS else "left"
         rich_table.add_column(name, overflow="ellipsis", no_wrap=name != wrapped, justify=justify, width=width)
-    for row in cells:
-        rich_table.add_row(*row)
+    for row in texts:
+        rich_table.add_row(*map(Text, row))
     with console.capture() as captured:
         console.print(rich_table)
     lines = (f"{line}\n" for line in captured.get().splitlines())
     print_paged(lines, pager(), rows=console.height)
 
 
-def _fitting(names: list[str], widths: list[int], room: int) -> list[int]:
-    """The widths that fit into the room: columns with long texts are cut first."""
-    widths = list(widths)
-    while sum(widths) > room:
-        long_columns = [i for i, name in enumerate(names) if name in TEXTS and widths[i] > LEAST]
-        widest = max(long_columns or range(len(widths)), key=lambda i: widths[i])
-        if widths[widest] <= 1:
-            break
-        widths[widest] -= 1
-    return widths
+def _with_bars(names: list[str], rows: list[list[str]], bars: list[str]) -> tuple[list[str], list[list[str]]]:
+    """The table with a column of bars, if there are any; rows after the last bar have none."""
+    if not bars:
+        return names, rows
+    bars = bars + [""] * (len(rows) - len(bars))
+    return [*names, ""], [[*row, bar] for row, bar in zip(rows, bars, strict=True)]

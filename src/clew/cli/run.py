@@ -20,7 +20,7 @@ from clew.cli import upkeep
 from clew.cli.confirming import confirm
 from clew.cli.exits import exit_code
 from clew.cli.help import ALIASES, WIDEST, Sections, Summaries
-from clew.cli.options import SessionId, complete_id, flag_of
+from clew.cli.options import SessionId, TouchedPath, complete_id, flag_of
 from clew.cli.output import print_error, print_result
 from clew.cli.plane import LazyPlane
 from clew.cli.progress import progress
@@ -71,6 +71,13 @@ def _hint(error: click.ClickException) -> str:
         and any(param.name == "query" for param in error.ctx.command.params)
     ):
         return f"Put a word to exclude after --, as in: clew {error.ctx.command.name} lock -- -test"
+    if (
+        isinstance(error, click.UsageError)
+        and error.ctx
+        and "unexpected extra" in error.message
+        and any(isinstance(param.type, TouchedPath) for param in error.ctx.command.params)
+    ):
+        return "Quote a pattern, so that the shell leaves it alone, as in: clew files 'src/*.py'"
     return ""
 
 
@@ -223,7 +230,10 @@ def _parameter(parameter: Parameter) -> click.Parameter:
     if parameter.required:
         return click.Argument([parameter.name], type=kind, metavar=parameter.name.upper())
     if not parameter.by_name:
-        return click.Argument([parameter.name], nargs=-1, metavar=f"[{parameter.name.upper()}]")
+        several = -1 if parameter.name == "query" else 1  # The words of a query need no quotes.
+        own_type = TouchedPath() if parameter.name == "path" else None
+        label = f"[{parameter.name.upper()}]"
+        return click.Argument([parameter.name], nargs=several, type=own_type, required=False, metavar=label)
     words = [_description(parameter.type)]
     if parameter.default not in (None, "", False):
         words.append(f"[default: {parameter.default}]")
@@ -269,7 +279,7 @@ def _bare(kind: Any) -> Any:
 _LABELS = {
     "lease": "EPOCH", "at": "SEQ", "project": "NAME", "agent": "NAME", "person": "NAME", "runtime": "NAME",
     "machine": "NAME", "model": "NAME", "tool": "NAME", "file": "PATH", "when": "TIME", "since": "TIME",
-    "remote": "NAME",
+    "remote": "NAME", "top": "N",
     "until": "TIME", "after": "NEXT", "limit": "N", "evidence": "SEQ", "expect": "SEQ", "fact": "ID", "decision": "ID",
     "folder": "DIR", "days": "DAYS", "keep_days": "DAYS", "seconds": "SECONDS", "principal": "NAME", "who": "NAME",
     "tokens": "N", "budget_tokens": "N", "usd": "USD", "budget_usd": "USD", "owner": "NAME", "holder": "NAME",

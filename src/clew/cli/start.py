@@ -13,7 +13,9 @@ from clew.cli import upkeep
 from clew.cli.here import here
 from clew.cli.hints import hint_for
 from clew.cli.output import one_line, print_result
+from clew.cli.results.usage import NEARLY, budget_line
 from clew.model.errors import ClewError
+from clew.model.plain import plain
 
 if TYPE_CHECKING:
     from clew.cli.session_choices import SessionChoices
@@ -52,13 +54,23 @@ def _print_list(plane: Any) -> None:
     if lines:
         click.echo(f"sessions of {folder}; those of all folders: clew sessions", err=True)
     print_result(lines or plane.call("sessions"), "sessions", as_json=False)
+    if warning := _budget_warning(plane):
+        click.secho(warning, fg="yellow", err=True)
+
+
+def _budget_warning(plane: Any) -> str:
+    """The budget of a day, week or month that is nearly used or over, if there is one."""
+    if not any(setting.name.startswith("budget_") for setting in plane.call("setting_list")):
+        return ""
+    budgets = [budget for budget in plane.call("usage", when="today").budgets if budget.budget_used >= NEARLY]
+    return plain(budget_line(max(budgets, key=lambda budget: budget.budget_used))) if budgets else ""
 
 
 def _offer(plane: Any, choices: "SessionChoices") -> None:
     from clew.cli import picker
 
     capture = _Capture(plane, choices)
-    message = ""
+    message = _budget_warning(plane)
     while True:
         key = picker.pick(choices, KEYS, work=capture.run, message=message)
         session = choices.chosen

@@ -18,3 +18,8 @@ def ago(at: int) -> str:
 def moment(at: int) -> str:
     """The local time; a number out of range, as in a hostile record, becomes the nearest valid time."""
     return datetime.fromtimestamp(min(max(at, 0), LATEST) / 1e6).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def clock(at: int) -> str:
+    """The local time to the minute."""
+    return moment(at)[:16]

@@ -65,6 +65,23 @@ def usage_sum(row: Row) -> UsageSum:
     return UsageSum(session, model, *map(int, numbers))
 
 
+class HourSum(NamedTuple):
+    """What a session used of a model in an hour, and when in it the first and the last answer were."""
+
+    spent: UsageSum
+    hour: int
+    """Hours since 1970-01-01, in UTC."""
+    first_at: int
+    last_at: int
+
+
+def hour_sum(row: Row) -> HourSum:
+    *counts, first_at, last_at = row
+    spent = usage_sum(tuple(counts))
+    hour = spent.day  # The statement has hours where that of days has days.
+    return HourSum(spent._replace(day=hour // 24), hour, int(first_at), int(last_at))
+
+
 class UsageView:
     """The fold of usage."""
 

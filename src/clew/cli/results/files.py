@@ -14,7 +14,14 @@ if TYPE_CHECKING:
 
 def print_files(rows: "list[FileTouch]") -> None:
     if not rows:
-        click.echo("no session touched such a file; give a name or the end of a path, as in: app/billing.py", err=True)
+        click.echo(
+            "no session touched such a file; give a name, the end of a path, a folder or a pattern, as in: "
+            "app/billing.py src/ '*.py'",
+            err=True,
+        )
+        return
+    if rows[0].sessions:
+        _print_most_touched(rows)
         return
     table(
         ("id", "last", "read", "written", "by call", "runtime", "path", "title"),
@@ -26,3 +33,17 @@ def print_files(rows: "list[FileTouch]") -> None:
             for row in rows
         ),
     )  # fmt: skip
+
+
+def _print_most_touched(rows: "list[FileTouch]") -> None:
+    table(
+        ("path", "sessions", "read", "written", "last", "id", "project"),
+        (
+            (
+                row.path, str(row.sessions), number_if_any(row.read), number_if_any(row.written), ago(row.last_at),
+                row.session[:10], row.project,
+            )
+            for row in rows
+        ),
+    )  # fmt: skip
+    click.echo("`clew files PATH` shows the sessions that touched one", err=True)

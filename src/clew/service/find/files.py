@@ -1,19 +1,27 @@
-"""The operation `files`: which sessions touched a file, and how."""
+"""The operation `files`: which sessions touched a file, a folder or a pattern, and which files were touched most."""
 
 from typing import Annotated, Any
 
 import msgspec
 
 from clew.model.access import Right
+from clew.model.path_pattern import is_pattern, like, path_matcher, path_parts
 from clew.service.find.filters import Project, project_key, same_path
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
 from clew.store.projects import list_projects
+from clew.views.contract import LONGEST, storable
 from clew.views.files import TouchedFile, name_of
+
+# A search among all paths reads at most so many rows.
+MOST_ROWS = 100_000
 
 
 class FileTouch(msgspec.Struct, frozen=True, kw_only=True):
-    """A session that touched a path: how often, and the seqs of the last read and the last write."""
+    """A session that touched a path: how often, and the seqs of the last read and the last write.
+
+    In a list of files, so many `sessions` touched the path, `read` and `written` are sums, and the session is the last.
+    """
 
     session: str
     title: str
@@ -26,30 +34,73 @@ class FileTouch(msgspec.Struct, frozen=True, kw_only=True):
     read_seq: int
     written_seq: int
     last_at: int
+    sessions: int = 0
 
 
 @operation(right=Right.READ, route="GET /files", filters_by_reach=True, reads_views=True)
 def files(
     context: Context,
-    path: str,
+    path: Annotated[str, msgspec.Meta(description="A file, a folder (src/) or a pattern ('src/**/*.py').")] = "",
     *,
     project: Project = "",
     written: Annotated[bool, msgspec.Meta(description="Only sessions that wrote it.")] = False,
     limit: Annotated[int, msgspec.Meta(ge=1, le=10_000, description="How many at the most.")] = 50,
 ) -> list[FileTouch]:
-    """Tell which sessions touched a file, an app or a data source, and how, newest first."""
+    """Tell which sessions touched a file, an app or a data source, and how, newest first.
+
+    A path is a name, the end of a path or all of it; a folder (src/) or a pattern ('src/**/*.py') names what is in it.
+    Without a path: the files that most sessions touched.
+    """
     context.views.catch_up()
     only: dict[str, Any] = {"project": project_key(context, project, Right.READ)} if project else {}
+    only |= context.reach(Right.READ)
+    if not path:
+        return _most_touched(context, only, written=written, limit=limit)
+    touches = [] if is_pattern(path) else _of_file(context, path, only)
+    if is_pattern(path) or "." not in name_of(path):  # What has no ending can be a folder, too.
+        touches = sorted([*touches, *_matching(context, path, only)], key=lambda touched: -touched.last_at)
+    chosen = [touched for touched in touches if touched.written or not written][:limit]
     names = list_projects(context.store)
+    return [_file_touch(touched, names) for touched in chosen]
+
+
+def _of_file(context: Context, path: str, only: dict[str, Any]) -> list[TouchedFile]:
     with context.views.read() as tx:
-        rows = tx.run("files_by_name", name=name_of(path), limit=100_000, **only, **context.reach(Right.READ))
-    touches = [
-        FileTouch(
-            session=touched.id, title=touched.title, runtime=touched.runtime, project=names.get(touched.project, ""),
-            type=touched.type, path=touched.what, read=touched.read, written=touched.written,
-            read_seq=touched.read_seq, written_seq=touched.written_seq, last_at=touched.last_at,
-        )
-        for touched in (TouchedFile(*row) for row in rows)
-        if same_path(path, touched.what) and (touched.written or not written)
-    ]  # fmt: skip
-    return touches[:limit]
+        rows = tx.run("files_by_name", name=name_of(path), limit=MOST_ROWS, **only)
+    return [touched for touched in (TouchedFile(*row) for row in rows) if same_path(path, touched.what)]
+
+
+def _matching(context: Context, path: str, only: dict[str, Any]) -> list[TouchedFile]:
+    """What was touched in a folder, or at paths of a pattern."""
+    if not path_parts(path):
+        return []
+    pattern = path[:LONGEST] if is_pattern(path) else f"{path[:LONGEST]}/"
+    matches = path_matcher(pattern)
+    with context.views.read() as tx:
+        rows = tx.run("files_like", like=storable(like(pattern)), limit=MOST_ROWS, **only)
+    return [touched for touched in (TouchedFile(*row) for row in rows) if matches(touched.what)]
+
+
+def _most_touched(context: Context, only: dict[str, Any], *, written: bool, limit: int) -> list[FileTouch]:
+    """The files that most sessions touched, each with the last of these sessions."""
+    names = list_projects(context.store)
+    most: list[FileTouch] = []
+    with context.views.read() as tx:
+        sums = tx.run("files_most", least_written=int(written), limit=limit, **only)
+        for project, path, name, sessions, read, changed in sums:
+            at_path = {**only, "project": project, "path": path, "least_written": int(written)}
+            [row] = tx.run("files_by_name", name=name, type="file", limit=1, **at_path)
+            most.append(
+                msgspec.structs.replace(
+                    _file_touch(TouchedFile(*row), names), sessions=sessions, read=int(read), written=int(changed)
+                )
+            )
+    return most
+
+
+def _file_touch(touched: TouchedFile, projects: dict[int, str]) -> FileTouch:
+    return FileTouch(
+        session=touched.id, title=touched.title, runtime=touched.runtime, project=projects.get(touched.project, ""),
+        type=touched.type, path=touched.what, read=touched.read, written=touched.written,
+        read_seq=touched.read_seq, written_seq=touched.written_seq, last_at=touched.last_at,
+    )  # fmt: skip

@@ -16,7 +16,7 @@ from clew.model.session import State as Stored
 from clew.model.session import Status
 from clew.service.kernel.context import Context
 from clew.store.log.rows import EVERYTHING
-from clew.store.projects import is_in_reach, list_projects
+from clew.store.projects import ALL_PROJECTS, is_in_reach, list_projects
 from clew.views.contract import LONGEST, storable
 from clew.views.files import TouchedFile, name_of
 from clew.views.sessions import status_parameters
@@ -66,7 +66,7 @@ def times(when: str, since_text: str, until_text: str) -> Period:
 
 def project_key(context: Context, name: str, right: Right = Right.SEE) -> int:
     """The key of a project in which the caller has this right on at least one session; else `NotFound`."""
-    readable = projects(context, right)
+    readable = {key: project for key, project in projects(context, right).items() if project != ALL_PROJECTS}
     for key, project in readable.items():
         if project == name:
             return key

@@ -1,18 +1,29 @@
 """What sessions used, in tokens and in money: counted here and nowhere else, so that every surface says the same."""
 
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
+from clew.model.access import Right
+from clew.model.dates import Period
 from clew.model.events import Budget, SessionForked, Usage
+from clew.model.retention import DAY_US
 from clew.model.session import Head, Session
+from clew.service.find.filters import now
 from clew.service.kernel.context import Context
 from clew.views import prices
 from clew.views.prices import Prices
+from clew.views.sessions import SessionNames
 from clew.views.usage import UsageSum, usage_sum
 
 ALWAYS = 2**62
+HOUR_US = DAY_US // 24
+# 1990. Earlier times are wrong clocks, so they are not split into days.
+EARLIEST = 631_152_000_000_000
+YEAR_US = 366 * DAY_US
 
 
 class Counts(msgspec.Struct, kw_only=True):
@@ -95,3 +106,52 @@ def share_of(budget: Budget, tokens: int, cost_micros: int) -> float | None:
     limits = [(tokens, budget.tokens), (cost_micros, budget.cost_micros)]
     shares = (spent / limit if limit else float(spent > 0) for spent, limit in limits if limit is not None)
     return max(shares, default=None)
+
+
+def reached_sessions(context: Context, only: dict[str, Any]) -> dict[int, SessionNames]:
+    """The sessions that the caller may see and that have these values, by key."""
+    with context.views.read() as tx:
+        rows = tx.run("sessions_all", **context.reach(Right.SEE))
+    return {
+        names.session: names
+        for names in (SessionNames(*row) for row in rows)
+        if all(getattr(names, column) == value for column, value in only.items())
+    }  # fmt: skip
+
+
+def spent_by_day(context: Context, period: Period, keys: list[int] | None = None) -> list[UsageSum]:
+    """The usage of each session by model and local day; one query per period with a constant offset from UTC."""
+    only: dict[str, Any] = {} if keys is None else {"keys": msgspec.json.encode(keys).decode()}
+    sums: list[UsageSum] = []
+    with context.views.read() as tx:
+        [(first, last)] = tx.run("usage_times")
+        start = max(first, period.start or 0)
+        end = min(last + 1, ALWAYS if period.end is None else period.end)
+        for low, high, offset in _stretches(start, end):
+            sums += map(usage_sum, tx.run("usage_sums", since=low, until=high, offset=offset, **only))
+    return sums
+
+
+def _stretches(start: int, end: int) -> list[tuple[int, int, int]]:
+    """The periods between start and end with a constant offset from UTC, as (start, end, offset)."""
+    today = now()
+    zone, latest = today.tzinfo, int(today.timestamp()) * 1_000_000 + YEAR_US
+    stretches: list[tuple[int, int, int]] = []
+    at = start
+    while at < end:
+        # Go day by day, and hour by hour on a day on which the offset changes.
+        offset = _offset(at, zone)
+        step = DAY_US if offset == _offset(at + DAY_US, zone) else HOUR_US
+        after = EARLIEST if at < EARLIEST else end if at >= latest else (at // step + 1) * step
+        after = min(after, end)
+        if stretches and stretches[-1][2] == offset:
+            stretches[-1] = (stretches[-1][0], after, offset)
+        else:
+            stretches.append((at, after, offset))
+        at = after
+    return stretches
+
+
+def _offset(at: int, zone: tzinfo | None) -> int:
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=min(at, 2**57))
+    return (moment.astimezone(zone).utcoffset() or timedelta()) // timedelta(microseconds=1)

@@ -1,15 +1,13 @@
-"""The operation `usage`: tokens and cost by day, agent, person, project, runtime, model or session."""
+"""The operation `usage`: tokens and cost by day, week, month, agent, person, project, runtime, model or session."""
 
 import enum
-from datetime import UTC, date, datetime, timedelta, tzinfo
+from datetime import date, timedelta
 from typing import Annotated, Any
 
 import msgspec
 
 from clew.model.access import Right
-from clew.model.dates import Period
 from clew.model.events import Budget
-from clew.model.retention import DAY_US
 from clew.model.session import Session
 from clew.service.find.filters import (
     Agent,
@@ -19,29 +17,32 @@ from clew.service.find.filters import (
     Since,
     Until,
     When,
-    now,
     principal,
     project_key,
     runtime_name,
     times,
 )
-from clew.service.find.spending import ALWAYS, Counts, counted_against_budget, price_table, share_of
+from clew.service.find.period_budgets import PeriodBudget, period_budgets
+from clew.service.find.spending import (
+    Counts,
+    counted_against_budget,
+    price_table,
+    reached_sessions,
+    share_of,
+    spent_by_day,
+)
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
 from clew.store.projects import list_projects
 from clew.views.contract import storable
 from clew.views.prices import Prices
 from clew.views.sessions import SessionNames
-from clew.views.usage import UsageSum, usage_sum
-
-HOUR_US = DAY_US // 24
-# 1990. Earlier times are wrong clocks, so they are not split into days.
-EARLIEST = 631_152_000_000_000
-YEAR_US = 366 * DAY_US
+from clew.views.usage import UsageSum
 
 
 class By(enum.StrEnum):
     DAY = "day"
+    WEEK = "week"
     MONTH = "month"
     AGENT = "agent"
     PERSON = "person"
@@ -50,6 +51,10 @@ class By(enum.StrEnum):
     MODEL = "model"
     SESSION = "session"
     MACHINE = "machine"
+
+
+TIMES = {By.DAY, By.WEEK, By.MONTH}
+Top = Annotated[int, msgspec.Meta(ge=1, le=10_000, description="Only the N most expensive; sessions without --by.")]
 
 
 class UsageRow(Counts, kw_only=True):
@@ -63,13 +68,17 @@ class UsageRow(Counts, kw_only=True):
 
 
 class UsageReport(msgspec.Struct, frozen=True, kw_only=True):
-    """Usage by group and in total, and the tokens of each model without a price."""
+    """Usage by group and in total, the tokens of each model without a price, and what is left of budgets."""
 
     by: list[str]
     rows: list[UsageRow]
+    more: int = 0
+    """The number of rows left out; the total has them."""
     total: UsageRow
     unpriced: dict[str, int]
     prices_of: str
+    budgets: list[PeriodBudget] = []
+    """The budgets of this day, week and month, whatever the report itself is narrowed down to."""
     notice: str = ""
 
 
@@ -97,40 +106,38 @@ def usage(
     when: When = "",
     since: Since = "",
     until: Until = "",
+    top: Top | None = None,
 ) -> UsageReport:
     """Sum up tokens and their cost; each answer of an llm counts once, even if several sessions hold it."""
-    chosen = list(dict.fromkeys(by or [By.DAY]))
+    chosen = list(dict.fromkeys(by or [By.DAY if top is None else By.SESSION]))
     period = times(when, since, until)
     context.views.catch_up()
+    sessions = reached_sessions(context, _only(context, project, agent, person, runtime, session))
+    sums = _Sums(chosen, price_table(context), list_projects(context.store))
+    for spent in spent_by_day(context, period, [session.key] if session else None):
+        names = sessions.get(spent.session)
+        if names is not None and model in ("", spent.model):
+            sums.add(spent, names)
+    rows = sums.by_time() if top is None and TIMES & set(chosen) else sums.by_cost()
+    rows, more = rows[:top], len(rows[top:]) if top else 0
+    if chosen == [By.SESSION]:
+        _compare_budgets(context, rows)
+    return UsageReport(
+        by=list(map(str, chosen)), rows=rows, more=more, total=sums.total, unpriced=sums.unpriced,
+        prices_of=sums.prices.date, budgets=period_budgets(context), notice=context.views.pop_notice(),
+    )  # fmt: skip
+
+
+def _only(
+    context: Context, project: str, agent: str, person: str, runtime: str, session: Session | None
+) -> dict[str, Any]:
+    """The values that a session must have to be counted."""
     only = {
         "project": project_key(context, project, Right.SEE) if project else None, "agent": storable(agent) or None,
         "person": storable(principal(person)) if person else None, "runtime": runtime_name(context, runtime) or None,
         "session": session.key if session else None,
     }  # fmt: skip
-    sessions = _sessions(context, {column: value for column, value in only.items() if value is not None})
-    sums = _Sums(chosen, price_table(context), list_projects(context.store))
-    for spent in _spending(context, period, [session.key] if session else None):
-        names = sessions.get(spent.session)
-        if names is not None and model in ("", spent.model):
-            sums.add(spent, names)
-    rows = sums.sorted()
-    if chosen == [By.SESSION]:
-        _compare_budgets(context, rows)
-    return UsageReport(
-        by=list(map(str, chosen)), rows=rows, total=sums.total, unpriced=sums.unpriced, prices_of=sums.prices.date,
-        notice=context.views.pop_notice(),
-    )  # fmt: skip
-
-
-def _sessions(context: Context, only: dict[str, Any]) -> dict[int, SessionNames]:
-    """The sessions that the caller may see and that have these values, by key."""
-    with context.views.read() as tx:
-        rows = tx.run("sessions_all", **context.reach(Right.SEE))
-    return {
-        names.session: names
-        for names in (SessionNames(*row) for row in rows)
-        if all(getattr(names, column) == value for column, value in only.items())
-    }  # fmt: skip
+    return {column: value for column, value in only.items() if value is not None}
 
 
 class _Sums:
@@ -157,58 +164,19 @@ class _Sums:
             model = spent.model or "(no model)"
             self.unpriced[model] = self.unpriced.get(model, 0) + unpriced_tokens
 
-    def sorted(self) -> list[UsageRow]:
-        """The rows by day or month if that is among the columns, else the most expensive first."""
-        rows = sorted(self._rows.values(), key=lambda used: tuple(used.by.values()))
-        if not {By.DAY, By.MONTH} & set(self._by):
-            rows.sort(key=lambda used: (-used.cost_micros, -used.tokens))
-        return rows
+    def by_time(self) -> list[UsageRow]:
+        """The rows in the order of their columns, so that days, weeks and months follow each other."""
+        return sorted(self._rows.values(), key=lambda used: tuple(used.by.values()))
 
-
-def _spending(context: Context, period: Period, keys: list[int] | None = None) -> list[UsageSum]:
-    """The usage of each session by model and local day; one query per period with a constant offset from UTC."""
-    only: dict[str, Any] = {} if keys is None else {"keys": msgspec.json.encode(keys).decode()}
-    sums: list[UsageSum] = []
-    with context.views.read() as tx:
-        [(first, last)] = tx.run("usage_times")
-        start = max(first, period.start or 0)
-        end = min(last + 1, ALWAYS if period.end is None else period.end)
-        for low, high, offset in _stretches(start, end):
-            sums += map(usage_sum, tx.run("usage_sums", since=low, until=high, offset=offset, **only))
-    return sums
-
-
-def _stretches(start: int, end: int) -> list[tuple[int, int, int]]:
-    """The periods between start and end with a constant offset from UTC, as (start, end, offset)."""
-    today = now()
-    zone, latest = today.tzinfo, int(today.timestamp()) * 1_000_000 + YEAR_US
-    stretches: list[tuple[int, int, int]] = []
-    at = start
-    while at < end:
-        # Go day by day, and hour by hour on a day on which the offset changes.
-        offset = _offset(at, zone)
-        step = DAY_US if offset == _offset(at + DAY_US, zone) else HOUR_US
-        after = EARLIEST if at < EARLIEST else end if at >= latest else (at // step + 1) * step
-        after = min(after, end)
-        if stretches and stretches[-1][2] == offset:
-            stretches[-1] = (stretches[-1][0], after, offset)
-        else:
-            stretches.append((at, after, offset))
-        at = after
-    return stretches
-
-
-def _offset(at: int, zone: tzinfo | None) -> int:
-    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=min(at, 2**57))
-    return (moment.astimezone(zone).utcoffset() or timedelta()) // timedelta(microseconds=1)
+    def by_cost(self) -> list[UsageRow]:
+        """The rows, the most expensive first."""
+        return sorted(self.by_time(), key=lambda used: (-used.cost_micros, -used.tokens))
 
 
 def _value(name: By, session: SessionNames, spent: UsageSum, projects: dict[int, str]) -> str:
     match name:
-        case By.DAY:
-            return str(date(1970, 1, 1) + timedelta(days=spent.day))
-        case By.MONTH:
-            return str(date(1970, 1, 1) + timedelta(days=spent.day))[:7]
+        case By.DAY | By.WEEK | By.MONTH:
+            return _period_of(name, date(1970, 1, 1) + timedelta(days=spent.day))
         case By.MODEL:
             return spent.model
         case By.PROJECT:
@@ -217,6 +185,14 @@ def _value(name: By, session: SessionNames, spent: UsageSum, projects: dict[int,
             return session.id
         case _:
             return str(getattr(session, str(name)))
+
+
+def _period_of(name: By, day: date) -> str:
+    """The day, the week of ISO 8601 or the month that holds this day."""
+    if name is By.WEEK:
+        year, week, _ = day.isocalendar()
+        return f"{year}-W{week:02}"
+    return str(day) if name is By.DAY else str(day)[:7]
 
 
 def _compare_budgets(context: Context, rows: list[UsageRow]) -> None:

@@ -48,6 +48,27 @@ SELECT t.session, t.type, t.what, t.read, t.written, t.read_seq, t.written_seq, 
 FROM touched t JOIN listing l ON l.session = t.session
 WHERE t.name = :name
 --if type AND t.type = :type
+--if path AND t.what = :path
+--if least_written AND t.written >= :least_written
 --if project AND l.project = :project
 --if me AND {reached(l.project, l.person, l.session, l.private, l.agent)}
 ORDER BY t.last_at DESC, t.session DESC LIMIT :limit
+
+-- name: files_like
+-- `like` is in lower case. The caller matches the paths exactly.
+SELECT t.session, t.type, t.what, t.read, t.written, t.read_seq, t.written_seq, t.last_at, l.id, l.title, l.runtime,
+    l.project
+FROM touched t JOIN listing l ON l.session = t.session
+WHERE t.type = 'file' AND lower(t.what) LIKE :like ESCAPE '\'
+--if project AND l.project = :project
+--if me AND {reached(l.project, l.person, l.session, l.private, l.agent)}
+ORDER BY t.last_at DESC, t.session DESC, t.what LIMIT :limit
+
+-- name: files_most
+SELECT l.project, t.what, min(t.name), count(*), sum(t.read), sum(t.written)
+FROM touched t JOIN listing l ON l.session = t.session
+WHERE t.type = 'file' AND t.written >= :least_written
+--if project AND l.project = :project
+--if me AND {reached(l.project, l.person, l.session, l.private, l.agent)}
+GROUP BY l.project, t.what
+ORDER BY count(*) DESC, sum(t.read) + sum(t.written) DESC, max(t.last_at) DESC, t.what LIMIT :limit

@@ -57,5 +57,14 @@ WHERE s.at >= :since AND s.at < :until
 --if keys AND s.session IN ({keys})
 GROUP BY s.session, s.model, 3, 4
 
+-- name: usage_hours
+-- What each session used, by model and hour of UTC, with the first and the last answer of the hour.
+SELECT s.session, s.model, s.at / 3600000000, CASE WHEN s.cost_micros > 0 THEN 1 ELSE 0 END,
+    sum(s.input), sum(s.output), sum(s.cache_read), sum(s.cache_write), sum(s.cache_write_hour), sum(s.reasoning),
+    sum(s.cost_micros), count(DISTINCT s.message), min(s.at), max(s.at)
+FROM spending s
+WHERE s.session = (SELECT o.session FROM spending o WHERE o.message = s.message ORDER BY o.position LIMIT 1)
+GROUP BY s.session, s.model, 3, 4
+
 -- name: usage_times
 SELECT coalesce(min(at), 0), coalesce(max(at), 0) FROM spending
