@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from clew import app
-from clew.model.errors import ClewError, Damaged
+from clew.model.errors import ClewError, Damaged, Unavailable
 from clew.model.plain import plain
 
 if TYPE_CHECKING:
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 LATE_PERIODS = 3
 # Events that no checkpoint covers for so long are not signed by anything that runs.
 LATE_CHECKPOINT_DAYS = 3
+# Clocks of machines that share a store may differ by so much.
+WRONG_CLOCK_DAYS = 1 / 24
 DAY_US = 86_400_000_000
 KEEP_RUNNING = "keep `clew up`, `clew serve` or `clew worker` running, or run `clew worker --once` from cron"
 # A witness may be away for so long.
@@ -90,7 +92,13 @@ def _server(chosen: app.Settings) -> Finding:
 
 def _home(home: Path) -> Finding:
     if not home.exists():
-        return Finding(what="home", ok=True, found=f"{home} (made on first use)")
+        parent = next(folder for folder in home.parents if folder.exists())
+        ok = os.access(parent, os.W_OK | os.X_OK)
+        return Finding(
+            what="home", ok=ok,
+            found=f"{home} (made on first use)" if ok else f"{home} cannot be made: {parent} cannot be written",
+            advice="" if ok else "set CLEW_HOME to a folder of yours",
+        )  # fmt: skip
     mode = home.stat().st_mode & 0o777
     if not os.access(home, os.W_OK | os.X_OK):
         return Finding(
@@ -139,6 +147,7 @@ def _store(chosen: app.Settings) -> list[Finding]:
         findings += [
             _objects(store),
             _views(store),
+            *_clock(store),
             *_disk_limit(store),
             *_budgets(store, chosen.home),
             *_jobs(store),
@@ -197,7 +206,10 @@ def _advice(error: ClewError) -> str:
     """What to do about an error; a database of another program is none that is damaged."""
     from clew.store.log.verify import WHAT_HELPS
 
-    return WHAT_HELPS if isinstance(error, Damaged) and "place" in error.details else f"error code {error.code}"
+    if isinstance(error, Damaged) and "place" in error.details:
+        return WHAT_HELPS
+    # What is unavailable says itself what to check.
+    return "" if isinstance(error, Unavailable) else f"error code {error.code}"
 
 
 def _row_level_security(store: "Store") -> list[Finding]:
@@ -236,6 +248,18 @@ def _wall(states: "list[RowSecurity]") -> Finding:
         else f"cannot switch it off: {owner} owns the tables"
     )
     return Finding(what="wall", ok=True, found=f"row-level security stands between projects; the role {role} {who}")
+
+
+def _clock(store: "Store") -> list[Finding]:
+    """Whether the newest event is in the past: times, periods and retention take that for granted."""
+    from clew.store.log.feed import entries
+
+    newest = next(entries(store, after=store.last_position() - 1, limit=1), None)
+    days = (newest.event.at - store.now()) / DAY_US if newest else 0.0
+    if days < WRONG_CLOCK_DAYS:
+        return []
+    found = f"it is {days:,.1f} days behind the time of the newest event"
+    return [Finding(what="clock", ok=False, found=found, advice="set the clock; lists, periods and retention go by it")]
 
 
 def _disk_limit(store: "Store") -> list[Finding]:

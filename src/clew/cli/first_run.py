@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from clew.cli import capturing, store_summary
-from clew.model.errors import ClewError
+from clew.model.errors import ClewError, Unavailable
 from clew.model.plain import plain
 
 # This file says that the offers were made.
@@ -23,6 +23,8 @@ def first_capture(plane: Any) -> None:
         capturing.capture(plane, [], "", "", as_json=False)
         store_summary.print_summary(plane)
         _offer(plane)
+    except Unavailable:
+        raise  # Nothing else would work either, and the reason is told once.
     except ClewError as error:
         click.echo(f"capture: {plain(str(error))}", err=True)
 

@@ -84,13 +84,24 @@ def _hint(error: click.ClickException) -> str:
 class Commands(Sections):
     """Makes a command when somebody asks for it, so that a run imports only what it needs."""
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        # `clew help show` is what `clew show --help` is.
+        return super().parse_args(ctx, [*args[1:], "--help"] if args[:1] == ["help"] else args)
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name, *rest = args
         if name == "log" and (not rest or rest[0].startswith("-")):
             name = "sessions"
-        return super().resolve_command(ctx, [name, *rest])
+        try:
+            return super().resolve_command(ctx, [name, *rest])
+        except click.exceptions.NoSuchCommand as error:
+            # Most commands are not made yet, so click does not know what is near.
+            known = [command for command in self.list_commands(ctx) if _is_shown(self.get_command(ctx, command))]
+            raise click.exceptions.NoSuchCommand(
+                error.command_name, possibilities=[*known, *ALIASES], ctx=ctx
+            ) from None
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         cmd_name = ALIASES.get(cmd_name, cmd_name)
@@ -153,6 +164,10 @@ def clew(context: click.Context, store: str | None, home: str | None) -> None:
         from clew.cli.start import start
 
         start(context.obj)
+
+
+def _is_shown(command: click.Command | None) -> bool:
+    return command is not None and not command.hidden
 
 
 def command(operation: Operation) -> click.Command:

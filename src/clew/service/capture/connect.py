@@ -130,7 +130,7 @@ def _edit(context: Context, name: str, *, add: bool, dry_run: bool) -> Connected
         applied=not dry_run,
         changes=[SettingsChange(path=str(path), diff=_diff(path, before, after)) for path, before, after in changes],
         by_hand=connection.by_hand.replace(SERVER_COMMAND, shlex.join(server)) if add else "",
-        runs=_runs(program.title, hook, server) if add else [],
+        runs=_runs(program, connection, hook, server) if add else [],
     )
 
 
@@ -143,15 +143,27 @@ def _write(path: Path, text: bytes | None) -> None:
     program_files.replace(target, text, mode=target.stat().st_mode & 0o777 if target.exists() else 0o600)
 
 
-def _runs(title: str, hook: list[str], server: list[str]) -> list[str]:
-    """What the program will run, and what that may do."""
-    return [
-        f"{title} runs at each of these events, with all your rights, outside of any sandbox: {shlex.join(hook)}",
-        "  It reads the event, writes a note below clew's home, prints a brief, and starts `clew capture`, which reads "
-        "the sessions of this program.",
-        f"{title} runs as its MCP server, with all your rights: {shlex.join(server)}",
-        "  It lets the program find, read and write the sessions of clew as you; text that it returns is masked.",
-    ]
+def _runs(program: Runtime, connection: Connecting, hook: list[str], server: list[str]) -> list[str]:
+    """What the program will run, and what that may do: not every program has hooks, or MCP servers in its settings."""
+    written = [_plan(program, edit, (hook, server)) for edit in connection.edits]
+    with_others = ([["another"], server], [hook, ["another"]])
+    has_hook, has_server = (
+        written != [_plan(program, edit, (other[0], other[1])) for edit in connection.edits] for other in with_others
+    )
+    lines = []
+    if has_hook:
+        lines += [
+            f"{program.title} runs at each of these events, with all your rights, outside of any sandbox: "
+            f"{shlex.join(hook)}",
+            "  It reads the event, writes a note below clew's home, prints a brief, and starts `clew capture`, which "
+            "reads the sessions of this program.",
+        ]
+    if has_server or SERVER_COMMAND in connection.by_hand:
+        lines += [
+            f"{program.title} runs as its MCP server, with all your rights: {shlex.join(server)}",
+            "  It lets the program find, read and write the sessions of clew as you; text that it returns is masked.",
+        ]
+    return lines
 
 
 def changed_settings(home: Path) -> list[SettingsChange]:

@@ -46,11 +46,14 @@ def check_runnable(
     session: Session, target: Runtime, argv: list[str], directory: str, options: ResumeOptions
 ) -> list[str]:
     """Refuse to go on if the program is to be run and cannot be; else what the user has to know."""
-    if options.to_run and not os.path.isdir(directory):
-        raise InvalidInput(f"the directory {directory} does not exist; name another to work in", session=session.id,
-                           cwd=directory)  # fmt: skip
+    notes = []
+    if not os.path.isdir(directory):
+        missing = f"the directory {directory} does not exist"
+        if options.to_run:
+            raise InvalidInput(f"{missing}; name another to work in", session=session.id, cwd=directory)
+        notes.append(f"{missing}, so the command fails here")
     if which(argv[0]):
-        return []
+        return notes
     if options.to_run:
         raise InvalidInput(
             f"{argv[0]} is not on the PATH, so nothing was written; install {target.title}, or write the session "
@@ -58,7 +61,7 @@ def check_runnable(
             session=session.id,
             program=argv[0],
         )
-    return [f"{argv[0]} is not on the PATH; install {target.title} to run the command"]
+    return [*notes, f"{argv[0]} is not on the PATH; install {target.title} to run the command"]
 
 
 def which(program: str) -> str | None:
