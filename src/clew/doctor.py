@@ -1,6 +1,7 @@
 """`clew doctor`: what clew depends on, looked at one by one: the home, the disk, the store, its chains and views."""
 
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,9 @@ LATE_CHECKPOINT_DAYS = 3
 # Clocks of machines that share a store may differ by so much.
 WRONG_CLOCK_DAYS = 1 / 24
 DAY_US = 86_400_000_000
+NETWORK_FILE_SYSTEMS = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "glusterfs", "lustre", "sshfs"}
+# How the kernel writes a blank in the path of a mount.
+_OCTAL = re.compile(r"\\([0-7]{3})")
 KEEP_RUNNING = "keep `clew up`, `clew serve` or `clew worker` running, or run `clew worker --once` from cron"
 # A witness may be away for so long.
 LATE_WITNESS_US = 10 * 60 * 1_000_000
@@ -47,7 +51,7 @@ def diagnose(chosen: app.Settings) -> list[Finding]:
         return [*findings, _server(chosen)]
     if chosen.store.startswith("sqlite:///"):
         home = Path(chosen.store.removeprefix("sqlite:///")).expanduser().absolute().parent
-        findings += [_home(home), _free_disk(home)]
+        findings += [_home(home), *_network_disk(home), _free_disk(home)]
     return findings + _store(chosen)
 
 
@@ -109,6 +113,37 @@ def _home(home: Path) -> Finding:
             what="home", ok=False, found=f"{home} is open to others (mode {mode:o})", advice=f"chmod 700 {home}"
         )
     return Finding(what="home", ok=True, found=f"{home} (private)")
+
+
+def _network_disk(home: Path) -> list[Finding]:
+    """Whether the store is on a disk of another machine, where SQLite's locks and shared memory do not hold."""
+    try:
+        mounts = Path("/proc/self/mountinfo").read_text("utf-8", "replace")
+    except OSError:
+        return []  # Only Linux tells it in a file.
+    kind = file_system(os.path.realpath(home), mounts)
+    if kind.removeprefix("fuse.") not in NETWORK_FILE_SYSTEMS:
+        return []
+    return [
+        Finding(
+            what="disk", ok=False, found=f"{home} is on a network disk ({kind}); SQLite can damage a store there",
+            advice="set CLEW_HOME to a folder on a disk of this machine, or use PostgreSQL for several machines",
+        )
+    ]  # fmt: skip
+
+
+def file_system(path: str, mounts: str) -> str:
+    """The kind of the file system that holds a path, from the lines of /proc/self/mountinfo; the last mount wins."""
+    deepest, found = -1, ""
+    for line in mounts.splitlines():
+        before, _, after = line.partition(" - ")
+        fields = before.split()
+        if len(fields) < 5 or not after:
+            continue
+        point = _OCTAL.sub(lambda match: chr(int(match[1], 8)), fields[4]).rstrip("/")
+        if (path == point or path.startswith(f"{point}/")) and len(point) >= deepest:
+            deepest, found = len(point), after.split()[0]
+    return found
 
 
 def _free_disk(home: Path) -> Finding:

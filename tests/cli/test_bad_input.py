@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from clew import app, doctor
 from clew.runtimes.connect.connections import CONNECTIONS
 from support import claude
 
@@ -67,6 +68,35 @@ def test_doctor_says_when_the_clock_is_behind_the_log(clew: Clew, home: Path, se
     [(ok, found, advice)] = finding(clew("doctor", "--json"), "clock")
     assert (ok, found) == (False, "it is 30.0 days behind the time of the newest event")
     assert advice == "set the clock; lists, periods and retention go by it"
+
+
+MOUNTS = r"""
+22 1 0:20 / / rw - ext4 /dev/sda rw
+30 22 0:30 / /home rw shared:1 - nfs4 server:/home rw
+31 30 0:31 / /home/ada/my\040disk rw - fuse.sshfs other:/ rw
+32 30 0:32 / /home/ada/local rw - xfs /dev/sdb rw
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/tmp", "ext4"), ("/home", "nfs4"), ("/homes", "ext4"), ("/home/ada/.clew", "nfs4"),
+        ("/home/ada/my disk/.clew", "fuse.sshfs"), ("/home/ada/local/.clew", "xfs"),
+    ],
+)  # fmt: skip
+def test_the_disk_of_another_machine_is_known(path: str, kind: str) -> None:
+    assert doctor.file_system(path, MOUNTS) == kind
+
+
+def test_doctor_warns_of_a_store_on_a_network_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    settings = app.settings(home=str(tmp_path / "home"))
+    assert not [one for one in doctor.diagnose(settings) if one.what == "disk"]
+    # A network disk of its own would need a server and root, so the kernel's kind of this disk is the suspicious one.
+    kind = doctor.file_system(str(tmp_path), Path("/proc/self/mountinfo").read_text())
+    monkeypatch.setattr(doctor, "NETWORK_FILE_SYSTEMS", {kind.removeprefix("fuse.")})
+    [found] = [one for one in doctor.diagnose(settings) if one.what == "disk"]
+    assert (found.ok, found.advice.partition(",")[0]) == (False, "set CLEW_HOME to a folder on a disk of this machine")
 
 
 @pytest.mark.parametrize("runtime", sorted(CONNECTIONS))

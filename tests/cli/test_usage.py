@@ -125,3 +125,10 @@ def test_a_narrow_terminal_leaves_columns_out_and_never_the_first() -> None:
     assert fitting.kept(names, widths, 30) == [0, 3]
     assert fitting.kept(names, widths, 5) == [0, 3]
     assert fitting.cut(names, widths, 60) == [10, 10, 11, 21]
+
+
+def test_a_path_is_cut_at_its_beginning() -> None:
+    assert fitting.end_of("/home/ada/app.py", 16) == "/home/ada/app.py"
+    assert fitting.end_of("/home/ada/app.py", 10) == "…da/app.py"
+    assert fitting.end_of("東京/東京.py", 8) == "…東京.py"
+    assert fitting.end_of("abc", 1) == "…"

@@ -7,8 +7,9 @@ TEXTS = {"title", "path", "model", "project", "program", "problem", "policy", "t
 LEAST = 12
 # Columns that a narrow terminal leaves out, the first of them first; never the one that names the row.
 SPARE = (
-    "cache write", "cache read", "errors", "calls", "tested with", "by call", "project", "input", "output", "answers",
-    "state", "turns", "read", "written", "per minute", "runtime", "cost",
+    "cache write", "cache read", "errors", "calls", "tested with", "by call", "program", "connected", "opaque",
+    "records", "attempts", "project", "input", "output", "answers", "state", "turns", "read", "written", "grown",
+    "quarantined", "per minute", "changed", "runtime", "resume in", "cost", "last",
 )  # fmt: skip
 GAP = 2
 LEAST_BAR, MOST_BAR = 6, 20
@@ -40,6 +41,17 @@ def cut(names: Sequence[str], widths: Sequence[int], room: int) -> list[int]:
             break
         widths[widest] -= 1
     return widths
+
+
+def end_of(path: str, width: int) -> str:
+    """A path that fits: its end says more than its beginning."""
+    from rich.cells import cell_len
+
+    if cell_len(path) <= width:
+        return path
+    while path and cell_len(path) > width - 1:
+        path = path[1:]
+    return f"…{path}"
 
 
 def bars(values: Sequence[int], width: int = MOST_BAR) -> list[str]:

@@ -118,16 +118,7 @@ def _table_on_terminal(names: list[str], texts: list[list[str]], wrapped: str, m
     from clew.cli.pager import print_paged
 
     console = Console(highlight=False, markup=False)
-    widths = [max(len(name), *(Text(row[i]).cell_len for row in texts), 1) for i, name in enumerate(names)]
-    room = console.width - ((fitting.LEAST_BAR + fitting.GAP) if measured else 0)
-    columns_kept = fitting.kept(names, widths, room)
-    names, widths = [names[i] for i in columns_kept], [widths[i] for i in columns_kept]
-    texts = [[row[i] for i in columns_kept] for row in texts]
-    widths = fitting.cut(names, widths, console.width)
-    left = min(fitting.MOST_BAR, console.width - sum(widths) - fitting.GAP * (len(widths) + 1))
-    if measured and left >= fitting.LEAST_BAR:
-        names, texts = _with_bars(names, texts, fitting.bars(measured, left))
-        widths.append(left)
+    names, texts, widths = _fitted(names, texts, measured, room=console.width)
     rich_table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
     for name, width in zip(names, widths, strict=True):
         justify: Any = "right" if name in NUMBERS else "left"
@@ -138,6 +129,27 @@ def _table_on_terminal(names: list[str], texts: list[list[str]], wrapped: str, m
         console.print(rich_table)
     lines = (f"{line}\n" for line in captured.get().splitlines())
     print_paged(lines, pager(), rows=console.height)
+
+
+def _fitted(
+    names: list[str], texts: list[list[str]], measured: Sequence[int], *, room: int
+) -> tuple[list[str], list[list[str]], list[int]]:
+    """The columns that fit, their cells, and their widths."""
+    from rich.cells import cell_len
+
+    widths = [max(len(name), *(cell_len(row[i]) for row in texts), 1) for i, name in enumerate(names)]
+    kept = fitting.kept(names, widths, room - (fitting.LEAST_BAR + fitting.GAP if measured else 0))
+    names, widths = [names[i] for i in kept], [widths[i] for i in kept]
+    texts = [[row[i] for i in kept] for row in texts]
+    widths = fitting.cut(names, widths, room)
+    if "path" in names:
+        at = names.index("path")
+        texts = [[*row[:at], fitting.end_of(row[at], widths[at]), *row[at + 1 :]] for row in texts]
+    left = min(fitting.MOST_BAR, room - sum(widths) - fitting.GAP * (len(widths) + 1))
+    if measured and left >= fitting.LEAST_BAR:
+        names, texts = _with_bars(names, texts, fitting.bars(measured, left))
+        widths.append(left)
+    return names, texts, widths
 
 
 def _with_bars(names: list[str], rows: list[list[str]], bars: list[str]) -> tuple[list[str], list[list[str]]]:
