@@ -265,9 +265,10 @@ def new_home() -> Iterator[Path]:
 
 
 def agents(home: Path) -> None:
-    """A Claude Code session in somebody's home."""
+    """A Claude Code session in somebody's home, and the folder that it worked in."""
+    (home / "shop").mkdir()
     id = "7d0c5a54-3c0e-4b1e-9a53-0d6f6f1f2a10"
-    common = {"cwd": "/home/ada/shop", "sessionId": id, "version": "2.1.325", "gitBranch": "main", "isSidechain": False}
+    common = {"cwd": f"{home}/shop", "sessionId": id, "version": "2.1.325", "gitBranch": "main", "isSidechain": False}
     call = {"type": "tool_use", "id": "toolu_1", "name": "Bash", "input": {"command": "pytest -x"}}
     back = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "1 failed: database is locked"}
     said = [
