@@ -65,7 +65,7 @@ def test_a_hook_is_a_file_that_nobody_else_can_replace(tmp_path: Path) -> None:
     for path, mode in ((hook, 0o666), (folder, 0o777)):
         before = path.stat().st_mode
         path.chmod(mode)
-        with pytest.raises(InvalidInput, match="written by everybody"):
+        with pytest.raises(InvalidInput, match="written by every account"):
             check_private([str(hook)])
         path.chmod(before)
     check_private([str(hook)])
