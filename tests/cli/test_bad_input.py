@@ -1,11 +1,13 @@
 """What goes wrong around clew is said once, in a line that names what was found and what to do."""
 
 import sqlite3
+import time
 from pathlib import Path
 
 import pytest
 
 from clew import app, doctor
+from clew.cli import times
 from clew.runtimes.connect.connections import CONNECTIONS
 from support import claude
 
@@ -68,6 +70,13 @@ def test_doctor_says_when_the_clock_is_behind_the_log(clew: Clew, home: Path, se
     [(ok, found, advice)] = finding(clew("doctor", "--json"), "clock")
     assert (ok, found) == (False, "it is 30.0 days behind the time of the newest event")
     assert advice == "set the clock; lists, periods and retention go by it"
+
+
+def test_what_a_wrong_clock_put_into_the_future_is_not_now() -> None:
+    now = time.time_ns() // 1000
+    assert [times.ago(now + after) for after in (-90_000_000, 0, 30_000_000, 61_000_000, 40 * DAY_US)] == [
+        "1 min ago", "0 s ago", "0 s ago", "in 1 min", "in 39 d",
+    ]  # fmt: skip
 
 
 MOUNTS = r"""

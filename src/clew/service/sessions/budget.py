@@ -27,7 +27,10 @@ def budget(
     usd: Annotated[float, msgspec.Meta(ge=0, le=1e9, description="US dollars it may cost.")] | None = None,
     unlimited: Annotated[bool, msgspec.Meta(description="Remove the budget.")] = False,
 ) -> SessionLine:
-    """Show or set what a session may use, in tokens and US dollars."""
+    """Show or set what a session may use, in tokens and US dollars.
+
+    For all sessions of a day, a week or a month: `clew setting set budget_week '$50'`, which warns and stops nothing.
+    """
     wanted = Budget() if unlimited else budget_of(tokens, usd)
     if wanted is None:
         permit(context, Right.ADMINISTER, session)
