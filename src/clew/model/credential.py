@@ -82,14 +82,19 @@ def limits_of(chain: Sequence[Credential], now: int) -> Limits | None:
     if len(projects) > 1:
         return None
     scopes = [scopes_of(link) for link in chain if link.scopes]
-    # Every link is a principal of its own. Two hundred of them are not two hundred budgets for who made them.
-    makers = [link.given_by for link in chain if link.kind == Kind.LINK]
     return Limits(
         scopes=frozenset.intersection(*scopes) if scopes else None,
         project=projects.pop() if projects else "",
         until=earliest(*(link.until for link in chain)),
-        budget=f"links of {makers[-1]}" if makers else "",
+        budget=_budget_of(chain),
     )
+
+
+def _budget_of(chain: Sequence[Credential]) -> str:
+    """Whose budget a chain of credentials uses: all links that one principal made share one."""
+    # Every link is a principal of its own. Two hundred of them are not two hundred budgets for who made them.
+    makers = [link.given_by for link in chain if link.kind == Kind.LINK]
+    return f"links of {makers[-1]}" if makers else ""
 
 
 def scopes_of(credential: Credential) -> frozenset[Right]:
