@@ -5,6 +5,7 @@ that takes too long.
 """
 
 import asyncio
+import ctypes
 import gc
 import os
 import resource
@@ -31,6 +32,9 @@ SWITCH_SECONDS = 0.0001
 MOST_DESCRIPTORS = 65_536
 # Descriptors that the store, its blobs, the log and the libraries may need.
 OTHER_DESCRIPTORS = 128
+# Options of glibc's `mallopt`, and what they are set to: how much free memory at the end of an arena is kept, from
+# which size on a block is mapped by itself and unmapped when it is freed, and how many arenas all threads share.
+MEMORY_OPTIONS = {-1: 128 * 1024, -3: 128 * 1024, -8: 2}
 # The state of a connection whose two ends are open, in Linux' list.
 ESTABLISHED = "01"
 MOST_HEADER_BYTES = 64 * 1024
@@ -103,6 +107,18 @@ def raise_descriptor_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
 
 
+def return_free_memory() -> None:
+    """Let the C library give memory back when it is free.
+
+    Answers of up to 16 MB come and go in forty threads. By itself glibc gives each thread an arena of its own, which
+    keeps what it needed in its busiest moment: a process then takes 400 MB where 250 MB are used at most.
+    """
+    with suppress(OSError, AttributeError):  # Other C libraries have no such function.
+        set_option = ctypes.CDLL(None).mallopt
+        for option, value in MEMORY_OPTIONS.items():
+            set_option(option, value)
+
+
 @cache
 def most_connections() -> int:
     """How many connections leave enough descriptors for the store and for accepting another one."""
@@ -152,6 +168,7 @@ class Server(uvicorn.Server):
 def make_server(application: Application, *, proxies: str = "") -> Server:
     """A server for an application; `proxies` are the addresses whose `X-Forwarded-*` headers are believed."""
     raise_descriptor_limit()
+    return_free_memory()
     sys.setswitchinterval(SWITCH_SECONDS)
     application.log.capture_loggers("uvicorn", "uvicorn.error", "uvicorn.access", "asyncio")
     config = uvicorn.Config(
