@@ -181,7 +181,11 @@ def test_nobody_else_may_search_by_the_owners_functions(postgres: Server, tenant
 @pytest.mark.parametrize("table", PROTECTED)
 def test_what_is_switched_off_is_found_and_the_remedy_puts_it_back(tenants: Tenants, table: str) -> None:
     """The tests above are red without row-level security, and the doctor tells what to type."""
-    harm = ["DROP POLICY wall ON {}", "ALTER TABLE {} DISABLE ROW LEVEL SECURITY"]
+    harm = [
+        "DROP POLICY wall ON {}",
+        "CREATE POLICY more ON {} USING (TRUE)",
+        "ALTER TABLE {} DISABLE ROW LEVEL SECURITY",
+    ]
     with psycopg.connect(tenants.roles.owner, autocommit=True) as owner:
         for statement in harm if table in READ_BY_OWNER else [*harm, "ALTER TABLE {} NO FORCE ROW LEVEL SECURITY"]:
             owner.execute(statement.format(table).encode())

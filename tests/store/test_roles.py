@@ -125,6 +125,17 @@ def test_a_role_that_could_switch_it_off_is_refused_and_the_doctor_finds_it(
         superuser.execute(f"ALTER ROLE {name} NOSUPERUSER NOBYPASSRLS")
 
 
+def test_a_table_that_the_runtime_role_owns_is_found(roles: Roles, postgres: Server, tmp_path: Path) -> None:
+    name, owner = role_in(roles.runtime), role_in(roles.owner)
+    with psycopg.connect(roles.owner.replace(owner, "clew", 1), autocommit=True) as superuser:
+        superuser.execute(f"ALTER TABLE listing OWNER TO {name}".encode())
+        wall = wall_of(roles.runtime, tmp_path)
+        assert wall.found == f"listing belongs to {name}, and not to {owner}"
+        superuser.execute(wall.advice.partition(": ")[2].encode())
+    migrate(roles.owner, name)
+    assert wall_of(roles.runtime, tmp_path).ok
+
+
 @pytest.mark.parametrize("name", ["", "Clew", "a b", 'x"; DROP TABLE event; --', "pg_read_all_data", "1x", "x" * 64])
 def test_a_name_that_no_role_should_have_is_refused(roles: Roles, name: str) -> None:
     if not name:

@@ -21,16 +21,20 @@ WITHOUT_TENANTS = frozenset({"clock", "view"})
 # Not forced on its owner, whose functions search the index of words; under a policy no search can use it (text.sql).
 READ_BY_OWNER = frozenset({"passage"})
 
+POLICY = "wall"
+
 _ROLE = """
 SELECT r.rolname, r.rolsuper, r.rolbypassrls, r.rolcreaterole, pg_get_userbyid(c.relowner) AS owner,
     pg_has_role(r.oid, c.relowner, 'MEMBER') AS is_member, pg_has_role(r.oid, d.datdba, 'MEMBER') AS owns_database,
     pg_has_role(r.oid, n.nspowner, 'MEMBER') AS owns_schema, n.nspname, d.datname
 FROM pg_roles r, pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace, pg_database d
-WHERE r.rolname = coalesce(%s, current_user) AND c.oid = to_regclass(%s) AND d.datname = current_database()
+WHERE r.rolname = coalesce(%s, current_user) AND c.oid = to_regclass('event') AND d.datname = current_database()
 """
 _UNPROTECTED = """
-SELECT c.relname, c.relrowsecurity, c.relforcerowsecurity, EXISTS (SELECT 1 FROM pg_policy p WHERE p.polrelid = c.oid)
-FROM pg_class c WHERE c.oid IN (SELECT to_regclass(name) FROM unnest(CAST(%s AS TEXT[])) AS name)
+SELECT c.relname, c.relrowsecurity, c.relforcerowsecurity,
+    ARRAY(SELECT CAST(polname AS TEXT) FROM pg_policy WHERE polrelid = c.oid ORDER BY polname),
+    CAST(pg_get_userbyid(c.relowner) AS TEXT)
+FROM pg_class c WHERE c.oid IN (SELECT to_regclass(name) FROM unnest(CAST(%s AS TEXT[])) AS name) ORDER BY c.relname
 """
 _LACKING = """
 SELECT c.relname FROM pg_class c
@@ -45,6 +49,16 @@ _OTHERS = """
 SELECT c.relname FROM pg_class c
 WHERE c.oid IN (SELECT to_regclass(name) FROM unnest(CAST(%s AS TEXT[])) AS name) AND NOT (MAY) ORDER BY c.relname
 """
+
+
+class _Table(NamedTuple):
+    """What the catalogue says about the row-level security of a table."""
+
+    name: str
+    is_enabled: bool
+    is_forced: bool
+    policies: list[str]
+    owner: str
 
 
 class _Role(NamedTuple):
@@ -68,16 +82,15 @@ class _Role(NamedTuple):
 
 def row_security(connection: psycopg.Connection, package: str) -> RowSecurity:
     """Whether row-level security of a package's tables holds for the role of this connection."""
-    names = tables(package, "pg")
-    role = _role(connection, None, names[0])
+    role = _role(connection, None)
     if role is None:
         return RowSecurity(role="", owner="")  # There are no tables yet.
     problem, remedy = _power(role)
     if not problem:
-        problem, remedy = _unprotected(connection, package)
+        problem, remedy = _unprotected(connection, package, role.owner)
     if problem:
         return RowSecurity(role=role.name, owner=role.owner, problem=problem, remedy=remedy)
-    lacking = [str(row[0]) for row in connection.execute(_LACKING, [names]).fetchall()]
+    lacking = [str(row[0]) for row in connection.execute(_LACKING, [tables(package, "pg")]).fetchall()]
     return RowSecurity(role=role.name, owner=role.owner, lacks_rights_on=lacking)
 
 
@@ -85,16 +98,15 @@ def set_up_runtime_role(
     connection: psycopg.Connection, name: str, package: str, version_table: str, *, password: str = ""
 ) -> RuntimeRole:
     """Make the runtime role unless it exists, and give it what it needs on a package's tables. Safe to repeat."""
-    names = tables(package, "pg")
-    owner = _role(connection, None, names[0])
+    owner = _role(connection, None)
     if owner is None or not (owner.is_owner or owner.is_superuser):
         who = f"the role {owner.name} does not own the tables; {owner.owner} does" if owner else "there are no tables"
         raise Conflict(f"{who}: a runtime role is set up by the role that owns them")
     _check_name(name, owner.owner)
-    is_new = _role(connection, name, names[0]) is None
+    is_new = _role(connection, name) is None
     if is_new:
         _create(connection, name, owner.name)
-    role = _role(connection, name, names[0])
+    role = _role(connection, name)
     if role is None:
         raise StoreError(f"the role {name} was dropped meanwhile; try again")
     problem, remedy = _power(role)
@@ -110,7 +122,7 @@ def set_up_runtime_role(
 
 def refuse_unless_owner(connection: psycopg.Connection, version: int) -> None:
     """Refuse a change of the schema by a role that does not own the log: it would own what it makes."""
-    role = _role(connection, None, "event")
+    role = _role(connection, None)
     if role is not None and not role.is_member:
         raise SchemaOutdated(
             f"the tables must be brought to schema {version} by the role {role.owner}, which owns them; {role.name} "
@@ -137,8 +149,9 @@ def tables_it_cannot_rewrite(connection: psycopg.Connection, package: str) -> li
     return [str(row[0]) for row in connection.execute(statement.encode(), [tables(package, "pg")]).fetchall()]
 
 
-def _role(connection: psycopg.Connection, name: str | None, table: str) -> _Role | None:
-    row = connection.execute(_ROLE, [name, table]).fetchone()
+def _role(connection: psycopg.Connection, name: str | None) -> _Role | None:
+    """The role with this name, or that of the connection, beside the owner of the log; None if either is missing."""
+    row = connection.execute(_ROLE, [name]).fetchone()
     return _Role(*row) if row else None
 
 
@@ -165,26 +178,39 @@ def _power(role: _Role) -> tuple[str, str]:
     return "", ""
 
 
-def _unprotected(connection: psycopg.Connection, package: str) -> tuple[str, str]:
-    """Tables whose rows row-level security does not hide, and the SQL that protects them again."""
-    wanted = [name for name in tables(package, "pg") if name not in WITHOUT_TENANTS]
-    open_tables, remedies = [], []
-    for name, is_enabled, is_forced, has_policy in connection.execute(_UNPROTECTED, [wanted]).fetchall():
-        force = "" if name in READ_BY_OWNER else ", FORCE ROW LEVEL SECURITY"
-        if not is_enabled or (force and not is_forced):
-            remedies.append(f"ALTER TABLE {name} ENABLE ROW LEVEL SECURITY{force}")
-        if not has_policy:
-            remedies.append(_policy_of(name, package))
-        if not (is_enabled and has_policy and (is_forced or not force)):
-            open_tables.append(str(name))
-    if not open_tables:
-        return "", ""
-    return f"row-level security is switched off on {', '.join(sorted(open_tables))}", "; ".join(remedies)
+def _unprotected(connection: psycopg.Connection, package: str, owner: str) -> tuple[str, str]:
+    """Tables whose rows row-level security does not hide or that another role owns, and the SQL that protects them."""
+    off, foreign, remedies = [], [], []
+    for row in connection.execute(_UNPROTECTED, [tables(package, "pg")]).fetchall():
+        table = _Table(*row)
+        if table.owner != owner:
+            foreign.append(f"{table.name} belongs to {table.owner}")
+            remedies.append(f"ALTER TABLE {table.name} OWNER TO {_quoted(owner)}")
+        if needed := _needed_by(table, package):
+            off.append(table.name)
+            remedies += needed
+    problems = [f"row-level security is switched off on {', '.join(off)}"] if off else []
+    problems += [f"{', '.join(foreign)}, and not to {owner}"] if foreign else []
+    return "; ".join(problems), "; ".join(remedies)
+
+
+def _needed_by(table: _Table, package: str) -> list[str]:
+    """The statements that a table needs for row-level security to hide its rows; none when it does."""
+    if table.name in WITHOUT_TENANTS:
+        return []
+    force = "" if table.name in READ_BY_OWNER else ", FORCE ROW LEVEL SECURITY"
+    needed = []
+    if not table.is_enabled or (force and not table.is_forced):
+        needed.append(f"ALTER TABLE {table.name} ENABLE ROW LEVEL SECURITY{force}")
+    needed += [f"DROP POLICY {_quoted(policy)} ON {table.name}" for policy in table.policies if policy != POLICY]
+    if POLICY not in table.policies:
+        needed.append(_policy_of(table.name, package))
+    return needed
 
 
 def _policy_of(table: str, package: str) -> str:
     """The statement that makes the policy of a table."""
-    found = re.search(rf"CREATE POLICY wall ON {table}\b[^;]*", schema_text(package, "pg"))
+    found = re.search(rf"CREATE POLICY {POLICY} ON {table}\b[^;]*", schema_text(package, "pg"))
     return " ".join(found[0].split()) if found else ""
 
 
