@@ -24,7 +24,7 @@ LONG = 4000
 # The older code left no entries with which grants and credentials could be compared.
 NOT_RECONCILED = "no grant and no credential was made since the audit log states them, so none was compared with it"
 # Fields that depend on the clock, on list prices or on the folder of the store.
-CHANGING = frozenset({"holder", "lease_until", "cost_micros", "cost", "prices", "file"})
+CHANGING = frozenset({"holder", "lease_until", "cost_micros", "cost", "prices", "file", "status"})
 
 
 def take_snapshot(plane: Plane) -> dict[str, Any]:
