@@ -290,6 +290,24 @@ class OpenSession:
         """Note what is done, what is next and what is open; returns the seq."""
         return int(self._call("progress", done=done, next=next, open=list(open), **self._fence()).seq)
 
+    # Labels -----------------------------------------------------------------------------------------------------------
+
+    def title(self, title: str) -> None:
+        """Give the session a title; no title that its program writes later replaces it."""
+        self._call("title", title=title)
+
+    def tag(self, *tags: str, remove: bool = False) -> tuple[str, ...]:
+        """Put tags on the session, or take them away; returns those it has."""
+        return self._call("tag", tags=list(tags), remove=remove).tags  # type: ignore[no-any-return]
+
+    def star(self, *, remove: bool = False) -> None:
+        """Star the session for yourself, or take the star away."""
+        self._call("star", remove=remove)
+
+    def note(self, text: str) -> None:
+        """Add a note to the session."""
+        self._call("note", text=text)
+
     # Lifecycle --------------------------------------------------------------------------------------------------------
 
     def pause(self, *, reason: str = "") -> None:

@@ -22,19 +22,21 @@ NAMES = {
     "project": "project", "agent": "agent", "person": "person", "who": "person", "principal": "person",
     "file": "file", "path": "file", "query": "word", "key": "key", "grant": "grant", "fact": "fact",
     "decision": "decision", "name": "agent", "owner": "person", "machine": "machine", "model": "model",
-    "sessions": "session", "parent": "session", "job": "job",
+    "sessions": "session", "parent": "session", "job": "job", "tag": "tag",
 }  # fmt: skip
 # Parameters that name nothing of anybody's. The value is what is asked with when one is required.
 PLAIN: dict[str, Any] = {
     "drafts": [{"kind": "message_added", "role": "user", "text": "planted"}], "lease": 1, "value": "on",
-    "kind": "retention", "choice": "x", "text": "x", "done": "x", "digest": "00" * 32,
+    "tags": ["planted"], "note": "planted", "title": "planted",
+    "kind": "retention", "choice": "x", "text": "planted", "done": "x", "digest": "00" * 32,
     "origin": "clew/nobody", "checkpoint": "none", "witnesses": [], "old": 0, "proof": [],
     **dict.fromkeys(
-        "title metadata budget_tokens budget_usd private reason runtime outcome summary expect after upto limit at "
+        "metadata budget_tokens budget_usd private reason runtime outcome summary expect after upto limit at "
         "holder seconds keep_days hold with_forks form secrets role tool order flat when since until by written state "
         "failed label scopes days rights issuer subject instructions tools place match_runtime match_path match_name "
         "tokens usd unlimited scope evidence why rejected next open operation allowed content "
         "rule ruling older newer with_content checkpoints keys parent_source events blobs "
+        "starred quiet_since empty remove overwrite "
         "top dry_run large data stretches start strict last backward folder".split()
     ),
 }  # fmt: skip
@@ -57,6 +59,7 @@ class Tenant(NamedTuple):
     fact: str
     decision: str
     job: str
+    tag: str
     machine: str
     model: str
     secret: str
@@ -107,11 +110,15 @@ def tenant(store: Store, canary: str) -> Tenant:
             {"kind": "decision_made", "decision": decision, "choice": f"{word} chosen", "why": hidden},
         ]  # fmt: skip
         call(me, "append", {"session": id, "drafts": [{**draft, "said_at": at} for draft in drafts]})
+    for id in ids:
+        call(me, "tag", {"session": id, "tags": [f"{canary}-tag"]})
+        call(me, "star", {"session": id})
+        call(me, "note", {"session": id, "text": hidden})
     child = call(me, "fork", {"session": ids[0], "title": hidden}).id
     job = add_job(store, "retention", project=project, key=hidden)
     return Tenant(
         canary=canary, project=project, session=ids[0], child=child, private=ids[1], person=person, agent=agent,
-        file=file, word=word, key=key.id, grant=grant.id, fact=fact, decision=decision, job=job,
+        file=file, word=word, key=key.id, grant=grant.id, fact=fact, decision=decision, job=job, tag=f"{canary}-tag",
         machine=f"{canary}-box", model=f"{canary}-model", secret=key.key,
     )  # fmt: skip
 

@@ -51,6 +51,7 @@ DERIVED = {
     "called": f"by a session in reach, {ROW_SECURITY}",
     "branch": f"by a session in reach, {ROW_SECURITY}",
     "revised": f"by a session in reach, {ROW_SECURITY}",
+    "label": f"by sessions in reach, reach in the statement; of the stars, only the caller's, {ROW_SECURITY}",
     "speaking": f"read by nobody who asks, {ROW_SECURITY}",
     "view": "clew's own: positions of views",
 }
@@ -75,7 +76,7 @@ def test_what_is_anothers_takes_the_same_statements_as_what_is_not_there(
     nothing = theirs._replace(
         session="zzzz9zzzz9zzzz9zzzz9", private="yyyy9yyyy9yyyy9yyyy9", project="nowhere", agent="nobody",
         person="person:nobody", key="NoSuchKey000", grant=987_654_321, file="none.py", word="nosuchword",
-        fact="nofact", decision="nodecision", machine="nobox", model="nomodel",
+        fact="nofact", tag="notag", decision="nodecision", machine="nobox", model="nomodel",
     )  # fmt: skip
     authenticator = Authenticator(store, fresh_seconds=0)
     counted: list[str] = []

@@ -57,7 +57,7 @@ def test_what_is_anothers_is_answered_like_what_is_not_there(walled_store: Store
     nothing = theirs._replace(
         session="zzzz9zzzz9zzzz9zzzz9", private="yyyy9yyyy9yyyy9yyyy9", project="nowhere", agent="nobody",
         person="person:nobody", key="NoSuchKey000", grant=987_654_321, file="none.py", word="nosuchword",
-        fact="nofact", decision="nodecision", job="nosuchjob", machine="nobox", model="nomodel",
+        fact="nofact", decision="nodecision", job="nosuchjob", tag="notag", machine="nobox", model="nomodel",
     )  # fmt: skip
     authenticator = Authenticator(walled_store, fresh_seconds=0)
     for real, made_up in zip(questions(ours, theirs), questions(ours, nothing), strict=True):
@@ -75,7 +75,7 @@ WRITES_OWN = {
     "append", "archive", "close", "pause", "resume", "erase", "fork", "open", "budget", "lease_acquire", "lease_renew",
     "lease_release", "key_create", "key_rotate", "key_revoke", "link", "share", "privacy", "access_grant",
     "access_revoke", "agent_register", "agent_remove", "retention_set", "retention_remove", "setting_set", "remember",
-    "decide", "jobs_retry", "jobs_run", "progress", "retire", "reverse", "note_progress", "sync_open",
+    "decide", "jobs_retry", "jobs_run", "progress", "retire", "reverse", "note_progress", "sync_open", "note",
 }  # fmt: skip
 
 

@@ -25,21 +25,24 @@ from clew.model.events import (
     SessionOpened,
     SessionPaused,
     SessionResumed,
+    SessionTagged,
     TurnEnded,
     Usage,
 )
 from clew.model.session import LIFECYCLE, SPENDING, Head, State, apply
 from model.shapes import bodies
 
-STEPS = ["opened", "work", "knowledge", "people", "keeping", "paused", "resumed", "closed", "archived", "erased"]
+STEPS = [
+    "opened", "work", "knowledge", "people", "keeping", "label", "paused", "resumed", "closed", "archived", "erased",
+]  # fmt: skip
 # From each state, what each step of STEPS leads to; written out once more, so that a slip in the table is seen.
 EXPECTED = {
-    "opened":   "opened   active  active  opened  opened   paused  -       closed  -         erased",
-    "active":   "-        active  active  active  active   paused  -       closed  -         erased",
-    "paused":   "-        -       -       paused  paused   -       active  closed  -         erased",
-    "closed":   "-        -       -       closed  closed   -       active  -       archived  erased",
-    "archived": "-        -       -       -       archived -       -       -       -         erased",
-    "erased":   "-        -       -       -       -        -       -       -       -         -",
+    "opened":   "opened   active  active  opened  opened   opened   paused  -       closed  -         erased",
+    "active":   "-        active  active  active  active   active   paused  -       closed  -         erased",
+    "paused":   "-        -       -       paused  paused   paused   -       active  closed  -         erased",
+    "closed":   "-        -       -       closed  closed   closed   -       active  -       archived  erased",
+    "archived": "-        -       -       -       archived archived -       -       -       -         erased",
+    "erased":   "-        -       -       -       -        -        -       -       -       -         -",
 }  # fmt: skip
 BY_STEP: dict[str, Body] = {
     "opened": SessionForked(parent="s0", upto=1),
@@ -47,6 +50,7 @@ BY_STEP: dict[str, Body] = {
     "knowledge": FactLearned(fact="f", text="t"),
     "people": LeaseTaken(holder="ada", epoch=1),
     "keeping": BodiesPruned(ranges=()),
+    "label": SessionTagged(tags=("work",)),
     "paused": SessionPaused(),
     "resumed": SessionResumed(),
     "closed": SessionClosed(),

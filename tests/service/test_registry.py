@@ -26,6 +26,11 @@ OTHER_MEANINGS = {
     ("cli/results/knowledge.py", "progress"): "a kind of knowledge",
     ("cli/transcript.py", "blob"): "a field of an event",
     ("mcp/tools.py", "brief"): "a form in which a session is read",
+    ("cli/output.py", "sessions"): "a column of a table",
+    ("cli/fitting.py", "title"): "a column of a table",
+    ("mcp/outgoing.py", "title"): "a field of a session",
+    ("mcp/tools.py", "title"): "a word of JSON Schema",
+    ("remote.py", "title"): "a field of an error",
 }
 
 

@@ -55,6 +55,37 @@ def test_push_twice_is_push_once(running: Running, machine: Start) -> None:
 
 
 @SQLITE
+def test_labels_are_pushed_and_pulled(running: Running, machine: Start) -> None:
+    here: Machine = machine()
+    id = here.open("why does it lock?")
+    session = here.plane.get(id)
+    session.title("Fix the lock")
+    session.tag("work", "urgent")
+    session.tag("urgent", remove=True)
+    session.star()
+    session.note("ask Bob")
+    here.push()
+    server = running.authenticator.store
+    assert server.session(id).title == "Fix the lock"
+    ada = running.authenticator.principal_context("person:ada")
+    there = call(ada, "show", {"session": id})
+    line = there.session
+    assert (line.tags, line.starred, [note.text for note in there.notes]) == (("work",), True, ["ask Bob"])
+    assert not call(running.owner, "show", {"session": id}).session.starred, "the star is of who pushed it"
+    call(running.owner, "star", {"session": id})
+    call(running.owner, "tag", {"session": id, "tags": ["seen"]})
+    call(running.owner, "close", {"session": id})
+    call(running.owner, "archive", {"session": id})
+    call(ada, "tag", {"session": id, "tags": ["late"]})
+    other: Machine = machine(box="second")
+    other.plane.pull(id)
+    pulled = other.plane.get(id).info
+    assert (pulled.title, pulled.tags, pulled.starred) == ("Fix the lock", ("late", "seen", "work"), False)
+    assert pulled.state == "archived"
+    sound(server, here.store, other.store)
+
+
+@SQLITE
 def test_a_captured_session_comes_with_its_file_as_that_grows(running: Running, machine: Start, tmp_path: Path) -> None:
     here: Machine = machine(project="home-me-app", grants=[writer("person:ada")])
     path = claude.transcript(tmp_path / "programs")

@@ -13,18 +13,27 @@ from clew.model.events import (
     CallMade,
     CallReturned,
     Draft,
+    Event,
     MessageAdded,
+    NoteAdded,
+    NoteRemoved,
     Opaque,
     RuntimeAttached,
     SessionArchived,
     SessionClosed,
     SessionPaused,
     SessionResumed,
+    SessionStarred,
+    SessionTagged,
     SessionTitled,
+    SessionUnstarred,
+    SessionUntagged,
+    TitleGiven,
     Touch,
     Usage,
     UsageCounted,
 )
+from clew.model.labels import is_tag
 from clew.model.passage import passage_of
 from clew.model.query import parse
 from clew.model.retention import Policy
@@ -36,6 +45,7 @@ from clew.store.log.erase import erase
 from clew.store.log.feed import own_events, session_by_key
 from clew.store.log.opening import Forking, Opening
 from clew.store.log.retention import apply_policies, set_policy
+from clew.views.contract import storable
 from clew.views.search import Scope, Search
 from clew.views.upkeep import Views
 from model.shapes import structs
@@ -55,6 +65,7 @@ WHICH = st.integers(0, MOST_SESSIONS - 1)
 TEXTS = st.sampled_from(
     ["lock error", "billing.py", "getUserName", "日本語", "über", "", "a\0b", "large " + "and more " * 5000]
 )
+TAGS = st.sampled_from(["work", "urgent", "not a tag", "Work"])
 CALLS = st.sampled_from(["1", "2", "3"])
 TOOLS = st.sampled_from(["Bash", "Read", "Write"])
 # The same answer is told of in several sessions, and several times in one.
@@ -74,6 +85,12 @@ BODIES = st.one_of(
     st.builds(SessionTitled, title=st.sampled_from(["A title", "another"])),
     st.builds(RuntimeAttached, runtime=st.sampled_from(["codex", "pi"]), cwd=st.sampled_from(["", "/app"])),
     st.builds(Opaque, kind=st.just("my.kind"), raw=st.just('{"a":1}')),
+    st.builds(TitleGiven, title=st.sampled_from(["Mine", "Yours"])),
+    st.builds(SessionTagged, tags=st.lists(TAGS, max_size=3).map(tuple)),
+    st.builds(SessionUntagged, tags=st.lists(TAGS, max_size=3).map(tuple)),
+    st.builds(NoteAdded, note=CALLS, text=TEXTS),
+    st.builds(NoteRemoved, note=CALLS),
+    st.sampled_from([SessionStarred(), SessionUnstarred()]),
     st.sampled_from([SessionPaused(reason="lunch"), SessionResumed(), SessionClosed(outcome="done")]),
     st.just(SessionArchived()),
     # Anything at all that a program may append.
@@ -167,7 +184,7 @@ def contents(views: Views) -> dict[str, Any]:
         connection = tx.connection  # type: ignore[attr-defined]
         tables = {
             table: sorted(map(tuple, connection.execute(f"SELECT * FROM {table}")))
-            for table in ("artifact", "listing", "touched", "spending", "speaking")
+            for table in ("artifact", "label", "listing", "touched", "spending", "speaking")
         }
         if views.database.dialect == "pg":
             _check_projects(connection)
@@ -220,6 +237,7 @@ def check_against_log(store: Store, views: Views) -> None:
     """Check that nothing of the log is missing, doubled or left over, by reading it session by session."""
     found = contents(views)
     lines, passages, spending, touched = {}, [], [], Counter[tuple[int, str, str]]()
+    labels = set[tuple[int, str, str]]()
     for key, *_ in query(store, "SELECT key FROM session WHERE control = 0"):
         session = session_by_key(store, key)
         head = store.head(session)
@@ -240,6 +258,10 @@ def check_against_log(store: Store, views: Views) -> None:
             sum(isinstance(body, CallMade) for body in told),
             sum(isinstance(body, CallReturned) and body.failed for body in told),
         )
+        # The row of the session has a title without NUL, the list has a mark for each.
+        titles = [row[3].replace("\ufffd", "") for row in found["listing"] if row[0] == key]
+        assert titles == [storable(session.title).replace("\ufffd", "")]
+        labels |= {(key, *label) for label in _labels(own)}
         passages += [(key, event.seq) for event in own if passage_of(event.body)]
         used = [event for event in own if isinstance(event.body, SPENDING) and event.body.usage is not None]
         # A record that came again in another version counts as it was said last.
@@ -249,6 +271,7 @@ def check_against_log(store: Store, views: Views) -> None:
                 touched[key, touch.what[-50:], "written" if touch.how == "written" else "read"] += 1
     listed = {row[0]: (row[2], row[9], *row[11:15]) for row in found["listing"]}
     assert listed == lines
+    assert {row[:3] for row in found["label"]} == labels
     assert [(row[0], row[1]) for row in found["passage"]] == sorted(passages)
     assert sorted((row[0], row[3]) for row in found["spending"]) == sorted(spending)
     counted = Counter[tuple[int, str, str]]()
@@ -257,3 +280,23 @@ def check_against_log(store: Store, views: Views) -> None:
         counted[session_key, what[-50:], "written"] += written
     plain = {key: count for key, count in touched.items() if "\0" not in key[1]}
     assert {key: count for key, count in counted.items() if count and "\ufffd" not in key[1]} == plain
+
+
+def _labels(own: list[Event]) -> set[tuple[str, str]]:
+    """The labels that the events of one session leave it with."""
+    labels = set[tuple[str, str]]()
+    for event in own:
+        match event.body:
+            case SessionTagged(tags=tags):
+                labels |= {("tag", tag) for tag in tags if is_tag(tag)}
+            case SessionUntagged(tags=tags):
+                labels -= {("tag", tag) for tag in tags}
+            case SessionStarred():
+                labels.add(("star", event.actor))
+            case SessionUnstarred():
+                labels.discard(("star", event.actor))
+            case NoteAdded(note=note):
+                labels.add(("note", storable(note)))
+            case NoteRemoved(note=note):
+                labels.discard(("note", storable(note)))
+    return labels

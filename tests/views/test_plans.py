@@ -22,11 +22,14 @@ FAR = 2**62
 # Three tables as a year of work fills them: hours, sessions, words of all kinds of rarity, and tags.
 FILL = """
 INSERT INTO listing (session, project, id, title, agent, person, runtime, machine, folder, state, outcome, events,
-    turns, calls, errors, began_at, said_at, kept_at, last_at, private, called_by, waiting)
+    turns, calls, errors, began_at, said_at, kept_at, last_at, private, called_by, waiting, titled, empty)
 SELECT n, n % 7, 'id' || n, 'title', 'agent' || n % 20, 'person:' || n % 5, 'runtime' || n % 8, 'machine' || n % 3,
     '', (ARRAY['active', 'paused', 'closed'])[n % 3 + 1], '', 9, 3, 3, n % 2, n * 1000, n * 1000, n * 1000, n * 1000, 0,
-    CASE n % 9 WHEN 0 THEN 'native' || n % 90 ELSE '' END, n % 2
+    CASE n % 9 WHEN 0 THEN 'native' || n % 90 ELSE '' END, n % 2, 0, n % 11 / 10
 FROM generate_series(1, 3000) AS n;
+INSERT INTO label (project, session, kind, name, text, actor, seq, at)
+SELECT n % 7, n % 3000, (ARRAY['tag', 'note', 'tag'])[n % 3 + 1], 'label' || n % 900, '', 'person:1', n, n
+FROM generate_series(1, 6000) AS n ON CONFLICT DO NOTHING;
 INSERT INTO touched (project, session, type, what, name, read, written, read_seq, written_seq, last_at)
 SELECT n % 7, n % 3000, 'file', 'src/file' || n || '.py', 'file' || n % 900 || '.py', 1, 0, 1, 0, n
 FROM generate_series(1, 6000) AS n;
@@ -81,11 +84,14 @@ STATEMENTS: dict[str, list[dict[str, Any]]] = {
             {}, {"project": 3}, {"agent": "agent7"}, {"person": "person:1"}, {"runtime": "runtime3"},
             {"state": "active", **STATUS}, {"machine": "machine1"}, {"since": 5000}, {"until": 5000}, {"failed": 1},
             {"keys": "[1, 2, 3]"}, {"keys": "[]"}, {"project": 3, "agent": "agent7", "state": "paused", "since": 7},
-            {"before_at": 5000, "before": 17}, {"limit": 10_000}, REACH,
+            {"before_at": 5000, "before": 17}, {"limit": 10_000}, {"filled": 1}, {"quiet": 5000, "filled": 1},
+            {"tag": "label7"}, {"starred": "person:1"}, REACH,
         )
     ],
     "sessions_row": [{"session": 7}],
     "sessions_called_by": [{"native": "native9", "runtime": "runtime3", "limit": 100, **more} for more in ({}, REACH)],
+    "labels_of": [{"keys": "[1, 2, 3]", "principal": "person:1"}],
+    "labels_sessions": [{"kind": "tag", "name": "label7", "limit": 10_000, **more} for more in ({}, REACH)],
     "files_of": [{"session": 7}],
     "files_by_name": [
         {"name": "file7.py", "limit": 50, **more}
@@ -113,11 +119,13 @@ STATEMENTS: dict[str, list[dict[str, Any]]] = {
 INDEXES = {
     "hits": "passages_with", "hits_count": "ProjectSet", "files_by_name": "touched_name",
     "passage_spilled": "passage_spilled", "sessions_called_by": "listing_called_by", "known_matching": "passages_with",
+    "labels_sessions": "label_name",
 }  # fmt: skip
 # Read from end to end on purpose: usage of all time, for all sessions; all paths, for a folder, a pattern or the most
-# touched; and how far each view has come.
+# touched; how many sessions and which tags there are; and how far each view has come.
 WHOLE = {
     "sessions_all", "usage_times", "usage_hours", "files_like", "files_most", "views", "views_lock", "words_settle",
+    "sessions_count", "labels_tags",
 }  # fmt: skip
 
 
@@ -202,5 +210,5 @@ def test_a_count_stops_at_its_limit(context: Context) -> None:
 
 def test_every_statement_that_reads_is_looked_at() -> None:
     names = {*statements("pg", "clew.views"), *conditional_statements("pg", "clew.views")}
-    writing = ("_set", "_add", "_drop", "_clear", "_close", "_end", "_merge")
+    writing = ("_remove", "_set", "_add", "_drop", "_clear", "_close", "_end", "_merge")
     assert {name for name in names if not name.endswith(writing)} - WHOLE == STATEMENTS.keys()

@@ -249,7 +249,8 @@ _MADE = (
         rare, "a phrase", a prefix*, or one OR another. With `partial` nothing has all the words, and you get what has
         the most of them. Gives sessions with snippets and the seq of each; read around one with read_session.
         """,
-        "query", "project", "runtime", "agent", "role", "tool", "outcome", "file", "since", "until", "limit", "after",
+        "query", "project", "runtime", "agent", "role", "tool", "outcome", "file", "tag", "since", "until", "limit",
+        "after",
         defaults={"limit": 5},
         part="sessions",
         reads=True,
@@ -262,7 +263,7 @@ _MADE = (
         List sessions, those with the latest activity first. Use it to find the session to continue, or your own. Gives
         ids, titles, states and heads.
         """,
-        "project", "agent", "person", "runtime", "state", "file", "since", "limit", "before",
+        "project", "agent", "person", "runtime", "state", "file", "tag", "starred", "since", "limit", "before",
         renamed={"before": "after"},
         types={"limit": Annotated[int, msgspec.Meta(ge=1, le=100)]},
         defaults={"limit": 10},
@@ -346,6 +347,26 @@ _MADE = (
         first. Gives the new session_id.
         """,
         "session", "at", "title",
+        stored=True,
+    ),
+    _tool(
+        "title_session",
+        "title",
+        """
+        Give a session a title that says what it is about, when the one it has does not. It stays, whatever the program
+        calls it later.
+        """,
+        "session", "title",
+        stored=True,
+    ),
+    _tool(
+        "tag_session",
+        "tag",
+        """
+        Put tags on a session, or take them away with `remove`, so that list_sessions and search_sessions can filter by
+        them.
+        """,
+        "session", "tags", "remove",
         stored=True,
     ),
     _tool(

@@ -109,7 +109,7 @@ def reserved(kind: str) -> str:
     """Why a draft of this kind is refused."""
     return (
         f"{kind} is written by an operation of its own (open, fork, pause, resume, close, archive, budget, lease, "
-        "retention, erase), not by append"
+        "retention, erase, star), not by append"
     )
 
 

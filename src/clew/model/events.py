@@ -5,12 +5,18 @@ somebody else and is carried as `Opaque`, verbatim. `step` says what a body does
 `durable` whether it survives the pruning of the conversation, `reserved` that an operation of its own writes it.
 """
 
-from typing import ClassVar
-
 import msgspec
 from msgspec import Raw
 
+from clew.model.labels import NoteAdded as NoteAdded
+from clew.model.labels import NoteRemoved as NoteRemoved
+from clew.model.labels import SessionStarred as SessionStarred
+from clew.model.labels import SessionTagged as SessionTagged
+from clew.model.labels import SessionUnstarred as SessionUnstarred
+from clew.model.labels import SessionUntagged as SessionUntagged
+from clew.model.labels import TitleGiven as TitleGiven
 from clew.model.object_names import ObjectNameOrNone
+from clew.model.opaque import Body as Body
 from clew.model.opaque import Opaque as Opaque
 from clew.model.opaque import Removed as Removed
 from clew.model.parts import Budget as Budget
@@ -21,16 +27,6 @@ from clew.model.parts import TextPart as TextPart
 from clew.model.parts import ThinkingPart as ThinkingPart
 from clew.model.parts import Touch as Touch
 from clew.model.parts import Usage as Usage
-
-
-class Body(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    # Frozen JSON values form no cycles, so the garbage collector skips them (gc=False).
-    kind: ClassVar[str]
-    version: ClassVar[int] = 1
-    step: ClassVar[str] = "work"
-    durable: ClassVar[bool] = False
-    reserved: ClassVar[bool] = False
-
 
 # Lifecycle ------------------------------------------------------------------------------------------------------------
 
@@ -98,7 +94,7 @@ class SessionArchived(Body, frozen=True, kw_only=True):
 
 
 class SessionTitled(Body, frozen=True, kw_only=True):
-    """What the session is about, as its runtime or a person calls it from here on."""
+    """What the session is about, as its runtime calls it from here on; `title_given` is a person's (labels.py)."""
 
     kind = "session_titled"
     step = "people"
@@ -496,4 +492,4 @@ class Event(msgspec.Struct, frozen=True, gc=False):
 
 KINDS: dict[str, type[Body]] = {body.kind: body for body in Body.__subclasses__()}
 # The kinds that give a session its title.
-TITLED = (SessionOpened, SessionForked, SessionTitled)
+TITLED = (SessionOpened, SessionForked, SessionTitled, TitleGiven)

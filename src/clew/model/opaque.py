@@ -1,8 +1,17 @@
-"""Bodies without a kind of their own: those this program does not know, and those that were removed."""
+"""What every body has, and bodies without a kind of their own: those this program does not know, and removed ones."""
 
 from typing import ClassVar
 
 import msgspec
+
+
+class Body(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    # Frozen JSON values form no cycles, so the garbage collector skips them (gc=False).
+    kind: ClassVar[str]
+    version: ClassVar[int] = 1
+    step: ClassVar[str] = "work"
+    durable: ClassVar[bool] = False
+    reserved: ClassVar[bool] = False
 
 
 class Opaque(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,7 +4,7 @@
     active ──paused──▶ paused         paused ──resumed──▶ active        paused ──closed──▶ closed
     active ──closed──▶ closed         closed ──resumed──▶ active        closed ──archived──▶ archived
 
-    An archived session can be read, forked and forgotten; nothing else. Erasure ends every state.
+    An archived session can be read, labelled, forked and forgotten; nothing else. Erasure ends every state.
 
 Every accepted event passes through `apply`, so no path around the table exists.
 """
@@ -125,6 +125,7 @@ _TABLE: dict[State, dict[str, State]] = {
         "knowledge": State.ACTIVE,
         "people": State.OPENED,
         "keeping": State.OPENED,
+        "label": State.OPENED,
         "paused": State.PAUSED,
         "closed": State.CLOSED,
         "erased": State.ERASED,
@@ -134,6 +135,7 @@ _TABLE: dict[State, dict[str, State]] = {
         "knowledge": State.ACTIVE,
         "people": State.ACTIVE,
         "keeping": State.ACTIVE,
+        "label": State.ACTIVE,
         "paused": State.PAUSED,
         "closed": State.CLOSED,
         "erased": State.ERASED,
@@ -141,6 +143,7 @@ _TABLE: dict[State, dict[str, State]] = {
     State.PAUSED: {
         "people": State.PAUSED,
         "keeping": State.PAUSED,
+        "label": State.PAUSED,
         "resumed": State.ACTIVE,
         "closed": State.CLOSED,
         "erased": State.ERASED,
@@ -148,12 +151,14 @@ _TABLE: dict[State, dict[str, State]] = {
     State.CLOSED: {
         "people": State.CLOSED,
         "keeping": State.CLOSED,
+        "label": State.CLOSED,
         "resumed": State.ACTIVE,
         "archived": State.ARCHIVED,
         "erased": State.ERASED,
     },
     State.ARCHIVED: {
         "keeping": State.ARCHIVED,
+        "label": State.ARCHIVED,
         "erased": State.ERASED,
     },
     State.ERASED: {},

@@ -27,6 +27,7 @@ BOOKKEEPING = frozenset(
     body.kind
     for body in (
         e.SessionOpened, e.ScratchSet, e.ScratchCleared, e.BodiesPruned, e.LeaseTaken, e.LeaseReleased,
+        e.SessionTagged, e.SessionUntagged, e.SessionStarred, e.SessionUnstarred, e.NoteRemoved,
     )
 )  # fmt: skip
 

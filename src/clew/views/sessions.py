@@ -6,6 +6,7 @@ import msgspec
 
 from clew.model.events import (
     KINDS,
+    AnyBody,
     ApprovalAsked,
     ApprovalGiven,
     CallMade,
@@ -22,9 +23,12 @@ from clew.model.events import (
     SessionResumed,
     SessionTitled,
     TextPart,
+    TitleGiven,
     TurnEnded,
     TurnStarted,
+    UsageCounted,
 )
+from clew.model.labels import LABEL
 from clew.model.session import LIFECYCLE, QUIET_US, UNANSWERED_US, State
 from clew.store.derived import Row, Transaction
 from clew.views.contract import LATEST, Sessions, is_first, origin_of, storable, when
@@ -68,6 +72,10 @@ class SessionRow(msgspec.Struct):
     """The native id of the session that started this one as a subagent."""
     waiting: int = 0
     """Whether the agent has answered or asked something, and no person has replied yet."""
+    titled: int = 0
+    """Whether a person gave it its title; what its program calls it counts no more."""
+    empty: int = 1
+    """Whether a program began it and nothing was said or done in it. What a person opened or labelled is not empty."""
 
 
 class SessionNames(NamedTuple):
@@ -99,10 +107,28 @@ def take(row: SessionRow, event: Event, *, is_new: bool = True) -> None:
     body = event.body
     step = KINDS.get(body.kind, Opaque).step if isinstance(body, Removed) else body.step
     row.state = LIFECYCLE[row.state].get(step, row.state)
+    row.empty = int(bool(row.empty) and _leaves_empty(body, step))
     _update_times(row, event, is_said=event.said_at is not None or (event.source is None and step in WORK))
     _update_facts(row, event, is_new=is_new)
     # A subagent answers to the session that started it.
     row.waiting = int(not row.called_by and _is_waiting(row, event))
+
+
+def _leaves_empty(body: AnyBody, step: str) -> bool:
+    """Whether a session in which only such events happened has nothing in it: no prompt, no answer, no work."""
+    match body:
+        case SessionOpened(metadata=metadata, title=title):
+            return bool(origin_of(metadata).runtime) and not title
+        case SessionForked():
+            return False
+        case MessageAdded(role=role):
+            return role not in ("user", "assistant")
+        case Removed():
+            return step not in (*WORK, LABEL)
+        case Opaque() | TurnStarted() | TurnEnded() | UsageCounted():
+            return True
+        case _:
+            return step not in (*WORK, LABEL)
 
 
 def _is_waiting(row: SessionRow, event: Event) -> bool:
@@ -144,8 +170,8 @@ def _update_facts(row: SessionRow, event: Event, *, is_new: bool) -> None:
             row.runtime = body.runtime
             row.machine = body.machine or row.machine
             row.folder = body.cwd or row.folder
-        case SessionTitled(title=title):
-            row.title = title
+        case TitleGiven() | SessionTitled():
+            _update_title(row, body)
         case SessionOpened(title=title, private=private) | SessionForked(title=title, private=private):
             row.title, row.person, row.private = title, event.actor, int(private)
         case PrivacySet(private=private):
@@ -156,11 +182,18 @@ def _update_facts(row: SessionRow, event: Event, *, is_new: bool) -> None:
             row.outcome = ""
 
 
+def _update_title(row: SessionRow, body: TitleGiven | SessionTitled) -> None:
+    """Take a title; one that a person gave is replaced by a person alone."""
+    if isinstance(body, TitleGiven) or not row.titled:
+        row.title = body.title
+    row.titled = int(bool(row.titled) or isinstance(body, TitleGiven))
+
+
 class SessionsView:
     """The fold of the list."""
 
     name: ClassVar[str] = "sessions"
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
 
     def __init__(self, tx: Transaction, session: Sessions, dialect: str) -> None:
         self._tx = tx

@@ -25,7 +25,7 @@ def sessions(request: PageRequest) -> str:
 
 
 def _list(request: PageRequest) -> str:
-    filters = {name: request.query[name] for name in ("project", "before") if request.query.get(name)}
+    filters = {name: request.query[name] for name in ("project", "tag", "before") if request.query.get(name)}
     lines = request.call("sessions", limit=LIST, **filters)
     if not lines:
         return (
@@ -45,10 +45,15 @@ def _row(line: dict[str, Any]) -> str:
     failed = f' <small class="bad">{line["errors"]} failed</small>' if line["errors"] else ""
     fork = f' <small title="forked from {escaped(line["parent"])}">fork</small>' if line["parent"] else ""
     private = " <small>private</small>" if line["private"] else ""
+    star = "★ " if line["starred"] else ""
+    tags = "".join(
+        f' <small><a href="/?{escaped(urlencode({"tag": tag}))}">#{escaped(tag)}</a></small>' for tag in line["tags"]
+    )
     project = urlencode({"project": line["project"]})
     return (
-        f'<tr><td><a href="/sessions/{escaped(line["id"])}" dir="auto">{one_line(line["title"]) or "Untitled"}</a>'
-        f'<br><small class="id">{escaped(line["id"])}</small>{fork}{private}'
+        f'<tr><td>{star}<a href="/sessions/{escaped(line["id"])}" dir="auto">'
+        f"{one_line(line['title']) or 'Untitled'}</a>"
+        f'<br><small class="id">{escaped(line["id"])}</small>{fork}{private}{tags}'
         f'<td><a href="/?{escaped(project)}">{one_line(line["project"])}</a>'
         f"<td>{one_line(line['runtime'] or line['agent'])}"
         f'<td><span class="state {escaped(line["status"])}">{escaped(line["status"])}</span>'

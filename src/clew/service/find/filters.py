@@ -11,6 +11,7 @@ import msgspec
 from clew.model.access import Right
 from clew.model.dates import Period, period, since, until
 from clew.model.errors import InvalidInput, NotFound
+from clew.model.labels import STAR, TAG, tag_from
 from clew.model.nearest import suggestion
 from clew.model.session import State as Stored
 from clew.model.session import Status
@@ -20,6 +21,9 @@ from clew.store.projects import ALL_PROJECTS, is_in_reach, list_projects
 from clew.views.contract import LONGEST, storable
 from clew.views.files import TouchedFile, name_of
 from clew.views.sessions import status_parameters
+
+# Among so many tags a wrong one is compared, the most used ones.
+MOST_SUGGESTED = 1000
 
 Project = Annotated[str, msgspec.Meta(description="Only this project.")]
 Agent = Annotated[str, msgspec.Meta(description="Only this agent.")]
@@ -39,6 +43,12 @@ State = (
     | None
 )
 File = Annotated[str, msgspec.Meta(description="Only sessions that touched this file: billing.py, app/billing.py ...")]
+
+Tag = Annotated[str, msgspec.Meta(description="Only sessions with this tag.")]
+Starred = Annotated[bool, msgspec.Meta(description="Only sessions that you starred.")]
+QuietSince = Annotated[
+    str, msgspec.Meta(description="Only sessions in which nothing has happened since then: 90d, 2026-01-01 ...")
+]
 
 
 def now() -> datetime:
@@ -123,6 +133,36 @@ def touching(context: Context, path: str, right: Right) -> frozenset[int]:
         rows = tx.run("files_by_name", name=name_of(path), type="file", limit=100_000, **context.reach(right))
     files = (TouchedFile(*row) for row in rows)
     return frozenset(touched.session for touched in files if same_path(path, touched.what))
+
+
+def tag_name(context: Context, text: str, right: Right) -> str:
+    """A tag that a session has on which the caller has this right; else `NotFound`."""
+    wanted = tag_from(text)
+    with context.views.read() as tx:
+        if tx.run("labels_sessions", kind=TAG, name=storable(wanted), limit=1, **context.reach(right)):
+            return storable(wanted)
+        known = [name for name, *_ in tx.run("labels_tags", limit=MOST_SUGGESTED, **context.reach(right))]
+    near = suggestion(wanted, known)
+    some = ", ".join(known[:10]) or "none yet"
+    raise NotFound(f"no session has the tag {text[:60]!r}; {near or f'there are: {some}'}", missing="tag")
+
+
+def labelled(context: Context, right: Right, *, tag: str, starred: bool) -> frozenset[int] | None:
+    """The keys of the sessions with this tag and the caller's star, if asked for, on which they have this right."""
+    wanted = ([(TAG, tag_name(context, tag, right))] if tag else []) + (
+        [(STAR, storable(context.principal))] if starred else []
+    )
+    if not wanted:
+        return None
+    with context.views.read() as tx:
+        found = [
+            frozenset(
+                key
+                for (key,) in tx.run("labels_sessions", kind=kind, name=name, limit=EVERYTHING, **context.reach(right))
+            )
+            for kind, name in wanted
+        ]
+    return frozenset.intersection(*found)
 
 
 def same_path(path: str, touched: str) -> bool:

@@ -19,9 +19,12 @@ from clew.service.find.filters import (
     Project,
     Runtime,
     Since,
+    Starred,
     State,
+    Tag,
     Until,
     When,
+    labelled,
     principal,
     project_key,
     runtime_name,
@@ -36,7 +39,8 @@ from clew.views.contract import storable
 from clew.views.partial import best_partial
 from clew.views.search import MOST_COUNTED, Hit, Rank, Scope, Search
 from clew.views.sessions import SessionRow, session_row
-from clew.views.text import AGENT, OUTCOME, PERSON, PROJECT, RUNTIME, SECOND_US, SESSION, TOOL, tag
+from clew.views.text import AGENT, OUTCOME, PERSON, PROJECT, RUNTIME, SECOND_US, SESSION, TOOL
+from clew.views.text import tag as index_tag
 
 # How many hits of a session a page shows.
 EACH = 3
@@ -127,6 +131,8 @@ def search(
     outcome: Annotated[Outcome, msgspec.Meta(description="Only what calls returned, with this outcome.")] | None = None,
     file: File = "",
     state: State = None,
+    tag: Tag = "",
+    starred: Starred = False,
     session: Session | None = None,
     when: When = "",
     since: Since = "",
@@ -157,7 +163,7 @@ def search(
     start, end = _seconds(period)
     scope = Scope(
         tags=tags, roles=_roles(role), since=start, until=end, **_status(context, state),
-        sessions=touching(context, file, Right.READ) if file else None,
+        sessions=_sessions(context, file, tag, starred=starred),
     )  # fmt: skip
     if not parsed.wanted and scope == Scope():
         raise InvalidInput(
@@ -178,8 +184,15 @@ def search(
     return page if is_last_try else _partial_page(context, page, parsed, search_with, limit, order=order, flat=flat)
 
 
+def _sessions(context: Context, file: str, tag: str, *, starred: bool) -> frozenset[int] | None:
+    """The sessions that touched a file and have these labels; None when neither is asked for."""
+    touched = touching(context, file, Right.READ) if file else None
+    chosen = labelled(context, Right.READ, tag=tag, starred=starred)
+    return chosen if touched is None else touched if chosen is None else touched & chosen
+
+
 def _tags(values: dict[str, str | int]) -> tuple[str, ...]:
-    return tuple(tag(kind, value) for kind, value in values.items() if value != "")
+    return tuple(index_tag(kind, value) for kind, value in values.items() if value != "")
 
 
 def _seconds(period: Period) -> tuple[int | None, int | None]:

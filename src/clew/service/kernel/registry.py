@@ -84,6 +84,8 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     on_server: Any
     """The result when the log is a server's, and the server does this by itself."""
     group: Group | None
+    counted_by: str
+    """The operation that counts what a list with the same filters has in all."""
     hidden: bool
     """Whether it is for programs, and the command line has no command for it."""
     warning: str
@@ -122,6 +124,7 @@ def operation(
     drafts: str = "",
     on_server: Any = None,
     group: Group | None = None,
+    counted_by: str = "",
     hidden: bool = False,
     warning: str = "",
     finds_damage: Callable[[Any], bool] | None = None,
@@ -165,6 +168,7 @@ def operation(
             drafts=drafts,
             on_server=on_server,
             group=group,
+            counted_by=counted_by,
             hidden=hidden,
             warning=warning,
             finds_damage=finds_damage,

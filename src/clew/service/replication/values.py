@@ -11,11 +11,16 @@ from clew.model.events import (
     SessionClosed,
     SessionPaused,
     SessionResumed,
+    SessionStarred,
+    SessionUnstarred,
 )
 from clew.store.native_files import remote_copies
 
-# Lifecycle events that another store may send; other reserved kinds are sent as placeholders.
-LIFE = (SessionPaused, SessionResumed, SessionClosed, SessionArchived, PrivacySet, BudgetSet)
+# Reserved kinds that another store may send; the others are sent as placeholders.
+LIFE = (
+    SessionPaused, SessionResumed, SessionClosed, SessionArchived, PrivacySet, BudgetSet, SessionStarred,
+    SessionUnstarred,
+)  # fmt: skip
 # The size of one answer, and of one piece of a blob.
 PAGE_BYTES = 4 * 1024 * 1024
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from clew.model.labels import NOTE, STAR, TAG, Label
 from clew.model.session import Session, status_of
 from clew.service.find.spending import counted_against_budget, share_of, used_by
 from clew.service.kernel.context import Context
@@ -20,7 +21,7 @@ class SessionLine(SessionInfo, frozen=True, kw_only=True, omit_defaults=True):
     Turns, calls, errors, tokens and cost are the session's own; what it shares with the session it was forked from
     counts there. `tokens` are those newly processed, `cached_tokens` those read from a cache. `cost_micros` is None
     when no price is known. `spent_tokens` and `spent_cost_micros` are what counts against the budget, `budget_used` how
-    much of it they are.
+    much of it they are. `starred` is whether the caller starred it, `notes` how many notes there are about it.
     """
 
     status: str = ""
@@ -38,6 +39,9 @@ class SessionLine(SessionInfo, frozen=True, kw_only=True, omit_defaults=True):
     cached_tokens: int = 0
     cost_micros: int | None = None
     budget_used: float | None = None
+    tags: tuple[str, ...] = ()
+    starred: bool = False
+    notes: int = 0
 
 
 def session_line(context: Context, session: Session) -> SessionLine:
@@ -52,8 +56,10 @@ def session_line(context: Context, session: Session) -> SessionLine:
 
 def session_lines(context: Context, rows: Sequence[SessionRow]) -> list[SessionLine]:
     """The lines of these rows; the log itself says where each session stands."""
-    used = used_by(context, [row.session for row in rows])
-    by_key = {listed.session.key: listed for listed in context.store.sessions(keys=[row.session for row in rows])}
+    keys = [row.session for row in rows]
+    used = used_by(context, keys)
+    labels = labels_by_key(context, keys)
+    by_key = {listed.session.key: listed for listed in context.store.sessions(keys=keys)}
     now = context.store.now()
     lines = []
     for row in rows:
@@ -61,6 +67,7 @@ def session_lines(context: Context, rows: Sequence[SessionRow]) -> list[SessionL
         counts = used[row.session]
         tokens, cost = counted_against_budget(context, session, head, counts)
         last_at = row.last_at or head.at
+        own_labels = labels[row.session]
         values = msgspec.structs.asdict(info(context, session, head)) | {
             "title": row.title, "last_at": last_at, "began_at": row.began_at or session.opened_at, "stored_at": head.at,
             "status": str(status_of(head.state, is_waiting=bool(row.waiting), last_at=last_at, now=now)),
@@ -68,6 +75,25 @@ def session_lines(context: Context, rows: Sequence[SessionRow]) -> list[SessionL
             "outcome": row.outcome, "turns": row.turns, "calls": row.calls, "errors": row.errors,
             "tokens": counts.tokens, "cached_tokens": counts.cache_read, "cost_micros": counts.money,
             "spent_tokens": tokens, "spent_cost_micros": cost, "budget_used": share_of(head.budget, tokens, cost),
+            "tags": tuple(sorted(label.name for label in own_labels if label.kind == TAG)),
+            "starred": any(label.kind == STAR for label in own_labels),
+            "notes": sum(label.kind == NOTE for label in own_labels),
         }  # fmt: skip
         lines.append(SessionLine(**values))
     return lines
+
+
+def labels_of(context: Context, session: Session) -> list[Label]:
+    """The labels of a session now; of its stars, only the caller's."""
+    context.views.catch_up()
+    return labels_by_key(context, [session.key])[session.key]
+
+
+def labels_by_key(context: Context, keys: Sequence[int]) -> dict[int, list[Label]]:
+    """The labels of these sessions; of their stars, only the caller's."""
+    labels: dict[int, list[Label]] = {key: [] for key in keys}
+    with context.views.read() as tx:
+        rows = tx.run("labels_of", keys=msgspec.json.encode(sorted(keys)).decode(), principal=context.principal)
+    for label in (Label(*row) for row in rows):
+        labels[label.session].append(label)
+    return labels

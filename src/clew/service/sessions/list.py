@@ -1,4 +1,4 @@
-"""The list of sessions, those with the latest activity first."""
+"""The list of sessions, those with the latest activity first, and how many there are."""
 
 from typing import Annotated, Any
 
@@ -16,8 +16,20 @@ from clew.store.log.rows import EVERYTHING
 from clew.views.contract import storable
 from clew.views.sessions import session_row
 
+Folder = Annotated[str, msgspec.Meta(description="Only sessions that worked in this folder or below it.")]
+Failed = Annotated[bool, msgspec.Meta(description="Only sessions with calls that failed.")]
 
-@operation(right=Right.SEE, route="GET /sessions", filters_by_reach=True, reads_views=True)
+
+class SessionCount(msgspec.Struct, frozen=True, kw_only=True):
+    """How many sessions a list has in all, and how many of them have nothing in them."""
+
+    sessions: int
+    empty: int
+
+
+@operation(
+    right=Right.SEE, route="GET /sessions", filters_by_reach=True, reads_views=True, counted_by="sessions_count"
+)  # fmt: skip
 def sessions(
     context: Context,
     *,
@@ -27,33 +39,104 @@ def sessions(
     runtime: filters.Runtime = "",
     machine: filters.Machine = "",
     state: filters.State = None,
-    folder: Annotated[str, msgspec.Meta(description="Only sessions that worked in this folder or below it.")] = "",
+    folder: Folder = "",
     file: filters.File = "",
-    failed: Annotated[bool, msgspec.Meta(description="Only sessions with calls that failed.")] = False,
+    failed: Failed = False,
+    tag: filters.Tag = "",
+    starred: filters.Starred = False,
     when: filters.When = "",
     since: filters.Since = "",
     until: filters.Until = "",
+    quiet_since: filters.QuietSince = "",
+    empty: Annotated[
+        bool, msgspec.Meta(description="Also sessions with nothing in them.", extra={"flag": "all"})
+    ] = False,
     limit: Annotated[int, msgspec.Meta(ge=1, le=10_000, description="How many at the most.")] = 50,
     before: Session | None = None,
 ) -> list[SessionLine]:
     """List sessions, those with the latest activity first."""
-    period = filters.times(when, since, until)
-    context.views.catch_up()
-    wanted: dict[str, Any] = {
-        "project": filters.project_key(context, project) if project else None, "agent": storable(agent) or None,
-        "person": storable(filters.principal(person)) if person else None,
-        "runtime": filters.runtime_name(context, runtime) or None, "machine": storable(machine) or None,
-        "since": period.start, "until": period.end, **filters.with_status(context, state),
-        "failed": 1 if failed else None, **_below(folder),
-    }  # fmt: skip
-    given = {name: value for name, value in wanted.items() if value is not None} | dict(context.reach(Right.SEE))
-    touching = filters.touching(context, file, Right.SEE) if file else None
+    given = _Wanted(
+        project=project, agent=agent, person=person, runtime=runtime, machine=machine, state=state, folder=folder,
+        file=file, failed=failed, tag=tag, starred=starred, when=when, since=since, until=until,
+        quiet_since=quiet_since,
+    )  # fmt: skip
+    wanted = given.parameters(context) | ({} if empty else {"filled": 1})
     with context.views.read() as tx:
         at, key = _place_of(tx, before) if before else (EVERYTHING, EVERYTHING)
-        if touching is not None:
-            given["keys"] = msgspec.json.encode(sorted(touching)).decode()
-        rows = [session_row(row) for row in tx.run("sessions_page", before_at=at, before=key, limit=limit, **given)]
+        rows = [session_row(row) for row in tx.run("sessions_page", before_at=at, before=key, limit=limit, **wanted)]
     return session_lines(context, rows)
+
+
+@operation(right=Right.SEE, route="GET /session-count", filters_by_reach=True, reads_views=True, hidden=True)
+def sessions_count(
+    context: Context,
+    *,
+    project: filters.Project = "",
+    agent: filters.Agent = "",
+    person: filters.Person = "",
+    runtime: filters.Runtime = "",
+    machine: filters.Machine = "",
+    state: filters.State = None,
+    folder: Folder = "",
+    file: filters.File = "",
+    failed: Failed = False,
+    tag: filters.Tag = "",
+    starred: filters.Starred = False,
+    when: filters.When = "",
+    since: filters.Since = "",
+    until: filters.Until = "",
+    quiet_since: filters.QuietSince = "",
+) -> SessionCount:
+    """Count the sessions that a list with these filters has in all."""
+    given = _Wanted(
+        project=project, agent=agent, person=person, runtime=runtime, machine=machine, state=state, folder=folder,
+        file=file, failed=failed, tag=tag, starred=starred, when=when, since=since, until=until,
+        quiet_since=quiet_since,
+    )  # fmt: skip
+    wanted = given.parameters(context)
+    with context.views.read() as tx:
+        [(count, empty)] = tx.run("sessions_count", **wanted)
+    return SessionCount(sessions=int(count), empty=int(empty))
+
+
+class _Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """Which sessions are asked for: what `sessions` and `sessions_count` have in common."""
+
+    project: str
+    agent: str
+    person: str
+    runtime: str
+    machine: str
+    state: filters.State
+    folder: str
+    file: str
+    failed: bool
+    tag: str
+    starred: bool
+    when: str
+    since: str
+    until: str
+    quiet_since: str
+
+    def parameters(self, context: Context) -> dict[str, Any]:
+        """The parameters of the statements that list and count; only those that are given."""
+        period = filters.times(self.when, self.since, self.until)
+        quiet = filters.times("", self.quiet_since, "").start
+        context.views.catch_up()
+        wanted: dict[str, Any] = {
+            "project": filters.project_key(context, self.project) if self.project else None,
+            "agent": storable(self.agent) or None,
+            "person": storable(filters.principal(self.person)) if self.person else None,
+            "runtime": filters.runtime_name(context, self.runtime) or None, "machine": storable(self.machine) or None,
+            "since": period.start, "until": period.end, "quiet": quiet,
+            **filters.with_status(context, self.state), "failed": 1 if self.failed else None,
+            "tag": filters.tag_name(context, self.tag, Right.SEE) if self.tag else None,
+            "starred": storable(context.principal) if self.starred else None, **_below(self.folder),
+        }  # fmt: skip
+        given = {name: value for name, value in wanted.items() if value is not None} | dict(context.reach(Right.SEE))
+        if self.file:
+            given["keys"] = msgspec.json.encode(sorted(filters.touching(context, self.file, Right.SEE))).decode()
+        return given
 
 
 def _below(folder: str) -> dict[str, str]:

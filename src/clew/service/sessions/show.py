@@ -15,7 +15,8 @@ from clew.model.working_set import Touched, working_set
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
 from clew.service.knowledge.known import known_of
-from clew.service.sessions.line import SessionLine, session_line
+from clew.service.sessions.labels import Note, notes_among
+from clew.service.sessions.line import SessionLine, labels_of, session_line
 from clew.service.sessions.subagents import caller, subagents
 from clew.store.log.feed import readable_of_kind
 
@@ -42,6 +43,7 @@ class SessionDetail(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     progress: ProgressNoted | None
     scratch: dict[str, msgspec.Raw]
     working_set: list[Touched]
+    notes: list[Note] = []
 
 
 @operation(
@@ -66,6 +68,7 @@ def show(context: Context, session: Session) -> SessionDetail:
         progress=known.progress,
         scratch=known.scratch,
         working_set=_working_set(context, session),
+        notes=notes_among(labels_of(context, session)),
     )
 
 

@@ -15,13 +15,22 @@ from clew.model.errors import (
     SourceReused,
     StaleHead,
 )
-from clew.model.events import Body, BudgetWasExceeded, PrivacySet, SessionPaused, SessionTitled
+from clew.model.events import (
+    Body,
+    BudgetWasExceeded,
+    Opaque,
+    PrivacySet,
+    SessionPaused,
+    SessionTitled,
+    TitleGiven,
+)
+from clew.model.labels import LABEL
 from clew.model.session import Head, Session, apply, with_unmetered
 from clew.store.database.contract import Row
 from clew.store.log.prepare import Prepared
 
 # What is a column of the session as well. A tuple: to make a union each time takes longer than to look into it.
-_COLUMNS = (SessionTitled, PrivacySet)
+_COLUMNS = (SessionTitled, TitleGiven, PrivacySet)
 
 
 class Appended(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,8 +114,8 @@ class Plan:
     """What a transaction will write for one session: its head in memory, moved on event by event."""
 
     __slots__ = (
-        "_known", "active_at", "at", "blobs", "digest", "fenced", "head", "lease", "now", "private", "rows", "seq",
-        "session", "start", "title",
+        "_known", "active_at", "at", "blobs", "digest", "fenced", "given_title", "head", "lease", "now", "private",
+        "rows", "seq", "session", "start", "title",
     )  # fmt: skip
 
     def __init__(self, session: Session, head: Head, now: int, known: dict[tuple[int, str], Row]) -> None:
@@ -120,6 +129,8 @@ class Plan:
         self.fenced = False
         self.lease: int | None = None
         self.title: str | None = None
+        # The title that a person gave, which wins over every other.
+        self.given_title: str | None = None
         self.private: bool | None = None
         self.rows: list[Row] = []
         self.blobs: list[Prepared] = []
@@ -140,14 +151,16 @@ class Plan:
         repeated: list[int] = []
         fresh: dict[tuple[int, str], Row] = {}
         start = self.seq
+        is_checked = False
         for draft in request.drafts:
             key = (self.session.key, draft.source) if draft.source else None
             if key is not None and (stored := fresh.get(key) or self._known.get(key)):
                 seqs.append(self._seq_of(draft, stored))
                 repeated.append(seqs[-1])
                 continue
+            is_checked = is_checked or self._check_lease(request, draft.body)
             if self.seq == start:
-                self._check(request)
+                self._check_head(request)
             self._event(draft, request.actor)
             seqs.append(self.seq)
             if draft.blob is not None or draft.names:
@@ -183,9 +196,11 @@ class Plan:
         self.head = apply(self.head, body, session.id)
         if isinstance(body, PrivacySet):
             self.private = body.private
+        # PostgreSQL's texts have no NUL; the event itself keeps it.
         if isinstance(body, SessionTitled):
-            # PostgreSQL's texts have no NUL; the event itself keeps it.
             self.title = body.title.replace("\0", "")
+        elif isinstance(body, TitleGiven):
+            self.given_title = body.title.replace("\0", "")
         self.seq = seq = self.seq + 1
         header = chain.header_hash(
             session.id, seq, body.kind, body.version, self.at, draft.said_at, actor, draft.source
@@ -196,9 +211,15 @@ class Plan:
              draft.source, digest, draft.text, draft.blob)
         )  # fmt: skip
 
-    def _check(self, request: Request) -> None:
+    def _check_lease(self, request: Request, body: Body | Opaque) -> bool:
+        """Refuse who may not write now. False for a label: it says nothing of the work, so it needs no lease."""
+        if body.step == LABEL and request.lease is None:
+            return False
         check_lease(self.head, self.now, request.lease, self.session.id)
         self.fenced, self.lease = True, request.lease
+        return True
+
+    def _check_head(self, request: Request) -> None:
         if request.expect is not None and request.expect != self.seq:
             raise StaleHead(
                 f"session {self.session.id} is at seq {self.seq}, not {request.expect}; read what was added and try "

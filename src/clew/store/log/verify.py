@@ -25,6 +25,7 @@ from clew.model.events import (
     SessionForked,
     SessionOpened,
     SessionTitled,
+    TitleGiven,
 )
 from clew.model.session import SPENDING, Head, Session, State, apply
 from clew.store.database.contract import Row, Transaction
@@ -332,6 +333,7 @@ class _Replay:
     def __init__(self, session: Session) -> None:
         self._first: SessionOpened | SessionForked | None = None
         self._title = ""
+        self._has_given_title = False
         self._private = False
         self._head: Head | None = Head(state=State.OPENED, head=session.upto, digest=b"")
         self._epoch = 0
@@ -363,7 +365,9 @@ class _Replay:
                 self._first, self._title, self._private = body, body.title, body.private
             case PrivacySet():
                 self._private = body.private
-            case SessionTitled():
+            case TitleGiven():
+                self._title, self._has_given_title = body.title, True
+            case SessionTitled() if not self._has_given_title:
                 self._title = body.title
             case LeaseTaken():
                 self._epoch = body.epoch

@@ -141,17 +141,25 @@ def write(tx: Transaction, plans: Sequence[Plan], pack_stores: PackStores) -> No
     moved = tx.append([plan.move() for plan in moving], [row for plan in moving for row in plan.rows])
     for plan in moving:
         if plan.session.key in moved:
-            if plan.title is not None:
-                session = plan.session
-                tx.run("session_title", project=session.project_key, session=session.key, title=plan.title)
-            if plan.private is not None:
-                session = plan.session
-                private = int(plan.private)
-                tx.run("session_privacy", project=session.project_key, session=session.key, private=private)
+            _write_columns(tx, plan)
             continue
         if plan.lease is not None:
             raise lease_lost(plan.session.id, plan.lease, "expired while this was being written", plan.start.epoch)
         raise Damaged(f"the head of session {plan.session.id} moved while it was locked", session=plan.session.id)
+
+
+def _write_columns(tx: Transaction, plan: Plan) -> None:
+    """Write the title and the privacy of a session, which its row has as well."""
+    session = plan.session
+    row = {"project": session.project_key, "session": session.key}
+    if plan.given_title is not None:
+        tx.run("session_title", **row, title=plan.given_title)
+    elif plan.title is not None:
+        # Nobody can have given a title to a session without events, so they are not looked through.
+        is_new = plan.start.head == session.upto
+        tx.run("session_title" if is_new else "session_own_title", **row, title=plan.title)
+    if plan.private is not None:
+        tx.run("session_privacy", **row, private=int(plan.private))
 
 
 def name_objects(tx: Transaction, drafts: list[Prepared], pack_stores: PackStores) -> None:

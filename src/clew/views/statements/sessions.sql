@@ -21,7 +21,9 @@ CREATE TABLE listing (
     last_at BIGINT NOT NULL,
     private BIGINT NOT NULL,
     called_by TEXT NOT NULL,
-    waiting BIGINT NOT NULL
+    waiting BIGINT NOT NULL,
+    titled BIGINT NOT NULL,
+    empty BIGINT NOT NULL
 );
 -- This index alone decides what a caller may reach.
 CREATE INDEX listing_last ON listing (last_at, session, began_at, project, private, person, agent);
@@ -48,25 +50,25 @@ DELETE FROM listing WHERE session = :session
 
 -- name: sessions_row
 SELECT session, project, id, title, agent, person, runtime, machine, folder, state, outcome, events, turns, calls,
-    errors, began_at, said_at, kept_at, last_at, private, called_by, waiting
+    errors, began_at, said_at, kept_at, last_at, private, called_by, waiting, titled, empty
 FROM listing WHERE session = :session
 
 -- name: sessions_set
 INSERT INTO listing (session, project, id, title, agent, person, runtime, machine, folder, state, outcome, events,
-    turns, calls, errors, began_at, said_at, kept_at, last_at, private, called_by, waiting)
+    turns, calls, errors, began_at, said_at, kept_at, last_at, private, called_by, waiting, titled, empty)
 VALUES (:session, :project, :id, :title, :agent, :person, :runtime, :machine, :folder, :state, :outcome, :events,
     :turns, :calls, :errors, :began_at, :said_at, :kept_at, :last_at, :private, :called_by,
-    :waiting)
+    :waiting, :titled, :empty)
 ON CONFLICT (session) DO UPDATE SET title = excluded.title, agent = excluded.agent, person = excluded.person,
     runtime = excluded.runtime, machine = excluded.machine, folder = excluded.folder, state = excluded.state,
     outcome = excluded.outcome, events = excluded.events, turns = excluded.turns, calls = excluded.calls,
     errors = excluded.errors, began_at = excluded.began_at, said_at = excluded.said_at, kept_at = excluded.kept_at,
     last_at = excluded.last_at, private = excluded.private, called_by = excluded.called_by,
-    waiting = excluded.waiting
+    waiting = excluded.waiting, titled = excluded.titled, empty = excluded.empty
 
 -- name: sessions_page
 SELECT session, project, id, title, agent, person, runtime, machine, folder, state, outcome, events, turns, calls,
-    errors, began_at, said_at, kept_at, last_at, private, called_by, waiting
+    errors, began_at, said_at, kept_at, last_at, private, called_by, waiting, titled, empty
 FROM listing l
 WHERE last_at <= :before_at AND (last_at < :before_at OR session < :before)
 --if project AND project = :project
@@ -82,11 +84,41 @@ WHERE last_at <= :before_at AND (last_at < :before_at OR session < :before)
 --if folder AND (folder = :folder OR folder {plain} >= :below AND folder {plain} < :beyond)
 --if since AND last_at >= :since
 --if until AND CASE WHEN began_at > 0 THEN began_at ELSE last_at END < :until
+--if quiet AND last_at < :quiet
 --if failed AND errors > 0
+--if filled AND empty = 0
+--if tag AND session IN (SELECT session FROM label WHERE kind = 'tag' AND name = :tag)
+--if starred AND session IN (SELECT session FROM label WHERE kind = 'star' AND name = :starred)
 --lite --if keys AND session IN ({keys})
 --pg --if keys AND session = ANY (ARRAY({keys}))
 --if me AND {reached(l.project, l.person, l.session, l.private, l.agent)}
 ORDER BY last_at DESC, session DESC LIMIT :limit
+
+-- name: sessions_count
+-- How many there are, and how many of them have nothing in them.
+SELECT count(*), coalesce(sum(empty), 0) FROM listing l
+WHERE TRUE
+--if project AND project = :project
+--if agent AND agent = :agent
+--if person AND person = :person
+--if runtime AND runtime = :runtime
+--if state AND state = :state
+--if status AND CASE WHEN state <> 'active' THEN state
+--if status     WHEN last_at < CASE waiting WHEN 1 THEN CAST(:unanswered_since AS BIGINT)
+--if status         ELSE CAST(:quiet_since AS BIGINT) END THEN 'idle'
+--if status     WHEN waiting = 1 THEN 'waiting' ELSE 'active' END = :status
+--if machine AND machine = :machine
+--if folder AND (folder = :folder OR folder {plain} >= :below AND folder {plain} < :beyond)
+--if since AND last_at >= :since
+--if until AND CASE WHEN began_at > 0 THEN began_at ELSE last_at END < :until
+--if quiet AND last_at < :quiet
+--if failed AND errors > 0
+--if filled AND empty = 0
+--if tag AND session IN (SELECT session FROM label WHERE kind = 'tag' AND name = :tag)
+--if starred AND session IN (SELECT session FROM label WHERE kind = 'star' AND name = :starred)
+--lite --if keys AND session IN ({keys})
+--pg --if keys AND session = ANY (ARRAY({keys}))
+--if me AND {reached(l.project, l.person, l.session, l.private, l.agent)}
 
 -- name: sessions_called_by
 SELECT id, title, agent, state, began_at, last_at, events, turns, calls, errors FROM listing l

@@ -44,3 +44,8 @@ UPDATE session SET private = :private WHERE project = :project AND key = :sessio
 
 -- name: session_title
 UPDATE session SET title = :title WHERE project = :project AND key = :session
+
+-- name: session_own_title
+-- The title that the session's program gives it, unless a person gave it one.
+UPDATE session SET title = :title WHERE project = :project AND key = :session AND NOT EXISTS (
+    SELECT 1 FROM event WHERE event.project = :project AND event.session = :session AND event.kind = 'title_given')
