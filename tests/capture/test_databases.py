@@ -159,6 +159,10 @@ def test_a_locked_database_is_reported_soon_and_the_others_are_captured(
 ) -> None:
     path = made(opencode(person))
     other = made(path.with_name("opencode-beta.db"))
+    with closing(sqlite3.connect(other)) as connection, connection:
+        # Sessions of its own, and not those of the first database once more.
+        for table, column in (("session", "id"), ("message", "session_id"), ("part", "session_id")):
+            connection.execute(f"UPDATE {table} SET {column} = {column} || 'beta'")
     with program(path, *statements):
         start = time.monotonic()
         reports = capture(plane, person)
@@ -377,3 +381,15 @@ def test_a_subagent_in_a_database_names_who_called_it(plane: Plane, person: Path
     [child] = [report.session for report in reports if report.session != parent]
     assert plane.client.call("show", session=child).subagent_of == parent
     assert plane.client.call("show", session=parent).subagents == [child]
+
+
+def test_a_copy_of_a_database_makes_no_second_sessions(plane: Plane, person: Path, tmp_path: Path) -> None:
+    path = made(opencode(person))
+    first = {one.session for one in capture(plane, person)}
+    copy = opencode(tmp_path / "backup")
+    copy.write_bytes(path.read_bytes())
+    for _ in range(2):
+        reports = capture(plane, tmp_path / "backup")
+        assert {one.status for one in reports} == {"same"}
+        assert {one.session for one in reports} == first
+    assert len(plane.sessions(empty=True)) == len(first)

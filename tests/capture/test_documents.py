@@ -191,11 +191,22 @@ def test_two_documents_that_begin_alike_are_two_sessions(plane: Plane, person: P
     found = []
     for place in ("a", "b"):
         path = put(
-            person / place, (document[0].replace("1700000000000", f"170000000000{place}"), document[1]), ["same"]
+            person / place, (document[0].replace("1700000000000", f"170000000000{place}"), document[1]), ["same", place]
         )
         found += capture_paths(plane, path)
     assert len({one.session for one in found}) == 2
-    assert [asked(plane, one.session) for one in found] == [["same"], ["same"]]
+    assert [asked(plane, one.session) for one in found] == [["same", "a"], ["same", "b"]]
+
+
+@pytest.mark.parametrize("document", JSON)
+def test_a_copy_of_a_document_is_no_second_session(plane: Plane, person: Path, document: Document) -> None:
+    [first] = capture_paths(plane, put(person / "a", document, ["one", "two"]))
+    for texts in (["one", "two"], ["one"]):
+        [copy] = capture_paths(plane, put(person / "b", document, texts))
+        assert (copy.status, copy.session) == ("same", first.session)
+        assert "a copy of" in copy.note
+    assert len(plane.sessions(empty=True)) == 1
+    assert asked(plane, first.session) == ["one", "two"]
 
 
 def test_a_document_beyond_all_measure_is_refused(

@@ -14,7 +14,7 @@ from clew.service.capture import capture as engine
 from clew.service.capture import chunked_lines
 from clew.store import Store
 from support import claude
-from support.captures import capture, events, native, only, said
+from support.captures import capture, capture_paths, events, native, only, said
 
 FIXTURES = Path(__file__).parents[1] / "runtimes" / "fixtures"
 
@@ -90,18 +90,63 @@ def test_what_a_fork_adds_before_it_says_anything_is_kept(plane: Plane, person: 
     assert own(plane, found[2].session) == ["c"]
 
 
-def test_the_same_file_in_two_homes_is_linked(plane: Plane, person: Path, tmp_path: Path) -> None:
+def test_the_same_file_in_two_homes_is_one_session(plane: Plane, person: Path, tmp_path: Path) -> None:
+    path = put(person, 1, talk("a", "b"))
+    first = only(plane, person)
+    other = tmp_path / "other"
+    shutil.copytree(person, other)
+    for _ in range(2):
+        copy = only(plane, other)
+        assert (copy.status, copy.session, copy.note) == ("same", first.session, f"a copy of {path}")
+    assert len(plane.sessions(empty=True)) == 1
+    assert native(plane, first.session) == path.read_bytes()
+
+
+def test_an_older_copy_is_the_same_session(plane: Plane, person: Path, tmp_path: Path) -> None:
+    put(person, 1, talk("a", "b", "c"))
+    first = only(plane, person)
+    older = put(tmp_path / "backup", 1, talk("a", "b"))
+    torn = older.with_name("torn") / older.name
+    torn.parent.mkdir()
+    torn.write_bytes(older.read_bytes()[:-20])
+    for path in (older, torn):
+        [copy] = capture_paths(plane, path)
+        assert (copy.status, copy.session) == ("same", first.session)
+    assert said(plane, first.session) == ["a", "b", "c"]
+
+
+def test_a_copy_that_says_more_goes_on_with_the_session_at_its_new_path(
+    plane: Plane, person: Path, tmp_path: Path
+) -> None:
     put(person, 1, talk("a", "b"))
     first = only(plane, person)
     other = tmp_path / "other"
     shutil.copytree(person, other)
-    copy = only(plane, other)
-    assert copy.session != first.session
-    assert {one.id: one.parent for one in plane.sessions()}[copy.session] == first.session
-    assert own(plane, copy.session) == []
-    put(other, 1, talk("a", "b", "c"))
-    assert said(plane, only(plane, other).session) == ["a", "b", "c"]
-    assert said(plane, first.session) == ["a", "b"]
+    path = put(other, 1, talk("a", "b", "c"))
+    grown = only(plane, other)
+    assert (grown.status, grown.session) == ("grown", first.session)
+    assert said(plane, first.session) == ["a", "b", "c"]
+    assert native(plane, first.session) == path.read_bytes()
+    assert only(plane, person).status == "same", "what is left behind is a copy"
+    assert only(plane, other).status == "same"
+    put(person, 1, talk("a", "b", "c", "d"))
+    assert (only(plane, person).session, said(plane, first.session)) == (first.session, ["a", "b", "c", "d"])
+    assert len(plane.sessions(empty=True)) == 1
+
+
+def test_two_copies_that_go_on_differently_are_a_session_and_its_fork(
+    plane: Plane, person: Path, tmp_path: Path
+) -> None:
+    put(person, 1, talk("a", "b"))
+    first = only(plane, person)
+    other = tmp_path / "other"
+    shutil.copytree(person, other)
+    put(person, 1, talk("a", "b", "c"))
+    only(plane, person)
+    put(other, 1, talk("a", "b", "d"))
+    fork = only(plane, other)
+    assert {one.id: one.parent for one in plane.sessions()}[fork.session] == first.session
+    assert (said(plane, first.session), said(plane, fork.session)) == (["a", "b", "c"], ["a", "b", "d"])
 
 
 def codex(home: Path) -> tuple[Path, Path]:

@@ -14,8 +14,10 @@ from clew.cli.follower import following, is_worth_it
 from clew.cli.output import print_json, table
 from clew.cli.progress import OnProgress, progress
 from clew.cli.pushing import pushes_if_wanted
+from clew.cli.results.counts import count
 from clew.model.errors import ClewError, InvalidInput
 from clew.model.plain import plain
+from clew.service.capture.report import COPY_OF
 
 FIELDS = ("runtime", "path", "session", "records", "events", "opaque", "quarantined", "error", "status", "note")
 
@@ -139,6 +141,9 @@ def print_summary(reports: list[Any], *, quiet: bool) -> None:
     else:
         for report in changed:
             click.echo(f"{report.status}: {plain(report.session[:10])} {plain(report.path)}")
+    copies = sum(report.note.startswith(COPY_OF) for report in reports)
+    if copies and not quiet:
+        click.echo(f"{count(copies, 'file is a copy', 'files are copies')} of what was captured before", err=True)
     paths: dict[str, list[str]] = {}
     for report in reports:
         if report.error:

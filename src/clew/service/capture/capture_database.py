@@ -9,8 +9,8 @@ from clew.service.capture.capture_records import Records, capture_records
 from clew.service.capture.client_database import open_client_database, raise_sqlite_errors, row_as_line
 from clew.service.capture.discovery import SessionFile, printable_path
 from clew.service.capture.identity import clean_identity
-from clew.service.capture.report import Captured, report_error, report_unchanged
-from clew.service.capture.run import CaptureRun, Source, source_of
+from clew.service.capture.report import Captured, report_copy, report_error, report_unchanged
+from clew.service.capture.run import AlreadyCaptured, CaptureRun, Source, source_of
 from clew.store.native_files.lookup import find_file
 
 if TYPE_CHECKING:
@@ -29,6 +29,8 @@ def capture_database(run: CaptureRun, session_file: SessionFile, format: Format,
             run.reports.append(report)
             try:
                 _capture_session(run, source, rows, database, named, identity, report)
+            except AlreadyCaptured as copy:
+                report_copy(report, copy.original)
             except (ClewError, *UNREADABLE) as error:
                 report_error(report, error)
                 if isinstance(error, DiskFull | Busy):

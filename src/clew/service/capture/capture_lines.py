@@ -20,7 +20,7 @@ from clew.service.capture.chunked_lines import (
     translate_chunk,
     translate_rewritten,
 )
-from clew.service.capture.compare import begins_with_stored, find_moved
+from clew.service.capture.compare import begins_with_stored, find_continued, find_moved
 from clew.service.capture.identity import identify
 from clew.service.capture.prepare import Part, prepare_update, project_of
 from clew.service.capture.reconcile import (
@@ -91,7 +91,7 @@ def capture_lines(run: CaptureRun, lines: Lines, report: Captured) -> None:
         postpone_until_parent_is_captured(run, source, identity)
         stored = find_moved(
             run, source, identity.native, lambda moved: begins_with_stored(run, lines.file, lines.size, moved)
-        )
+        ) or find_continued(run, source, identity.native, lambda stored: _continues(run, lines, stored))
     if stored is None:
         report.status, progress = "new", Progress()
         reading = Reading(source.runtime, identity.native if identity else "", source.format.state())
@@ -106,6 +106,11 @@ def capture_lines(run: CaptureRun, lines: Lines, report: Captured) -> None:
         reading = _reading_of_stored(source, stored, progress)
     state = State(stored=stored, identity=identity, reading=reading, progress=progress)
     _capture_chunks(run, lines, state, None if progress.read_bytes else first_chunk, report)
+
+
+def _continues(run: CaptureRun, lines: Lines, stored: NativeFile) -> bool:
+    """Whether the file is a copy of a stored one that has grown."""
+    return 0 < stored.stored_bytes < lines.size and begins_with_stored(run, lines.file, lines.size, stored)
 
 
 def _compare_with_stored(run: CaptureRun, lines: Lines, stored: NativeFile, report: Captured) -> Progress | None:

@@ -3,14 +3,17 @@
 import msgspec
 
 from clew.model.access import Right
+from clew.model.conversation import SPOKEN
 from clew.model.events import Draft
+from clew.model.source import identity as identity_of
 from clew.runtimes.contract import Identity, Reading, Record
 from clew.runtimes.records import Translated, quarantine, read_records
 from clew.service.capture.archived import copy_in_use, fork_archived, save_fingerprint
 from clew.service.capture.choose_session import Choice, NewFile, choose_session
-from clew.service.capture.compare import equals_stored, find_moved
+from clew.service.capture.compare import equals_stored, find_continued, find_moved
 from clew.service.capture.prepare import Part, prepare_update
 from clew.service.capture.reconcile import (
+    is_spoken,
     reconcile,
     root_of,
     without_known_content,
@@ -39,7 +42,7 @@ def capture_records(run: CaptureRun, source: Source, content: Records, report: C
     root = root_of(translated.drafts)
     stored = find_file(run.store, source.file_id)
     if stored is None and source.format.rows is None and root:
-        stored = find_moved(run, source, content.identity.native, lambda moved: moved.root == root)
+        stored = _find_elsewhere(run, source, content.identity.native, root, translated.drafts)
     stored, archived = copy_in_use(run.store, stored) if stored else (None, None)
     if stored is not None and stored.erased:
         report.status, report.session = "erased", stored.session
@@ -67,6 +70,22 @@ def capture_records(run: CaptureRun, source: Source, content: Records, report: C
         only_latest=content.records is not None,
     )
     run.batch.add(report, prepare_update(run, source, reading, stored, choice, drafts, part))
+
+
+def _find_elsewhere(run: CaptureRun, source: Source, native: str, root: str, drafts: list[Draft]) -> NativeFile | None:
+    """The stored document that was moved here, or of which this is a copy that has grown."""
+    return find_moved(run, source, native, lambda moved: moved.root == root) or find_continued(
+        run, source, native, lambda stored: stored.root == root and _continues(run, stored, drafts)
+    )
+
+
+def _continues(run: CaptureRun, stored: NativeFile, drafts: list[Draft]) -> bool:
+    """Whether a document is a copy of a stored one that has grown: it has all that was said there, and more."""
+    spoken = {identity_of(draft.source) for draft in drafts if is_spoken(draft)}
+    events = run.store.read(session_of(run.store, stored), kinds=[body.kind for body in SPOKEN])
+    stored_spoken = {identity_of(event.source) for event in events}
+    # What is known only by its place can be anything else in another file.
+    return stored_spoken < spoken and not any("@" in source for source in spoken)
 
 
 def _translate(source: Source, reading: Reading[msgspec.Struct], content: Records) -> Translated:

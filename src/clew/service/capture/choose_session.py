@@ -1,7 +1,8 @@
 """Choose the session that a new file belongs to.
 
-In this order: the session that clew wrote the file for; a fork of the session whose beginning it repeats; a fork of the
-session that it names; the session of another file, when one of the two says nothing; else a session of its own.
+A copy of a captured file is refused, because it makes no session. Otherwise, in this order: the session that clew wrote
+the file for; a fork of the session whose beginning it repeats; a fork of the session that it names; the session of
+another file, when one of the two says nothing; else a session of its own.
 """
 
 import os
@@ -17,9 +18,17 @@ from clew.runtimes.contract import Identity, Reading, project_of
 from clew.runtimes.records import read_lines
 from clew.service.access.agent_rules import agent_for
 from clew.service.capture.identity import clean_text
-from clew.service.capture.reconcile import SharedBeginning, fork_at, is_spoken, shared_beginning
-from clew.service.capture.run import CaptureRun, ParentNotCaptured, Source
-from clew.service.kernel.call import permit
+from clew.service.capture.reconcile import (
+    SharedBeginning,
+    fork_at,
+    has_all,
+    is_spoken,
+    shared_beginning,
+    without_written_by_clew,
+)
+from clew.service.capture.run import AlreadyCaptured, CaptureRun, ParentNotCaptured, Source
+from clew.service.kernel.call import permit, target_of
+from clew.service.privacy.mask_on_write import masked_if_required
 from clew.store.log.opening import Forking, Opening
 from clew.store.native_files.lookup import files_of, files_with_native_id, files_with_root, session_of
 from clew.store.native_files.native_file import NativeFile
@@ -55,6 +64,7 @@ def choose_session(run: CaptureRun, new: NewFile) -> Choice:
     identity = new.identity
     run.batch.commit_if_waiting({identity.fork_of, new.root, identity.native})
     run.batch.announce({new.root, identity.native})
+    _refuse_copy(run, new)
     relatives = files_with_root(run.store, new.source.runtime, new.root) if new.root else []
     relatives = [relative for relative in relatives if not relative.erased]
     return (
@@ -64,6 +74,20 @@ def choose_session(run: CaptureRun, new: NewFile) -> Choice:
         or _join_twin(run, new)
         or _open_new_session(run, new)
     )
+
+
+def _refuse_copy(run: CaptureRun, new: NewFile) -> None:
+    """Raise `AlreadyCaptured` for a file in which nothing is said that the session of its own native id lacks."""
+    for twin in files_with_native_id(run.store, new.source.runtime, new.identity.native):
+        if twin.erased:
+            continue
+        session = session_of(run.store, twin)
+        if not run.context.caller.rule(Right.APPEND, target_of(session)).allowed:
+            continue
+        drafts = without_written_by_clew(list(new.all_drafts()), twin.written)
+        spoken = [draft for draft in masked_if_required(run.context, session.project, drafts) if is_spoken(draft)]
+        if spoken and has_all(run.store.read(session), spoken):
+            raise AlreadyCaptured(twin)
 
 
 def _continue_what_clew_wrote(run: CaptureRun, new: NewFile, relatives: list[NativeFile]) -> Choice | None:

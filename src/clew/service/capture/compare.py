@@ -55,16 +55,41 @@ def find_moved(
 
     It has the same native id, nothing is left at its old path, and `is_same_file` recognises its content.
     """
-    run.batch.commit_if_waiting([native])
-    for candidate in files_with_native_id(run.store, source.runtime, native):
-        is_ours = candidate.machine == run.context.machine and candidate.format == source.format.name
+    for candidate in _own_files(run, source, native):
         # A path with bytes that are not UTF-8 is stored spelled out, so clew cannot check whether it still exists.
-        is_gone = is_ours and "\\x" not in candidate.path and not os.path.lexists(candidate.path)
+        is_gone = "\\x" not in candidate.path and not os.path.lexists(candidate.path)
         if is_gone and is_same_file(candidate):
-            move_file(run.store, candidate, machine=candidate.machine, path=source.path, fingerprint="")
-            move_fork_copies(run.store, candidate, source.path)
-            return find_file(run.store, source.file_id)
+            return _at_new_path(run, source, candidate)
     return None
+
+
+def find_continued(
+    run: CaptureRun, source: Source, native: str, continues: Callable[[NativeFile], bool]
+) -> NativeFile | None:
+    """Find the stored file of which a copy at this path has grown, and record that the session goes on here.
+
+    The file at the old path has no more than what is stored, and is a copy from now on.
+    """
+    for candidate in _own_files(run, source, native):
+        if candidate.fingerprint and continues(candidate):
+            return _at_new_path(run, source, candidate)
+    return None
+
+
+def _own_files(run: CaptureRun, source: Source, native: str) -> list[NativeFile]:
+    """The stored files of this machine that claim to be this native session, in the same format."""
+    run.batch.commit_if_waiting([native])
+    return [
+        candidate
+        for candidate in files_with_native_id(run.store, source.runtime, native)
+        if candidate.machine == run.context.machine and candidate.format == source.format.name and not candidate.erased
+    ]
+
+
+def _at_new_path(run: CaptureRun, source: Source, stored: NativeFile) -> NativeFile | None:
+    move_file(run.store, stored, machine=stored.machine, path=source.path, fingerprint="")
+    move_fork_copies(run.store, stored, source.path)
+    return find_file(run.store, source.file_id)
 
 
 def _has_digest(

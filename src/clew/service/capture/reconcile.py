@@ -13,6 +13,7 @@ from clew.model.source import identity as identity_of
 from clew.store import Store
 from clew.store.log.opening import Forking
 from clew.store.native_files.lookup import files_of
+from clew.store.native_files.native_file import short_source
 
 
 def reconcile(
@@ -126,6 +127,15 @@ def without_known_content(store: Store, session: Session, drafts: list[Draft]) -
             known[identity] = [index for index in by_identity[identity] if drafts[index].body == event.body]
     indexes = {index for same in known.values() for index in same}
     return [draft for index, draft in enumerate(drafts) if index not in indexes]
+
+
+def has_all(events: Iterable[Event], drafts: Iterable[Draft]) -> bool:
+    """Whether a session has each of these drafts already. One that is known only by its place has its content, too."""
+    by_source = {event.source: event.body for event in events if event.source}
+    sources = ((short_source(draft.source), draft.body) for draft in drafts)
+    return all(
+        source in by_source and ("@" not in (source or "") or by_source[source] == body) for source, body in sources
+    )
 
 
 class SharedBeginning(msgspec.Struct, frozen=True):

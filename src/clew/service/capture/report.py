@@ -11,6 +11,7 @@ TORN = "the last record is only half written yet"
 RACED = "another process captured it just now"
 IS_UNPACKED_TOO = "the unpacked file is there as well, and is captured instead"
 PARTLY_UNPACKED = "the packed file is damaged: only its undamaged beginning was captured"
+COPY_OF = "a copy of "
 WAITS_FOR_PARENT = "it forks from a session that is being captured just now; the next capture includes it"
 
 
@@ -62,6 +63,12 @@ def report_unchanged(report: Captured, stored: KnownFile | NativeFile) -> None:
     """Report a file whose content is already stored."""
     report.status, report.session = "same", stored.session
     report_counts(report, stored)
+
+
+def report_copy(report: Captured, original: NativeFile) -> None:
+    """Report a file that says nothing which was not captured from another one."""
+    report.status, report.session = "same", original.session
+    report.note = f"{COPY_OF}{original.path}"
 
 
 def report_error(report: Captured, error: Exception) -> None:

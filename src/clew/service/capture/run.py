@@ -9,11 +9,18 @@ from clew.service.capture.identity import project_name
 from clew.service.capture.report import Captured
 from clew.service.kernel.context import Context
 from clew.store.access.agents import Agent, list_agents
-from clew.store.native_files.native_file import file_id_of
+from clew.store.native_files.native_file import NativeFile, file_id_of
 
 
 class ParentNotCaptured(Exception):
     """A file forks from a session that has to be captured first."""
+
+
+class AlreadyCaptured(Exception):
+    """A file is a copy: everything in it was captured from another file of the same native session."""
+
+    def __init__(self, original: NativeFile) -> None:
+        self.original = original
 
 
 class CaptureRun:
