@@ -13,6 +13,7 @@ SECTIONS = {
     "Everyday": "up down capture sessions show tail usage runtimes connect disconnect doctor service",
     "Go on": "resume undo fork brief diff export import",
     "Find": "search files artifacts",
+    "Order": "title tag tags star note",
     "Knowledge": "recall remember decide progress retire reverse",
     "Team": "serve remote push pull share link privacy access principal team key agent agents whoami setting mcp",
     "Audit": "audit verify scan",

@@ -47,10 +47,13 @@ LISTS = {
     "grant": "clew access list",
     "principal": "clew principal list",
     "member": "clew team list",
+    "tag": "clew tags",
 }
 
 
 def _not_found(details: Details) -> str:
+    if details.get("missing") == "note of session":
+        return f"clew note {details['session']}"
     if "missing" in details:
         return LISTS.get(details["missing"], "")
     return "clew sessions" if details.get("session") else ""

@@ -77,5 +77,8 @@ class TouchedPath(click.ParamType[str]):
 # No id is one of these words, because ids have no letter l.
 LATEST = ("latest", "last")
 session_argument = click.argument("session", metavar="ID", type=SessionId(), shell_complete=complete_id)
+optional_session_argument = click.argument(
+    "session", metavar="[ID]", required=False, type=SessionId(), shell_complete=complete_id
+)  # fmt: skip
 runtime_argument = click.argument("runtime", shell_complete=complete_runtime)
 remote_option = click.option("--to", "name", default="", metavar="NAME", help="The server. [default: the only one]")

@@ -86,7 +86,7 @@ def in_options(error: ClewError) -> str:
 
 NUMBERS = {
     "turns", "calls", "errors", "cost", "answers", "input", "output", "cache read", "cache write", "of budget", "read",
-    "written", "by call", "tokens", "per minute",
+    "written", "by call", "tokens", "per minute", "sessions",
 }  # fmt: skip
 
 

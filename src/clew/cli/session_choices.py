@@ -6,7 +6,7 @@ They are loaded a page at a time, so that the first page is shown at once howeve
 import os
 from typing import TYPE_CHECKING, Any
 
-from clew.cli.results.sessions import nested
+from clew.cli.results.sessions import nested, titled
 from clew.cli.times import ago
 from clew.views.contract import origin_of
 
@@ -70,7 +70,7 @@ class SessionChoices:
         if width >= WIDER and self.everywhere:
             columns.append((line.project, PROJECT))
         spaced = [(_with_gap(text, size), size) for text, size in columns]
-        return [*spaced, (title + (line.title or "(untitled)"), 0)]
+        return [*spaced, (title + titled(line), 0)]
 
     def filter(self, words: str) -> None:
         self.words = words
@@ -119,7 +119,7 @@ class SessionChoices:
             if line.state != "erased" and not origin_of(line.metadata).parent and line.id not in self._texts:
                 self._lines.append(line)
                 self._texts[line.id] = " ".join(
-                    (line.title or "", line.runtime, line.project, line.agent, line.status)
+                    (titled(line), line.runtime, line.project, line.agent, line.status)
                 ).casefold()  # fmt: skip
         self._show()
 

@@ -12,7 +12,7 @@ from clew import app
 from clew.cli import upkeep
 from clew.cli.here import here
 from clew.cli.hints import hint_for
-from clew.cli.output import one_line, print_result
+from clew.cli.output import one_line
 from clew.cli.results.usage import NEARLY, budget_line
 from clew.model.errors import ClewError
 from clew.model.plain import plain
@@ -29,7 +29,7 @@ def start(plane: Any) -> None:
     if not _is_terminal():
         _print_list(plane)
         return
-    if not app.is_remote(plane.settings.store) and not plane.call("sessions", limit=1):
+    if not app.is_remote(plane.settings.store) and not plane.call("sessions", limit=1, empty=True):
         from clew.cli.first_run import first_capture
 
         first_capture(plane)
@@ -50,10 +50,15 @@ def _is_terminal() -> bool:
 def _print_list(plane: Any) -> None:
     upkeep.catch_up(plane)
     folder = here()
-    lines = plane.call("sessions", folder=folder) if folder else []
+    filters = {"folder": folder} if folder else {}
+    lines = plane.call("sessions", **filters) if folder else []
     if lines:
         click.echo(f"sessions of {folder}; those of all folders: clew sessions", err=True)
-    print_result(lines or plane.call("sessions"), "sessions", as_json=False)
+    else:
+        filters = {}
+    from clew.cli.results.sessions import print_sessions_count
+
+    print_sessions_count(plane, lines or plane.call("sessions"), filters)
     if warning := _budget_warning(plane):
         click.secho(warning, fg="yellow", err=True)
 

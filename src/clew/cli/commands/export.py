@@ -1,17 +1,21 @@
-"""`clew export`: a session as files."""
+"""`clew export`: a session as files, or those that filters select."""
 
 import os
+import re
 import shutil
 import sys
 from collections import Counter
+from itertools import zip_longest
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from clew.cli import bulk, upkeep
+from clew.cli.bulk import Words, filter_options
 from clew.cli.fidelity import counted, print_fidelity
-from clew.cli.options import json_option, session_argument
+from clew.cli.options import json_option, optional_session_argument
 from clew.cli.output import print_json
 from clew.cli.progress import progress
 from clew.model.errors import Conflict, InvalidInput
@@ -19,24 +23,48 @@ from clew.store.durable_folders import create_private, make_private
 
 if TYPE_CHECKING:
     from clew.service.handover.export import ExportedFile
+    from clew.service.sessions.line import SessionLine
 
+WORDS = Words("exports", "exporting", "exported")
 FORMS = ["native", "jsonl", "markdown", "html", "atif", "copilot"]
 
 
 @click.command("export")
-@session_argument
+@optional_session_argument
 @click.option("--as", "form", type=click.Choice(FORMS), default="markdown", show_default=True, help="The format.")
 @click.option("--out", "-o", default="", metavar="PATH", help="A file, or a folder for it. [default: stdout]")
+@click.option("--to", "into", default="", metavar="DIR", help="With filters: the folder for the files.")
+@click.option("--overwrite", is_flag=True, help="With filters: replace files that have another content.")
 @click.option("--upto", type=int, metavar="SEQ", help="Only up to this event.")
 @click.option("--with-secrets", "secrets", is_flag=True, help="Do not mask secrets: export the exact bytes.")
 @click.option("--strict", is_flag=True, help="Refuse the export if the format would drop anything.")
 @json_option
+@filter_options
 @click.pass_obj
 def command(
-    plane: Any, session: str, form: str, out: str, upto: int | None, secrets: bool, strict: bool, as_json: bool
+    plane: Any, session: str | None, form: str, out: str, into: str, overwrite: bool, upto: int | None, secrets: bool,
+    strict: bool, as_json: bool, everything: bool, dry_run: bool, filters: dict[str, Any],
 ) -> None:  # fmt: skip
-    """Export a session as its native files or in another format. Secrets are masked."""
-    wanted = {"session": session, "form": form, "upto": upto, "secrets": secrets, "strict": strict}
+    """Export a session as its native files or in another format. Secrets are masked.
+
+    Without an ID: export every session that the filters select into the folder --to.
+    """
+    wanted: dict[str, Any] = {"form": form, "upto": upto, "secrets": secrets, "strict": strict}
+    if bulk.is_bulk(session, filters, everything=everything):
+        if out or upto is not None:
+            raise InvalidInput("--out and --upto are for one session; --to names the folder for several")
+        if not into and not dry_run:
+            raise InvalidInput("several sessions need a folder; name it with --to DIR")
+        _export_selected(plane, filters, wanted, Path(into), overwrite=overwrite, dry_run=dry_run, as_json=as_json)
+        return
+    if into or overwrite:
+        raise InvalidInput("--to and --overwrite are for several sessions; --out names the file of one")
+    if dry_run:
+        raise InvalidInput("--dry-run is for several sessions; the export of one changes nothing without --out")
+    _export(plane, {**wanted, "session": session}, out, form, as_json=as_json)
+
+
+def _export(plane: Any, wanted: dict[str, Any], out: str, form: str, *, as_json: bool) -> None:
     with _temporary_folder(out) as folder:
         with progress("exporting", shown=not as_json):
             files = _files(plane, wanted, folder)
@@ -55,6 +83,50 @@ def command(
             if form != "native":
                 print_fidelity(file.fidelity)
     _print_masked(files)
+
+
+def _export_selected(
+    plane: Any, filters: dict[str, Any], wanted: dict[str, Any], into: Path, *, overwrite: bool, dry_run: bool,
+    as_json: bool,
+) -> None:  # fmt: skip
+    def export(line: "SessionLine") -> str:
+        with _temporary_folder(f"{into}/") as folder:
+            files = _files(plane, {**wanted, "session": line.id}, folder)
+            has_new = False
+            for file in files:
+                path = _place_of(into, line, file, native=wanted["form"] == "native")
+                if _is_same(Path(file.file), path):
+                    continue
+                has_new = True
+                if overwrite:
+                    path.unlink(missing_ok=True)
+                _save(Path(file.file), f"{path.parent}/", path.name, several=True, instead="--overwrite replaces it")
+        return "" if has_new else "exported before" if files else "without a native file"
+
+    upkeep.catch_up(plane)
+    lines = bulk.selected(plane, filters)
+    bulk.work_on_each(plane, lines, export, WORDS, dry_run=dry_run, as_json=as_json)
+
+
+def _place_of(into: Path, line: "SessionLine", file: "ExportedFile", *, native: bool) -> Path:
+    """Where a file of a session goes. A native file keeps its name, because some programs name the session by it."""
+    name = Path(file.name).name
+    return into / line.id / name if native else into / name
+
+
+def _is_same(written: Path, path: Path) -> bool:
+    """Whether a file has this content already; when it was exported does not count."""
+    if not path.is_file():
+        return False
+    with open(written, "rb") as new, open(path, "rb") as old:
+        return all(
+            left == right or _EXPORTED_AT.sub(b"", left) == _EXPORTED_AT.sub(b"", right)
+            for left, right in zip_longest(new, old, fillvalue=b"")
+        )
+
+
+# As Markdown and HTML say it.
+_EXPORTED_AT = re.compile(rb"Exported[^0-9\n]{1,20}\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC")
 
 
 def _print_file(path: str) -> None:
@@ -97,7 +169,9 @@ def _temporary_folder(out: str) -> "TemporaryDirectory[str]":
         raise InvalidInput(f"cannot write {out}: {error.strerror}") from error
 
 
-def _save(written: Path, out: str, name: str, *, several: bool) -> str:
+def _save(
+    written: Path, out: str, name: str, *, several: bool, instead: str = "name another file with --out"
+) -> str:  # fmt: skip
     """Put an exported file in its place, never over another."""
     path = Path(out)
     try:
@@ -106,7 +180,7 @@ def _save(written: Path, out: str, name: str, *, several: bool) -> str:
             path = path / Path(name).name
         _move(written, path)
     except FileExistsError:
-        raise Conflict(f"{path} exists and was not changed; name another file with --out") from None
+        raise Conflict(f"{path} exists and was not changed; {instead}") from None
     except OSError as error:
         raise InvalidInput(f"cannot write {path}: {error.strerror}") from error
     return str(path)

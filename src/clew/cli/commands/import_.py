@@ -6,6 +6,9 @@ import click
 
 from clew.cli import capturing
 from clew.cli.options import complete_runtime, json_option
+from clew.cli.output import print_json
+from clew.cli.results.counts import count
+from clew.model.plain import plain
 
 
 @click.command("import")
@@ -17,8 +20,19 @@ from clew.cli.options import complete_runtime, json_option
     help="The program that wrote the files.",
     shell_complete=complete_runtime,
 )
+@click.option("--dry-run", is_flag=True, help="Show which files would be imported and change nothing.")
 @json_option
 @click.pass_obj
-def command(plane: Any, paths: tuple[str, ...], runtime: str, as_json: bool) -> None:
+def command(plane: Any, paths: tuple[str, ...], runtime: str, dry_run: bool, as_json: bool) -> None:
     """Import session files of any agent program, of ATIF, of Copilot's interchange, or clew's own JSON lines."""
-    capturing.capture(plane, list(paths), runtime, "", as_json=as_json)
+    if not dry_run:
+        capturing.capture(plane, list(paths), runtime, "", as_json=as_json)
+        return
+    finds = plane.call("capture_find", runtime=runtime, paths=list(paths))
+    if as_json:
+        print_json([{"runtime": file.runtime, "path": file.path, "bytes": file.size} for file in finds.changed])
+        return
+    for file in finds.changed:
+        click.echo(f"{file.runtime}  {plain(file.path)}")
+    unchanged = f", {len(finds.unchanged):,} were before" if finds.unchanged else ""
+    click.echo(f"{count(len(finds.changed), 'file')} would be read{unchanged}; nothing was changed", err=True)

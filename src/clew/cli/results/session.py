@@ -48,6 +48,8 @@ def state_lines(detail: "SessionDetail") -> list[tuple[str, str]]:
     pairs = [
         ("session", session.id),
         ("title", session.title or no_title),
+        ("tags", ", ".join(session.tags) + (", starred" if session.tags and session.starred else "")),
+        ("starred", "yes" if session.starred and not session.tags else ""),
         ("state", _state(session) + (f", being written by {session.holder}" if session.holder else "")),
         ("project", session.project),
         ("agent", session.agent),
@@ -82,6 +84,7 @@ def knowledge_sections(detail: "SessionDetail") -> list[tuple[str, list[str]]]:
     progress = detail.progress
     stages = (("done", progress.done), ("next", progress.next), ("open", ", ".join(progress.open))) if progress else ()
     sections = [
+        ("notes", [f"{note.text} ({note.by.removeprefix('person:')}, {ago(note.at)})" for note in detail.notes]),
         ("decisions", [f"{d.choice}{f' ({d.why})' if d.why else ''}" for d in detail.decisions]),
         ("facts", [fact.text for fact in detail.facts]),
         ("progress", [f"{label}: {text}" for label, text in stages if text]),

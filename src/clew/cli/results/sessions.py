@@ -2,17 +2,46 @@
 
 import sys
 from shutil import get_terminal_size
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from clew.cli.output import table
+from clew.cli.output import one_line, table
 from clew.cli.results.counts import cost, number_if_any
 from clew.cli.times import ago
+from clew.model.errors import NotFound
+from clew.model.plain import plain
 from clew.views.contract import origin_of
 
 if TYPE_CHECKING:
+    from clew.service.sessions.labels import Noted, TagCount
     from clew.service.sessions.line import SessionLine
+
+# The most that one list can have.
+MOST = 10_000
+
+
+def print_sessions_count(plane: Any, lines: "list[SessionLine]", given: dict[str, Any]) -> None:
+    """Print the list, how many more sessions there are and how to see them, and how many are hidden."""
+    filters = {name: value for name, value in given.items() if name not in ("limit", "before", "empty")}
+    try:
+        counted = plane.call("sessions_count", **filters)
+    except NotFound:
+        # A server of an older version lists sessions and does not count them.
+        print_sessions(lines)
+        return
+    hidden = 0 if given.get("empty") else counted.empty
+    if lines or not hidden:
+        print_sessions(lines)
+    total = counted.sessions - hidden
+    # The list and the count are two questions; a session may have come between them.
+    if lines and total > len(lines):
+        older = f"--before {lines[-1].id[:10]} shows older ones"
+        more = f"--limit {min(total, MOST)} shows more" if "before" not in given else ""
+        click.echo(f"{len(lines):,} of {total:,}; {', '.join(filter(None, (more, older)))}", err=True)
+    if hidden:
+        are_hidden = "1 empty session is" if hidden == 1 else f"{hidden:,} empty sessions are"
+        click.echo(f"{are_hidden} hidden; --all shows {'it' if hidden == 1 else 'them'}", err=True)
 
 
 def print_sessions(lines: "list[SessionLine]") -> None:
@@ -55,8 +84,38 @@ def _session_row(line: "SessionLine", depth: int) -> dict[str, str]:
         "id": line.id[:10], "last": ago(line.last_at), "state": line.status, "runtime": line.runtime,
         "agent": line.agent, "project": line.project, "person": line.person.removeprefix("person:"),
         "turns": number_if_any(line.turns), "calls": number_if_any(line.calls), "errors": number_if_any(line.errors),
-        "cost": cost(line.cost_micros) if line.tokens else "", "title": prefix + (line.title or "(untitled)"),
+        "cost": cost(line.cost_micros) if line.tokens else "", "title": prefix + titled(line),
     }  # fmt: skip
+
+
+def titled(line: "SessionLine") -> str:
+    """The title, with a star before it and the tags behind it."""
+    star = "★ " if line.starred else ""
+    return f"{star}{line.title or '(untitled)'}{''.join(f' #{tag}' for tag in line.tags)}"
+
+
+def print_tags(tags: "list[TagCount]") -> None:
+    if not tags:
+        click.echo("no tags yet; `clew tag ID work` puts one on a session", err=True)
+        return
+    table(["tag", "sessions", "last"], ([tag.tag, f"{tag.sessions:,}", ago(tag.last_at)] for tag in tags))
+
+
+def print_title(line: "SessionLine") -> None:
+    click.echo(f"{line.id[:10]} {one_line(titled(line), 400)}")
+
+
+print_tag = print_star = print_title
+
+
+def print_note(noted: "Noted") -> None:
+    """The notes about a session, each below its id, who wrote it and when."""
+    if not noted.notes:
+        click.echo("no notes; `clew note ID TEXT` adds one", err=True)
+    for note in noted.notes:
+        click.echo(f" {plain(note.note[:10])}   {plain(note.by.removeprefix('person:'))}   {ago(note.at)}")
+        for line in plain(note.text).splitlines():
+            click.echo(f"  {line}")
 
 
 def _left_out(lines: "list[SessionLine]") -> set[str]:
@@ -71,4 +130,6 @@ def _left_out(lines: "list[SessionLine]") -> set[str]:
         columns |= {"calls", "errors"}
     if width < 100:
         columns |= {"state", "project", "agent", "person"}
+    if width < 60:
+        columns |= {"runtime", "turns", "cost"}
     return columns

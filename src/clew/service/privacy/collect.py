@@ -21,4 +21,5 @@ def collect(context: Context) -> Collected:
     """Delete blobs that no event names any more, and overwrite what was removed."""
     blobs, size = collect_objects(context.store)
     maintenance.overwrite_free_space(context.store)
+    context.views.purge()
     return Collected(blobs=blobs, bytes=size)

@@ -85,7 +85,16 @@ def retention_apply(
 
 
 @operation(right=Right.ADMINISTER, route="DELETE /sessions/{session}", audited=True)
-def erase(context: Context, session: Session, *, with_forks: bool = False, reason: str = "") -> list[Erased]:
+def erase(
+    context: Context,
+    session: Session,
+    *,
+    with_forks: bool = False,
+    reason: str = "",
+    overwrite: Annotated[
+        bool, msgspec.Meta(description="Also overwrite free space; of many erasures only the last one has to.")
+    ] = True,
+) -> list[Erased]:
     """Erase a session's content for good; the record that it existed and was erased stays."""
     # The unrestricted log finds forks that the caller may not see; their ids stay out of the error.
     forks = descendants(context.unrestricted, session)[1:]
@@ -100,7 +109,8 @@ def erase(context: Context, session: Session, *, with_forks: bool = False, reaso
     for fork in forks:
         permit(context, Right.ADMINISTER, fork)
     # VACUUM blocks writers, so on a server only owners of the whole store may trigger it.
-    overwrite = not context.answers_leave_machine or context.caller.rule(Right.ADMINISTER, Target()).allowed
+    may_overwrite = not context.answers_leave_machine or context.caller.rule(Right.ADMINISTER, Target()).allowed
+    overwrite = overwrite and may_overwrite
     erased = erase_session(
         context.unrestricted,
         session,
