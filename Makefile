@@ -22,7 +22,7 @@ UV_EXPORT := $(BIN)/uv export --quiet --frozen --no-emit-project --no-annotate -
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help up down test test-clients fresh check format bench bench-compare bench-capture bench-search bench-transcript bench-team bench-memory bench-hostile sbom fuzz nightly kill-campaign worker-campaign bench-idle powerloss-campaign api-campaign tamper-campaign attack lock clean
+.PHONY: help up down test test-clients fresh check format bench bench-compare bench-capture bench-search bench-transcript bench-team bench-memory bench-objects bench-hostile sbom fuzz nightly kill-campaign worker-campaign object-campaign bench-idle powerloss-campaign api-campaign tamper-campaign attack lock clean
 
 help:  ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -70,6 +70,7 @@ bench: $(VENV)/.dev  ## Measure everything; ARGS go to bench/run.py.
 	@$(MAKE) --no-print-directory bench-transcript ARGS=
 	@$(MAKE) --no-print-directory bench-team ARGS=
 	@$(MAKE) --no-print-directory bench-memory ARGS=
+	@$(MAKE) --no-print-directory bench-objects ARGS=
 
 bench-compare: $(VENV)/.dev  ## Measure this tree beside an older one, e.g. make bench-compare BASE=../old ARGS=--quick.
 	@sh tools/system_packages.sh
@@ -98,6 +99,9 @@ bench-team: $(VENV)/.dev  ## Measure the server, lists with many grants, checkpo
 bench-memory: $(VENV)/.dev  ## Measure the peak memory of reading a session of 500 MB; ARGS go to bench/memory.py.
 	$(BIN)/python bench/memory.py $(ARGS)
 
+bench-objects: $(VENV)/.dev  ## Measure an object of 2 GB and 100,000 small ones beside plain files; ARGS go to bench/objects.py.
+	$(BIN)/python bench/objects.py $(ARGS)
+
 bench-hostile: $(VENV)/.dev  ## Measure what one hostile key does to another tenant; ARGS go to bench/hostile.py.
 	$(BIN)/python bench/hostile.py $(ARGS)
 
@@ -116,6 +120,11 @@ kill-campaign: $(VENV)/.dev  ## Kill writers ROUNDS times, and look for a lost e
 worker-campaign: $(VENV)/.dev  ## Kill one of two workers KILLS times, and look whether every job was done once.
 	@sh tools/system_packages.sh
 	CLEW_WORKER_KILLS=$(KILLS) $(BIN)/python -m pytest tests/crash/test_workers.py -s $(ARGS)
+
+object-campaign: KILLS = 200
+object-campaign: $(VENV)/.dev  ## Kill writers and collectors of objects KILLS times, and look for a lost or a forgotten object.
+	@sh tools/system_packages.sh
+	CLEW_OBJECT_KILLS=$(KILLS) $(BIN)/python -m pytest tests/crash/test_objects.py -s $(ARGS)
 
 api-campaign: $(VENV)/.dev  ## Ask every HTTP operation for what its description allows, and what not, EXAMPLES times.
 	@sh tools/system_packages.sh

@@ -1,10 +1,11 @@
 """Objects: large bodies and saved bytes, stored once, kept as long as an event names them and no longer."""
 
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import pytest
 
-from clew.model.errors import ClewError, NotFound, TooLarge
+from clew.model.errors import ClewError, Conflict, NotFound, TooLarge
 from clew.model.events import ArtifactSaved, CallReturned, Draft, FilePart, ImagePart, MessageAdded
 from clew.model.retention import Policy
 from clew.model.session import Session
@@ -13,8 +14,10 @@ from clew.store.log.erase import erase
 from clew.store.log.prepare import INLINE_BYTES, LARGEST_BYTES
 from clew.store.log.retention import apply_policies, set_policy
 from clew.store.log.verify import verify
-from clew.store.objects import objects
+from clew.store.objects import objects, rows
 from clew.store.objects.collection import collect
+from clew.store.objects.pack import address
+from clew.store.objects.pack_store import pack_of, pack_prefix
 from store.crowd import at_once
 from store.rows import age, counts, query, unchanged
 from store.words import ADA, big, bulk, messages, opened, say
@@ -174,6 +177,61 @@ def test_what_another_session_names_survives_an_erasure(store: Store, session: S
     assert messages(list(store.read(other))) == [big()]
     erase(store, other, actor=ADA)
     assert (counts(store)["blob"], files(store)) == (0, 0)
+
+
+LARGE = b"".join(index.to_bytes(4, "big") for index in range(700_000))
+
+
+def put_slowly(store: Store, data: bytes, between: Callable[[], object]) -> None:
+    """What `put` does, with something in between: the bytes are durable, and no row names them yet."""
+    stored = objects.store_bytes(store.pack_stores, data)
+    assert stored.span is not None
+    between()
+    with store.database.write() as tx:
+        objects.add_in(tx, store.pack_stores, stored, refs=1)
+
+
+def test_a_writer_whose_pack_was_taken_for_abandoned_writes_it_again(store: Store) -> None:
+    put_slowly(store, LARGE, lambda: collect(store, grace_us=0))
+    collect(store, grace_us=0)
+    assert objects.load(store, address(LARGE).hex()) == LARGE
+
+
+def test_a_collector_that_comes_second_leaves_a_pack_alone(store: Store) -> None:
+    """The writer's row was not there when the collector looked, and is there when it decides."""
+    put_slowly(store, LARGE, lambda: None)
+    [(name, store_name)] = query(store, "SELECT name, place FROM pack")
+    with store.database.write() as tx:
+        tx.run("pack_abandon", name=name, store_name=store_name)
+    collect(store, grace_us=0)
+    assert objects.load(store, address(LARGE).hex()) == LARGE
+
+
+def test_a_stream_that_a_collector_took_for_abandoned_is_refused_and_can_be_put_again(store: Store) -> None:
+    """A stream cannot be read twice, so it is the caller who puts it again."""
+
+    def pieces(collects: bool) -> Iterator[bytes]:
+        for number in range(20):
+            yield number.to_bytes(1, "big") * 1_000_000 + LARGE
+            if collects:
+                collect(store, grace_us=0)
+
+    with pytest.raises(Conflict, match="put it again"):
+        objects.put(store, pieces(collects=True))
+    name = objects.put(store, pieces(collects=False))
+    assert objects.load(store, name) == b"".join(pieces(collects=False))
+
+
+def test_a_pack_store_is_listed_page_by_page_in_the_order_of_its_keys(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows, "PAGE", 3)
+    written = [objects.put(store, [number.to_bytes(4, "big") + LARGE]) for number in range(8)]
+    listed = [key for key, _ in store.pack_stores.current.list("")]
+    assert listed == sorted(listed)
+    assert len(listed) == len(written)
+    pack = pack_of(listed[4])
+    assert [key for key, _ in store.pack_stores.current.list(pack_prefix(pack))] == [listed[4]]
 
 
 def test_nothing_acknowledged_goes_missing_while_others_collect(store: Store, store_url: str) -> None:

@@ -3,16 +3,17 @@
 It looks without any lock, and each of its write transactions is short and decides again:
 
 1. Delete the rows of objects that nothing names and whose grace is over; what they named is named once less.
-2. Write the rest of a pack from which an object was deleted into a new pack, and point the rows there. The old pack
-   stays for the grace, for a backup that has copied the rows and not yet the packs.
-3. Find packs that no row has known for the grace: their writer died. It may also be slow, so the collector adds the row
+2. Find packs that no row has known for the grace: their writer died. It may also be slow, so the collector adds the row
    of the pack itself, and a writer that comes later finds it and writes its objects again (`pack_add`).
-4. Delete the parts of packs that are leaving.
+3. Delete the parts of packs that are leaving: those of step 2, and those in which no object is left.
+4. Write the rest of a pack from which an object was deleted into a new pack, and point the rows there. The old pack
+   stays for the grace, for a backup that has copied the rows and not yet the packs.
 
 A collector that dies is no harm: the rows and the pack store say what is left to do.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from clew.model.errors import Conflict, Damaged, NotFound
@@ -58,14 +59,18 @@ def collect(
         if not deleted:
             break  # All of them are named by now.
         objects, size = objects + len(deleted), size + sum(deleted)
+    for name, _ in _packs(store, "thinned", 0):
+        before_each()
+        with store.database.write() as tx:
+            _leave(tx, name, waits=False)
+    for pack_store in store.pack_stores:
+        objects += _find_abandoned(store, pack_store, abandoned_us, before_each)
+    # Before a pack is written anew: on a full disk this makes the room for it.
+    _remove_leaving(store, abandoned_us, before_each)
     for name, store_name in _packs(store, "thinned", 0):
         before_each()
         _rewrite(store, name, store_name)
-    for pack_store in store.pack_stores:
-        objects += _find_abandoned(store, pack_store, abandoned_us, before_each)
-    for name, store_name in _packs(store, "leaving", abandoned_us):
-        before_each()
-        _remove(store, name, store.pack_stores.get(store_name))
+    _remove_leaving(store, abandoned_us, before_each)
     with store.unrestricted.database.read() as tx:
         over = tx.run("packs_gone_since", keep=REMEMBERED_US)
     if over:
@@ -130,10 +135,6 @@ def _rewrite(store: "Store", name: str, store_name: str) -> None:
     with store.unrestricted.database.read() as tx:
         rows = [(bytes(digest), Span(store_name, name, *span)) for digest, *span in tx.run("pack_objects", name=name)]
     pack_store = store.pack_stores.get(store_name)
-    if not rows:
-        with store.database.write() as tx:
-            _leave(tx, name, waits=False)
-        return
     try:
         with writing(store.pack_stores) as writer:
             moved = [(digest, old, writer.copy(pack.raw_frames(pack_store, old))) for digest, old in rows]
@@ -162,20 +163,34 @@ def _move(tx: Transaction, digest: bytes, old: Span, new: Span) -> None:
 
 def _find_abandoned(store: "Store", pack_store: PackStore, grace_us: int, before_each: Step) -> int:
     """Let packs leave that no row knows, and delete whatever else no row knows; returns how many objects those were."""
-    ages: dict[str, float] = {}
     deleted = 0
-    for key, age in pack_store.list(""):
-        if name := pack_of(key):
-            ages[name] = min(age, ages.get(name, age))
-        elif age * 1_000_000 >= grace_us and _is_abandoned_file(store, pack_store, key):
-            pack_store.remove([key])
-            deleted += 1
+    old: list[str] = []
+    # The parts of a pack come one after the other, so that one pack at a time is in memory.
+    for name, parts in groupby(pack_store.list(""), lambda part: pack_of(part.key)):
+        if name:
+            if min(part.age_seconds for part in parts) * 1_000_000 >= grace_us:
+                old.append(name)
+        else:
+            for key, age in parts:
+                if age * 1_000_000 >= grace_us and _is_abandoned_file(store, pack_store, key):
+                    pack_store.remove([key])
+                    deleted += 1
+        if len(old) >= PAGE:
+            before_each()
+            _abandon(store, pack_store, old)
+            old = []
     before_each()
-    old = (name for name, age in ages.items() if age * 1_000_000 >= grace_us)
-    for name in _without(store, old):
+    _abandon(store, pack_store, old)
+    return deleted
+
+
+def _abandon(store: "Store", pack_store: PackStore, names: Sequence[str]) -> None:
+    """Let those of these packs leave that are not kept: no row says anything about them, or that they are gone."""
+    with store.unrestricted.database.read() as tx:
+        unknown = [name for name in names if tx.run("pack_state", name=name) in ([], [("gone",)])]
+    for name in unknown:
         with store.database.write() as tx:
             tx.run("pack_abandon", name=name, store_name=pack_store.name)
-    return deleted
 
 
 def _is_abandoned_file(store: "Store", pack_store: PackStore, key: str) -> bool:
@@ -193,15 +208,11 @@ def _is_abandoned_file(store: "Store", pack_store: PackStore, key: str) -> bool:
         return not tx.run("loose_known", digest=digest)
 
 
-def _without(store: "Store", names: Iterable[str]) -> Iterator[str]:
-    """Those of these packs that are not kept: no row says anything about them, or that they are gone."""
-    with store.unrestricted.database.read() as tx:
-        for name in names:
-            if tx.run("pack_state", name=name) in ([], [("gone",)]):
-                yield name
-
-
-def _remove(store: "Store", name: str, pack_store: PackStore) -> None:
-    pack_store.remove([key for key, _ in pack_store.list(pack_prefix(name))])
-    with store.database.write() as tx:
-        tx.run("pack_gone", name=name)
+def _remove_leaving(store: "Store", grace_us: int, before_each: Step) -> None:
+    """Delete the parts of the packs that have been leaving for the grace."""
+    for name, store_name in _packs(store, "leaving", grace_us):
+        before_each()
+        pack_store = store.pack_stores.get(store_name)
+        pack_store.remove([key for key, _ in pack_store.list(pack_prefix(name))])
+        with store.database.write() as tx:
+            tx.run("pack_gone", name=name)

@@ -2,9 +2,9 @@
 
 import errno
 import os
-import stat
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from clew.model.errors import DiskFull, NotFound, StoreError, Unavailable
@@ -15,6 +15,9 @@ from clew.store.objects.pack_store import UNFINISHED, Stray
 # Up to this compressed size an object is stored in its row: a file of its own would cost more time and space than it
 # holds.
 ROW_BYTES = 64 * 1024
+# As much as `cp` writes at once. For larger writes Linux takes large pages, which are slow to get on a virtual machine
+# that gives free memory back to its host.
+WRITE_BYTES = 128 * 1024
 
 
 class Folder:
@@ -62,12 +65,13 @@ class Folder:
 
     def list(self, prefix: str) -> Iterator[Stray]:
         # What is deep enough to have a folder is looked for in that folder alone.
-        folder = self.path / prefix.rpartition("/")[0]
-        now = time.time()
-        for path in sorted(folder.rglob("*")) if folder.exists() else ():
-            key = path.relative_to(self.path).as_posix()
-            if key.startswith(prefix) and (written_at := _written_at(path)) is not None:
-                yield Stray(key, now - written_at)
+        folder = prefix.rpartition("/")[0]
+        try:
+            for key, written_at in _files_in(self.path / folder, f"{folder}/" if folder else ""):
+                if key.startswith(prefix):
+                    yield Stray(key, time.time() - written_at)
+        except OSError as error:
+            raise Unavailable(f"cannot list {self.path}: {error.strerror}; check its permissions") from error
 
     def describe(self) -> str:
         return str(self.path)
@@ -103,7 +107,7 @@ def _write(path: Path, data: bytes) -> bool:
 def _write_whole(descriptor: int, data: bytes) -> None:
     left = memoryview(data)
     while left:
-        left = left[os.write(descriptor, left) :]
+        left = left[os.write(descriptor, left[:WRITE_BYTES]) :]
 
 
 def _read_whole(descriptor: int, length: int) -> bytes:
@@ -114,10 +118,15 @@ def _read_whole(descriptor: int, length: int) -> bytes:
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
-def _written_at(path: Path) -> float | None:
-    """When a file was written; None for a folder, or a file that another collector has just deleted."""
+def _files_in(folder: Path, before: str) -> Iterator[tuple[str, float]]:
+    """The files in a folder and below it, in order, and when each was written; one folder at a time is in memory."""
     try:
-        status = path.stat()
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
     except FileNotFoundError:
-        return None
-    return None if stat.S_ISDIR(status.st_mode) else status.st_mtime
+        return
+    for entry in entries:
+        if entry.is_dir(follow_symlinks=False):
+            yield from _files_in(folder / entry.name, f"{before}{entry.name}/")
+            continue
+        with suppress(FileNotFoundError):  # Another collector has just deleted it.
+            yield before + entry.name, entry.stat().st_mtime

@@ -14,6 +14,7 @@ the last one before the digest of the whole was compared.
 import os
 import struct
 from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple
 
 import zstandard
@@ -74,7 +75,10 @@ def decompress(digest: bytes, compressed: bytes) -> bytes:
 
 
 class PackWriter:
-    """Writes a pack into a pack store. Its parts are durable once `finish` has returned; nothing names them before."""
+    """Writes a pack into a pack store. Its parts are durable once `finish` has returned; nothing names them before.
+
+    While a part is written, the next one is gathered: a disk that syncs and a processor that hashes work side by side.
+    """
 
     def __init__(self, pack_store: PackStore, tx: Transaction | None = None) -> None:
         self.name = os.urandom(16).hex()
@@ -83,6 +87,8 @@ class PackWriter:
         self._tx = tx
         self._buffer = bytearray()
         self._parts = 0
+        self._writing: Future[None] | None = None
+        self._thread: ThreadPoolExecutor | None = None
         self._compressor = zstandard.ZstdCompressor(level=LEVEL)
         self._sampler = zstandard.ZstdCompressor(level=1)
 
@@ -98,20 +104,24 @@ class PackWriter:
         self._add(END, _END.pack(digest, size), _END.size)
         return digest, size, Span(self._pack_store.name, self.name, start, self.length - start)
 
-    def copy(self, frames: bytes) -> Span:
+    def copy(self, frames: Iterable[bytes]) -> Span:
         """Add the frames of an object of another pack as they are."""
         start = self.length
-        self._put(frames)
-        return Span(self._pack_store.name, self.name, start, len(frames))
+        for piece in frames:
+            self._put(piece)
+        return Span(self._pack_store.name, self.name, start, self.length - start)
 
     def finish(self) -> None:
         """Write what is left."""
+        self._wait()
         if self._buffer:
             self._write_part(bytes(self._buffer))
             self._buffer.clear()
+        self._end_thread()
 
     def discard(self) -> None:
         """Delete what was written: nothing names it and nothing will."""
+        self._end_thread()
         self._pack_store.remove([part_key(self.name, number) for number in range(self._parts)])
 
     def _add_frame(self, piece: bytes) -> None:
@@ -133,35 +143,58 @@ class PackWriter:
         self._buffer += data
         self.length += len(data)
         while len(self._buffer) >= PART_BYTES:
-            self._write_part(bytes(memoryview(self._buffer)[:PART_BYTES]))
+            part = bytes(memoryview(self._buffer)[:PART_BYTES])
             del self._buffer[:PART_BYTES]
+            if self._tx is not None:
+                self._write_part(part)  # A transaction belongs to its thread.
+                continue
+            self._wait()
+            self._thread = self._thread or ThreadPoolExecutor(1, thread_name_prefix="clew-pack")
+            self._writing = self._thread.submit(self._write_part, part)
 
     def _write_part(self, data: bytes) -> None:
         self._parts += 1
         self._pack_store.write(part_key(self.name, self._parts - 1), data, self._tx)
 
+    def _wait(self) -> None:
+        """Wait for the part that is being written; raises what kept it from being so."""
+        writing, self._writing = self._writing, None
+        if writing is not None:
+            writing.result()
+
+    def _end_thread(self) -> None:
+        if self._thread is not None:
+            self._thread.shutdown()
+            self._thread = None
+
 
 def read(pack_store: PackStore, digest: bytes, span: Span) -> Iterator[bytes]:
     """The bytes of an object, piece by piece, each checked. `NotFound` if its pack is gone."""
-    hash, size = blake3(), 0
+    hash, size, held = blake3(), 0, b""
     for kind, stored, length in _frames(pack_store, span):
+        # A reader who knows the size reads no further than the last piece, so it has to come after the check of all.
         if kind == END:
             if hash.digest() != digest or _END.unpack(stored) != (digest, size):
                 raise _damaged(span, "holds another object")
+            if held:
+                yield held
             return
-        piece = _piece(span, kind, stored, length)
-        hash.update(piece)
-        size += len(piece)
-        yield piece
+        if held:
+            yield held
+        held = _piece(span, kind, stored, length)
+        hash.update(held)
+        size += len(held)
     raise _damaged(span, "ends too early")
 
 
-def raw_frames(pack_store: PackStore, span: Span) -> bytes:
+def raw_frames(pack_store: PackStore, span: Span) -> Iterator[bytes]:
     """The frames of an object as they are, for another pack; they are checked when the object is read."""
-    frames = b"".join(_ranges(pack_store, span))
-    if len(frames) != span.length:
+    length = 0
+    for data in _ranges(pack_store, span):
+        length += len(data)
+        yield data
+    if length != span.length:
         raise _damaged(span, "ends too early")
-    return frames
 
 
 def scan(pack_store: PackStore, pack: str) -> Iterator[Entry]:
@@ -192,33 +225,42 @@ def _pack_length(pack_store: PackStore, pack: str) -> int:
 
 def _frames(pack_store: PackStore, span: Span) -> Iterator[tuple[int, bytes, int]]:
     """The kind, the stored bytes and the length of each frame of a span, once its check holds."""
-    buffer = bytearray()
-    ranges = _ranges(pack_store, span)
+    source = _Source(_ranges(pack_store, span), span)
     left = span.length
     while left > 0:
-        _fill(buffer, ranges, HEADER_BYTES, span)
-        header = bytes(memoryview(buffer)[: _HEADER.size])
-        mark, kind, stored_length, length = _HEADER.unpack(header)
+        header = source.take(HEADER_BYTES)
+        mark, kind, stored_length, length = _HEADER.unpack_from(header)
         # A damaged length must not make the reader collect the rest of the pack.
         if mark != MARK or kind > END or max(stored_length, length) > FRAME_BYTES:
             raise _damaged(span, "has a damaged frame")
-        end = HEADER_BYTES + stored_length
-        _fill(buffer, ranges, end, span)
-        check = bytes(memoryview(buffer)[_HEADER.size : HEADER_BYTES])
-        stored = bytes(memoryview(buffer)[HEADER_BYTES:end])
-        if _check(header, stored) != check or (kind == END and stored_length != _END.size):
+        stored = source.take(stored_length)
+        if _check(header[: _HEADER.size], stored) != header[_HEADER.size :] or (
+            kind == END and stored_length != _END.size
+        ):
             raise _damaged(span, "has a damaged frame")
-        del buffer[:end]
-        left -= end
+        left -= HEADER_BYTES + stored_length
         yield kind, stored, length
 
 
-def _fill(buffer: bytearray, ranges: Iterator[bytes], length: int, span: Span) -> None:
-    while len(buffer) < length:
-        data = next(ranges, b"")
-        if not data:
-            raise _damaged(span, "ends too early")
-        buffer += data
+class _Source:
+    """Ranges of bytes that are taken in other sizes; each byte is copied once, twice where a range ends."""
+
+    def __init__(self, ranges: Iterator[bytes], span: Span) -> None:
+        self._ranges = ranges
+        self._span = span
+        self._range = memoryview(b"")
+
+    def take(self, length: int) -> bytes:
+        """So many bytes; `Damaged` if there are fewer."""
+        taken = bytes(self._range[:length])
+        self._range = self._range[length:]
+        while len(taken) < length:
+            data = next(self._ranges, b"")
+            if not data:
+                raise _damaged(self._span, "ends too early")
+            self._range = memoryview(data)[length - len(taken) :]
+            taken += data[: length - len(taken)]
+        return taken
 
 
 def _ranges(pack_store: PackStore, span: Span) -> Iterator[bytes]:

@@ -8,6 +8,7 @@ from clew.store.objects.pack_store import Stray
 
 # A body up to this compressed size costs no transaction of its own.
 ROW_BYTES = 1024 * 1024
+PAGE = 10_000
 
 
 class Rows:
@@ -39,10 +40,16 @@ class Rows:
                 tx.run("part_remove", key=key)
 
     def list(self, prefix: str) -> Iterator[Stray]:
-        with self._database.read() as tx:
-            # `~` comes after every letter of a key.
-            rows = tx.run("part_list", first=prefix, last=f"{prefix}~")
-        return (Stray(key, age_us / 1_000_000) for key, age_us in rows)
+        after = ""
+        while True:
+            with self._database.read() as tx:
+                # `~` comes after every letter of a key.
+                rows = tx.run("part_list", first=prefix, last=f"{prefix}~", after=after, limit=PAGE)
+            for key, age_us in rows:
+                yield Stray(key, age_us / 1_000_000)
+            if len(rows) < PAGE:
+                return
+            after = rows[-1][0]
 
     def describe(self) -> str:
         return "the database"

@@ -39,26 +39,14 @@ class Bucket:
             # Not repeated: anything in it could be a password.
             raise InvalidInput("the setting for objects names no bucket; use s3://bucket/prefix")
         self.name = f"s3://{bucket}/{path}".rstrip("/")
-        self._store = S3Store(
-            bucket,
-            prefix=f"{path}/{store_id}".lstrip("/"),
-            retry_config={
-                "max_retries": 4,
-                "retry_timeout": timedelta(seconds=PATIENCE_SECONDS),
-                "backoff": {
-                    "init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=2), "base": 2,
-                },
-            },
-            client_options={
-                "connect_timeout": timedelta(seconds=PATIENCE_SECONDS),
-                "timeout": timedelta(seconds=6 * PATIENCE_SECONDS),
-                "allow_http": _may_be_plain_http(),
-            },
-        )  # fmt: skip
+        prefix = f"{path}/{store_id}".lstrip("/")
+        # The time without an answer includes that of sending a part, which takes longer on a slow line.
+        self._writes = _open(bucket, prefix, silence_seconds=6 * PATIENCE_SECONDS)
+        self._store = _open(bucket, prefix, silence_seconds=PATIENCE_SECONDS)
 
     def write(self, key: str, data: bytes, tx: Transaction | None = None) -> None:
         with self._translating():
-            self._store.put(_path(key), data, use_multipart=False)
+            self._writes.put(_path(key), data, use_multipart=False)
 
     def read(self, key: str, start: int, length: int) -> bytes:
         with self._translating():
@@ -106,6 +94,25 @@ class Bucket:
                 f"cannot use the objects in {self.name} ({_reason(error)}); try again when it answers; what needs no "
                 "object works meanwhile"
             ) from None
+
+
+def _open(bucket: str, prefix: str, *, silence_seconds: float) -> S3Store:
+    """The bucket; a request that gets no answer for so long has failed."""
+    return S3Store(
+        bucket,
+        prefix=prefix,
+        retry_config={
+            "max_retries": 4,
+            "retry_timeout": timedelta(seconds=PATIENCE_SECONDS),
+            "backoff": {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=2), "base": 2},
+        },
+        client_options={
+            "connect_timeout": timedelta(seconds=PATIENCE_SECONDS),
+            "read_timeout": timedelta(seconds=silence_seconds),
+            "timeout": timedelta(seconds=6 * PATIENCE_SECONDS),
+            "allow_http": _may_be_plain_http(),
+        },
+    )
 
 
 def _path(key: str) -> str:

@@ -138,7 +138,7 @@ SELECT name FROM pack WHERE place = :store_name AND state IN ('kept', 'thinned')
 --lite SELECT 0
 
 -- name: part_list
---pg SELECT key, {now} - at FROM part WHERE key >= :first AND key < :last ORDER BY key
+--pg SELECT key, {now} - at FROM part WHERE key >= :first AND key > :after AND key < :last ORDER BY key LIMIT :limit
 --lite SELECT 0
 
 -- name: database_size
