@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, MutableMapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, Self
 
 import msgspec
 
@@ -42,11 +42,13 @@ if TYPE_CHECKING:
     from clew.service.sessions.forks import Difference
     from clew.service.sessions.info import SessionInfo
     from clew.service.sessions.line import SessionLine
+    from clew.service.sessions.objects import ObjectInfo, OpenedObject
     from clew.service.sessions.show import SessionDetail
     from clew.service.sessions.transcript import Transcript
     from clew.store.log.leases import Lease
     from clew.store.log.plan import Appended
     from clew.store.log.problems import Verified
+    from clew.store.objects.objects import Source
 
 
 class Client(Protocol):
@@ -76,6 +78,16 @@ class Client(Protocol):
 
     def follow(self, *, after: int, session: str = "", project: str = "") -> Iterator[e.Event]:
         """The events of a session (after a seq), a project or everything (after a position), as they come, for ever."""
+        ...
+
+    def put_object(
+        self, session: str, name: str, source: Source, *, media_type: str = "", lease: int | None = None
+    ) -> ObjectInfo:
+        """Store a stream and name it in a session."""
+        ...
+
+    def open_object(self, session: str, object: str) -> OpenedObject:
+        """An object of a session, to be read piece by piece."""
         ...
 
     def close(self) -> None: ...
@@ -381,6 +393,28 @@ class OpenSession:
         while page.next:
             page = self._call("transcript", after=page.next, upto=upto)
             yield from page.turns
+
+    # Objects ----------------------------------------------------------------------------------------------------------
+
+    def put(self, name: str, source: Source | bytes, *, media_type: str = "") -> ObjectInfo:
+        """Store a file that is open for reading, bytes, or pieces of bytes, as an artifact of this name."""
+        pieces = [source] if isinstance(source, bytes | bytearray) else source
+        return self._client.put_object(self.id, name, pieces, media_type=media_type, **self._fence())
+
+    def open(self, object: str) -> BinaryIO:
+        """An object of this session as a file to read: by its name, or by its digest or a beginning of it."""
+        from clew.store.objects.objects import as_file
+
+        return as_file(self._client.open_object(self.id, object).pieces)
+
+    def stat(self, object: str) -> ObjectInfo:
+        """What an object of this session is: its digest, its size, its type."""
+        return self._call("object_stat", object=object)  # type: ignore[no-any-return]
+
+    @property
+    def objects(self) -> list[ObjectInfo]:
+        """The objects that this session names, newest first."""
+        return self._call("object_list")  # type: ignore[no-any-return]
 
     def knowledge(self, *, upto: int | None = None) -> Knowledge:
         """Facts, decisions, progress and scratch as they stand, or stood at an event."""

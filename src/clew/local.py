@@ -1,10 +1,16 @@
 """A client on a log that this process opened itself."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from clew.model.events import Event
 from clew.service import Context, call
+
+if TYPE_CHECKING:
+    from clew.service.sessions.objects import ObjectInfo, OpenedObject
+    from clew.store.objects.objects import Source
 
 PAGE = 1000
 # How long one wait lasts; it ends at once when the log grows.
@@ -46,6 +52,18 @@ class Local:
             while not self.wait(after=seen, timeout=WAIT_SECONDS):
                 pass
             seen = self.last_position()
+
+    def put_object(
+        self, session: str, name: str, source: Source, *, media_type: str = "", lease: int | None = None
+    ) -> ObjectInfo:
+        put: ObjectInfo = self.call(
+            "object_put", session=session, name=name, source=source, media_type=media_type, lease=lease
+        )
+        return put
+
+    def open_object(self, session: str, object: str) -> OpenedObject:
+        opened: OpenedObject = self.call("object_open", session=session, object=object)
+        return opened
 
     def close(self) -> None:
         self.context.close()

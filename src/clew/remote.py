@@ -16,7 +16,7 @@ from urllib.parse import quote, urlencode, urlsplit
 import msgspec
 
 from clew.model import codec
-from clew.model.errors import ClewError, InvalidInput, Unavailable
+from clew.model.errors import ClewError, Damaged, InvalidInput, Unavailable
 from clew.model.events import Draft, Event
 from clew.model.ids import check_prefix, new_id
 from clew.service.kernel.argument_error import argument_error
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     import httpx2
 
     from clew.service.kernel.context import Context
+    from clew.service.sessions.objects import ObjectInfo, OpenedObject
+    from clew.store.objects.objects import Source
 
 PREFIX = "/v1"
 # How long something is tried again that failed for a reason which may pass.
@@ -151,6 +153,58 @@ class Remote:
             if response.status_code != 200:
                 raise self._refusal(response.status_code, response.read(), "stream")
             yield _messages(response.iter_bytes())
+
+    # Objects ----------------------------------------------------------------------------------------------------------
+
+    def put_object(
+        self, session: str, name: str, source: "Source", *, media_type: str = "", lease: int | None = None
+    ) -> "ObjectInfo":
+        """Send a stream, once: if the answer is lost, the same bytes can be put again under the same name."""
+        from clew.service.sessions.objects import ObjectInfo
+        from clew.store.objects.objects import pieces_of
+
+        query = urlencode(_pairs_of(name=name, media_type=media_type or None, lease=lease))
+        # Not read before it is sent, so only a stream that says so is known to be too large.
+        with self._exchange("POST", f"{_objects(session)}?{query}", iter(pieces_of(source))) as response:
+            return msgspec.json.decode(response.read(), type=ObjectInfo)
+
+    def open_object(self, session: str, object: str) -> "OpenedObject":
+        """Read an object; its bytes are checked once more here, unless the server masked something in them."""
+        from clew.service.sessions.objects import OpenedObject
+
+        info = self.call("object_stat", session=session, object=object)
+        pieces = self._received(f"{_objects(session)}/{info.digest}", info.digest)
+        return OpenedObject(info=info, is_exact=next(pieces) == b"exact", pieces=pieces)
+
+    def _received(self, path: str, digest: str) -> Iterator[bytes]:
+        """The word `exact` or `masked`, and then the pieces of an object."""
+        from blake3 import blake3
+
+        hash = blake3()
+        with self._exchange("GET", path) as response:
+            is_exact = "etag" in response.headers
+            yield b"exact" if is_exact else b"masked"
+            for piece in response.iter_bytes():
+                hash.update(piece)
+                yield piece
+        if is_exact and hash.hexdigest() != digest:
+            raise Damaged(f"what the server at {self.url} sent is not object {digest}; ask for it again")
+
+    @contextmanager
+    def _exchange(self, method: str, path: str, content: Iterator[bytes] | None = None) -> Iterator["httpx2.Response"]:
+        """One request and its answer, neither of which is in memory as a whole."""
+        import httpx2
+
+        headers = {} if content is None else {"Content-Type": "application/octet-stream"}
+        try:
+            with self._open_pool().stream(
+                method, f"{self.url}{PREFIX}{path}", content=content, headers={**headers, "Accept-Encoding": "identity"}
+            ) as response:
+                if response.status_code != 200:
+                    raise self._refusal(response.status_code, response.read(), "objects")
+                yield response
+        except httpx2.TransportError as lost:
+            raise self._lost(lost) from None
 
     # Requests ---------------------------------------------------------------------------------------------------------
 
@@ -316,11 +370,19 @@ def _request(operation: Operation, arguments: Mapping[str, Any]) -> tuple[str, s
         if f"{{{parameter.name}}}" in path:
             path = path.replace(f"{{{parameter.name}}}", quote(str(left.pop(parameter.name)), safe=""))
     if method in ("GET", "DELETE"):
-        pairs = [pair for name, value in left.items() for pair in _pairs(name, value)]
+        pairs = _pairs_of(**left)
         return method, f"{path}?{urlencode(pairs)}" if pairs else path, None
     if operation.drafts:
         left[operation.drafts] = [_draft(value) for value in left[operation.drafts]]
     return method, path, msgspec.json.encode(left)
+
+
+def _objects(session: str) -> str:
+    return f"/sessions/{quote(check_prefix(session))}/objects"
+
+
+def _pairs_of(**given: Any) -> list[tuple[str, str]]:
+    return [pair for name, value in given.items() if value is not None for pair in _pairs(name, value)]
 
 
 def _pairs(name: str, value: Any) -> list[tuple[str, str]]:

@@ -29,7 +29,7 @@ PLAIN: dict[str, Any] = {
     "drafts": [{"kind": "message_added", "role": "user", "text": "planted"}], "lease": 1, "value": "on",
     "tags": ["planted"], "note": "planted", "title": "planted",
     "kind": "retention", "choice": "x", "text": "planted", "done": "x", "digest": "00" * 32,
-    "origin": "clew/nobody", "checkpoint": "none", "witnesses": [], "old": 0, "proof": [],
+    "origin": "clew/nobody", "object": "00" * 32, "checkpoint": "none", "witnesses": [], "old": 0, "proof": [],
     **dict.fromkeys(
         "metadata budget_tokens budget_usd private reason runtime outcome summary expect after upto limit at "
         "holder seconds keep_days hold with_forks form secrets role tool order flat when since until by written state "

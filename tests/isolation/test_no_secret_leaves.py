@@ -197,6 +197,9 @@ def test_no_part_of_a_secret_is_in_an_answer_over_http(running: Running, planted
                     blob = client.get(f"/v1/sessions/{planted[0]}/blobs/{digest}")
                     assert blob.status_code == 200
                     assert_holds_none(unpacked(blob.text), digest)
+                    object = client.get(f"/v1/sessions/{planted[0]}/objects/{digest}")
+                    assert object.status_code == 200
+                    assert_holds_none(object.content.decode("latin-1").replace("\0", ""), digest)
             for path in ("/", "/?limit=100", *(f"/sessions/{id}" for id in planted), f"/sessions/{WHOLE[0]}"):
                 assert_holds_none(client.get(path).text, path)
 

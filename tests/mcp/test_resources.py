@@ -55,6 +55,24 @@ def test_a_session_can_be_read_at_each_of_its_addresses(agent: Agent, context: C
     assert len(agent.do(lambda client: client.list_resource_templates()).resource_templates) == len(TEMPLATES)
 
 
+def test_an_object_is_read_as_text_and_described_if_it_is_none(agent: Agent, context: Context) -> None:
+    id = opened(context, "With files")
+    text = b"the report " * 20_000
+
+    def put(name: str, data: bytes) -> str:
+        return str(call(context, "object_put", {"session": id, "source": [data], "name": name}).digest)
+
+    short = read(agent, f"clew://session/{id}/objects/{put('short.txt', b'all of it')}")
+    assert "all of it" in short
+    assert "cut here" not in short
+    long = read(agent, f"clew://session/{id}/objects/{put('long.txt', text)[:12]}")
+    assert 100_000 < len(long) < 101_000
+    assert "cut here" in long
+    image = read(agent, f"clew://session/{id}/objects/{put('shot.png', bytes(range(256)) * 8)}")
+    assert "2,048 bytes, image/png. It is no text" in image
+    assert refused(agent, lambda client: client.read_resource(f"clew://session/{id}/objects/{'0' * 64}")) == "not_found"
+
+
 def test_events_that_are_too_many_end_with_the_address_that_goes_on(agent: Agent, context: Context) -> None:
     id = opened(context, "Long")
     drafts = [{"kind": "message_added", "role": "user", "text": f"{n} " + "x" * 1900} for n in range(80)]

@@ -120,6 +120,8 @@ BY_HAND: dict[str, Callable[[dict[str, Any]], list[str]]] = {
     "jobs_run": lambda given: ["jobs", "run", *_options(given, "kind"), given["kind"]],
     "usage": lambda given: ["usage", *_options(given)],
     "usage_blocks": lambda given: ["usage", "--blocks", *_options(given)],
+    "object_list": lambda given: ["object", "list", given["session"]],
+    "object_stat": lambda given: ["object", "stat", given["session"], given["object"]],
     "diff": lambda given: ["diff", *_options(given, "left", "right"), given["left"], given["right"]],
 }
 

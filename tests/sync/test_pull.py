@@ -67,6 +67,26 @@ def _but_resumed(events: list[Any]) -> list[str]:
     return sorted(str(event) for event in events if event[0] != "session_resumed")
 
 
+def test_what_is_too_large_for_memory_stays_where_it_is(
+    running: Running, machine: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The session comes over all the same, with a note in place of the bytes."""
+    first: Machine = machine(box="first")
+    id = first.open("plan it")
+    first.show(id, objects.save(first.store, images(3)[2]))
+    first.push()
+    late = first.open("plan more")
+    monkeypatch.setattr(objects, "LOADED_BYTES", 500)
+    first.show(late, objects.save(first.store, b"\x01" * 501))
+    first.push()
+    second: Machine = machine(box="second")
+    for session, where in ((id, "on the server"), (late, "in the store it was put into")):
+        second.pull(session)
+        [event] = [event for event in second.store.read(second.store.session(session)) if "blob" in str(event.body)]
+        [part] = event.body.parts  # type: ignore[union-attr]
+        assert f"a file that stays {where}".encode() in objects.load(second.store, part.blob)
+
+
 @SQLITE
 def test_a_fork_comes_flat_when_its_ancestor_cannot_be_read(running: Running, machine: Start) -> None:
     parent = call(running.owner, "open", {"project": PROJECT, "title": "the owner's", "private": True}).id

@@ -17,7 +17,7 @@ SECTIONS = {
     "Knowledge": "recall remember decide progress retire reverse",
     "Team": "serve remote push pull share link privacy access principal team key agent agents whoami setting mcp",
     "Audit": "audit verify scan",
-    "Store": "open append pause close archive budget lease erase retention collect rebuild migrate jobs worker "
+    "Store": "open append object pause close archive budget lease erase retention collect rebuild migrate jobs worker "
     "completion",
 }
 

@@ -11,7 +11,9 @@ from clew.model.errors import NotFound
 from clew.model.ids import ALPHABET
 from clew.model.plain import plain
 from clew.model.title import uncut
+from clew.secrets.blobs import SIGN_WITHIN, is_binary, wide_codec
 from clew.service import Context, call
+from clew.service.sessions.objects import OpenedObject
 
 PAGE = 20
 # A person chooses a resource, so it may be longer than the answer of a tool.
@@ -19,7 +21,9 @@ MOST_CHARACTERS = 100_000
 MOST_EVENTS = 1000
 
 _ADDRESS = re.compile(
-    rf"clew://session/([{ALPHABET}]{{1,20}})(?:/(brief)|/events/(\d{{1,15}})-(\d{{1,15}}))?", re.ASCII
+    rf"clew://session/([{ALPHABET}]{{1,20}})"
+    r"(?:/(brief)|/events/(\d{1,15})-(\d{1,15})|/objects/([0-9a-f]{8,64}))?",
+    re.ASCII,
 )
 
 
@@ -67,6 +71,12 @@ TEMPLATES = (
         "What was said and done in a session, from one seq to another.",
         "text/plain",
     ),
+    Template(
+        "clew://session/{id}/objects/{digest}",
+        "object",
+        "An artifact, an image or a file that a session names: its text, or what it is.",
+        "text/plain",
+    ),
 )
 
 
@@ -95,7 +105,9 @@ def read(context: Context, uri: str) -> Read:
         raise NotFound(
             f"{uri[:200]!r} is not a valid address; there are {', '.join(template.uri for template in TEMPLATES)}"
         )
-    id, brief, first, last = match.groups()
+    id, brief, first, last, digest = match.groups()
+    if digest:
+        return Read(uri, "text/plain", _object(context, id, digest))
     if brief:
         return Read(uri, "text/plain", read_brief(context, id).text)
     if first:
@@ -110,6 +122,24 @@ def _session(context: Context, id: str) -> dict[str, Any]:
         "decisions": len(shown.decisions), "progress": shown.progress, "touched": len(shown.working_set),
     }  # fmt: skip
     return {"about": ABOUT, **values_of(values, mask_of(context))}
+
+
+def _object(context: Context, id: str, digest: str) -> str:
+    """The beginning of an object, if it is a text."""
+    opened: OpenedObject = call(context, "object_open", {"session": id, "object": digest})
+    info = opened.info
+    about = f"Object {info.digest[:12]} of session {id}, {info.size:,} bytes, {plain(info.media_type) or 'of no type'}"
+    data = bytearray()
+    for piece in opened.pieces:
+        data += piece
+        if len(data) > MOST_CHARACTERS:
+            break
+    if is_binary(bytes(data[:SIGN_WITHIN])):
+        return f"{about}. It is no text; `clew object open` writes it to a file."
+    text = plain(data.decode(wide_codec(bytes(data)) or "utf-8", "replace"))
+    cut = len(text) > MOST_CHARACTERS
+    after = "It is cut here; `clew object open` writes all of it to a file." if cut else ""
+    return block(text[:MOST_CHARACTERS], f"{about}:", after=after)
 
 
 def _events(context: Context, id: str, first: int, last: int) -> str:

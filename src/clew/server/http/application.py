@@ -14,6 +14,7 @@ from clew.server.http.json_log import JsonLog
 from clew.server.http.lazy_mount import LazyMount, MountedApp
 from clew.server.http.metrics import Metrics
 from clew.server.http.middleware import RootApp
+from clew.server.http.object_routes import ObjectRoutes
 from clew.server.http.operations import Operations
 from clew.server.http.tracing import Traces
 from clew.server.login.identity import Identity
@@ -56,6 +57,7 @@ class Application:
         self._pool = ThreadPoolExecutor(options.threads, thread_name_prefix="clew-operation")
         self._stream_pool = ThreadPoolExecutor(STREAM_THREADS, thread_name_prefix="clew-stream")
         self.operations = Operations(self.identity, self._pool)
+        self._objects = ObjectRoutes(self.operations)
         self._watcher = Watcher(authenticator.store)
         # In this process, because it wakes listeners of this process; a worker does all other background work.
         self._runner = Runner(
@@ -93,6 +95,7 @@ class Application:
         # Running operations end before the store is closed.
         await asyncio.to_thread(self.operations.append_queue.close)
         await asyncio.to_thread(self._pool.shutdown)
+        await asyncio.to_thread(self._objects.close)
         await asyncio.to_thread(self._stream_pool.shutdown)
         await asyncio.to_thread(self.authenticator.close)
         if self._traces is not None:

@@ -62,6 +62,7 @@ def openapi(endpoints: list[Endpoint], *, url: str = "") -> dict[str, Any]:
     _add_base64_patterns([paths, components])
     session = {"name": "session", "in": "path", "required": True, "schema": {"$ref": REF.format(name="SessionId")}}
     paths["/v1/sessions/{session}/stream"] = {"get": _stream("stream_session", "Follow a session.", session)}
+    _add_objects(paths, session)
     project = {"name": "project", "in": "query", "schema": {"type": "string"}, "description": "Only this project."}
     paths["/v1/stream"] = {"get": _stream("stream", "Follow a project, or all you may read.", project)}
     return {
@@ -302,6 +303,53 @@ def _stream(name: str, summary: str, parameter: dict[str, Any]) -> dict[str, Any
             "default": {"$ref": "#/components/responses/problem"},
         },
     }
+
+
+def _add_objects(paths: dict[str, dict[str, Any]], session: dict[str, Any]) -> None:
+    """Add the two routes whose body, or answer, is the bytes of an object."""
+    octets: dict[str, Any] = {"application/octet-stream": {}}
+    problem = {"$ref": "#/components/responses/problem"}
+
+    def given(name: str, where: str, text: str, **schema: Any) -> dict[str, Any]:
+        required = where == "path" or name == "name"
+        return {"name": name, "in": where, "required": required, "description": text, "schema": schema}
+
+    name = {"type": "string", "minLength": 1, "maxLength": 500, "pattern": "^[^\\x00]*[^\\s\\x00][^\\x00]*$"}
+    info = paths["/v1/sessions/{session}/objects/{object}/stat"]["get"]["responses"]["200"]
+    paths["/v1/sessions/{session}/objects"]["post"] = {
+        "operationId": "object_put",
+        "summary": "Store an object of any size and name it in a session, as an artifact.",
+        "description": "The body is the object. The same bytes under the same name are stored once.\n\n"
+        "Needs the right to append.",
+        "tags": ["sessions"],
+        "parameters": [
+            session, given("name", "query", "What to call it.", **name),
+            given("media_type", "query", "Its type.", type="string", maxLength=200, pattern="^[^\\x00]*$"),
+            given("lease", "query", "The epoch of the lease you hold.", type="integer", minimum=0, maximum=10**17),
+        ],
+        "requestBody": {"content": octets},
+        "responses": {"200": info, "default": problem},
+    }  # fmt: skip
+    paths["/v1/sessions/{session}/objects/{object}"] = {
+        "get": {
+            "operationId": "object_open",
+            "summary": "Read an object of a session as a stream.",
+            "description": "The bytes as they are, or the part that the header Range asks for. Secrets in a text are "
+            "masked, and then there are no ranges.\n\nNeeds the right to read.",
+            "tags": ["sessions"],
+            "parameters": [
+                session, given("object", "path", "A name, or a digest or a beginning of one.", **name),
+                {"name": "range", "in": "header", "schema": {"type": "string"}, "description": "bytes=FIRST-LAST"},
+            ],
+            "responses": {
+                "200": {"description": "The object.", "content": octets},
+                "206": {"description": "A part of the object.", "content": octets},
+                "304": {"description": "You have it: If-None-Match is its digest."},
+                "416": {"description": "The object has no such part."},
+                "default": problem,
+            },
+        }
+    }  # fmt: skip
 
 
 def _problem() -> dict[str, Any]:

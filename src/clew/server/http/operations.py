@@ -87,9 +87,9 @@ class Operations:
         with self._sending(credential, len(answer.body) + answer.held):
             await exchange.answer(send, answer)
             if answer.rest is not None:
-                await self._send_rest(exchange, credential, answer.rest, receive, send)
+                await self.send_rest(exchange, credential, answer.rest, receive, send)
 
-    async def _send_rest(
+    async def send_rest(
         self, exchange: Exchange, credential: Credential, rest: Iterator[AnswerText], receive: Receive, send: Send
     ) -> None:
         """Send the rest of a response while it is made: each piece is a turn of the caller, until the client goes."""

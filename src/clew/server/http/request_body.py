@@ -26,7 +26,7 @@ async def read(receive: Receive, headers: Mapping[bytes, bytes], *, most: int, s
         raise _too_large(most)
     try:
         # Mostly the first chunk is all of it. The server closes a connection that sends no body at all.
-        body, is_all = await _chunk(receive)
+        body, is_all = await next_chunk(receive)
         if not is_all:
             async with asyncio.timeout(seconds):
                 body = await _received(receive, body, most)
@@ -38,7 +38,7 @@ async def read(receive: Receive, headers: Mapping[bytes, bytes], *, most: int, s
     return decompressed(body, encoding, most=most) if encoding not in (b"", b"identity") else body
 
 
-async def _chunk(receive: Receive) -> tuple[bytes, bool]:
+async def next_chunk(receive: Receive) -> tuple[bytes, bool]:
     """The next piece of a body, and whether it is the last."""
     message = await receive()
     if message["type"] == "http.disconnect":
@@ -50,7 +50,7 @@ async def _received(receive: Receive, first: bytes, most: int) -> bytes:
     chunks = [first]
     size, is_all = len(first), False
     while not is_all:
-        chunk, is_all = await _chunk(receive)
+        chunk, is_all = await next_chunk(receive)
         size += len(chunk)
         if size > most:
             raise _too_large(most)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from clew.model.errors import ClewError
+from clew.model.errors import ClewError, TooLarge
 from clew.model.events import Event
 from clew.model.object_names import objects_of, with_objects
 from clew.model.session import Session
@@ -72,6 +72,8 @@ class Outgoing:
     def _blob(self, name: str) -> bytes:
         try:
             return self._bytes(objects.load(self._context.store, name))
+        except TooLarge:
+            return b"[a file that stays in the store it was put into: it is too large to be sent]\n"
         except ClewError:
             return b"[a file that is lost in the store it was captured into]\n"
 

@@ -12,7 +12,7 @@ import msgspec
 import zstandard
 
 from clew.model.access import Right
-from clew.model.errors import Conflict, Damaged, Denied, NotFound, WrongState
+from clew.model.errors import Conflict, Damaged, Denied, NotFound, TooLarge, WrongState
 from clew.model.events import Body, Opaque
 from clew.model.ids import LENGTH, check_prefix
 from clew.model.object_names import objects_of, with_objects
@@ -39,6 +39,7 @@ from clew.store.objects.pack import address
 # A seq beyond every event: the answer has the session and no events.
 ONLY_ABOUT = 2**62
 MARKED = b"[REDACTED:"
+TOO_LARGE = b"[a file that stays on the server: it is too large to be pulled]\n"
 HELD_BACK = b"[a file that stays on the server: it is no text, and holds a secret]\n"
 
 
@@ -208,6 +209,8 @@ class _Pull:
                 start = self._beyond(start, piece.next)
         except Conflict:
             return HELD_BACK
+        except TooLarge:
+            return TOO_LARGE
         data = b"".join(pieces)
         if not piece.masked and address(data).hex() != digest:
             raise Damaged(f"blob {digest} from {self._setting.name} does not match its digest")

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from clew.store.store import Store
 
 LARGEST_BYTES = 16 * 1024**3
+# What is read as a whole has at most so many bytes.
+LOADED_BYTES = 100 * 1024**2
 # An object that is larger is not gathered in memory to see whether the store has it already.
 GATHERED_BYTES = PART_BYTES
 # Small objects that are stored together share packs of about so many bytes, and transactions of so many objects.
@@ -228,13 +230,14 @@ def _touch(store: "Store", digest: bytes) -> bool:
 def _limited(source: Source) -> Iterator[bytes]:
     """The pieces of a stream, none of them large; `TooLarge` when there are too many."""
     size = 0
-    for piece in _pieces_of(source):
+    for piece in pieces_of(source):
         size += len(piece)
         _refuse_size(size)
         yield piece
 
 
-def _pieces_of(source: Source) -> Iterable[bytes]:
+def pieces_of(source: Source) -> Iterable[bytes]:
+    """The pieces of a stream: as they come, or read from a file."""
     read = getattr(source, "read", None)
     return iter(lambda: read(FRAME_BYTES), b"") if read is not None else source
 
@@ -286,7 +289,12 @@ class _Stream(io.RawIOBase):
 
 def open(store: "Store", name: str) -> BinaryIO:
     """The bytes of an object as a stream. Each is checked before it is read; `Damaged` ends the stream."""
-    return io.BufferedReader(_Stream(pieces(store, name)), FRAME_BYTES)
+    return as_file(pieces(store, name))
+
+
+def as_file(pieces: Iterator[bytes]) -> BinaryIO:
+    """Pieces as a file that is read from the beginning to the end."""
+    return io.BufferedReader(_Stream(pieces), FRAME_BYTES)
 
 
 def pieces(store: "Store", name: str) -> Iterator[bytes]:
@@ -301,7 +309,13 @@ def pieces(store: "Store", name: str) -> Iterator[bytes]:
 
 
 def load(store: "Store", name: str) -> bytes:
-    """The bytes of an object as a whole."""
+    """The bytes of an object as a whole; `TooLarge` for one that does not belong into memory."""
+    if (size := stat(store, name).size) > LOADED_BYTES:
+        raise TooLarge(
+            f"object {name[:12]} has {size:,} bytes, and at most {LOADED_BYTES:,} are read whole; read it as a stream",
+            size=size,
+            limit=LOADED_BYTES,
+        )
     return b"".join(pieces(store, name))
 
 
@@ -330,6 +344,8 @@ def reaches(store: "Store", names: Iterable[str], name: str) -> bool:
     roots = [root for root in names if _is_name(root)]
     if name in roots:
         return True
+    if not _is_name(name):
+        return False
     with store.unrestricted.database.read() as tx:
         return bool(tx.run("manifest_reaches", names=msgspec.json.encode(roots).decode(), digest=digest_of(name)))
 
