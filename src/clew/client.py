@@ -229,7 +229,7 @@ class OpenSession:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        if self.info.state not in ("opened", "active"):
+        if self._call("head").state not in ("opened", "active"):
             return
         if error is None:
             self.close()
@@ -345,7 +345,7 @@ class OpenSession:
 
     def take_back(self) -> bool:
         """Give back the lease of a process of this machine that has ended; returns whether there was one."""
-        holder = self.info.holder
+        holder = self._call("head").holder
         if holder is None or not has_ended(holder):
             return False
         # Under the same name it is the holder's own lease; a late write of the former one is refused all the same.
@@ -372,7 +372,7 @@ class OpenSession:
 
     @property
     def head(self) -> int:
-        return self.info.head
+        return int(self._call("head").head)
 
     @property
     def working_set(self) -> list[Touched]:
@@ -486,7 +486,8 @@ class Scratch(MutableMapping[str, Any]):
         return len(self._values())
 
     def _values(self) -> dict[str, msgspec.Raw]:
-        return self._session.detail.scratch
+        values: dict[str, msgspec.Raw] = self._session._call("scratch")
+        return values
 
 
 def _raw(value: Any) -> msgspec.Raw:

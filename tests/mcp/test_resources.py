@@ -50,6 +50,11 @@ def test_a_session_can_be_read_at_each_of_its_addresses(agent: Agent, context: C
     standing = json.loads(read(agent, f"clew://session/{id}"))
     assert (standing["session"]["session_id"], standing["session"]["head"], standing["facts"]) == (id, 3, 1)
     assert "Fact: it locks" in read(agent, f"clew://session/{id}/brief")
+    scratch = {"kind": "scratch_set", "name": "next", "value": [1, "\u202e"]}
+    call(context, "append", {"session": id, "drafts": [scratch]})
+    text = read(agent, f"clew://session/{id}/scratch")
+    assert json.loads(text)["scratch"] == {"next": [1, "\u202e"]}
+    assert text.isascii(), "no mark of direction is in the text itself"
     part = read(agent, f"clew://session/{id}/events/2-3")
     assert re.findall(r"^#(\d+)", part, re.MULTILINE) == ["2", "3"]
     assert len(agent.do(lambda client: client.list_resource_templates()).resource_templates) == len(TEMPLATES)

@@ -13,7 +13,7 @@ from msgspec import Raw
 
 from clew.model.access import Grant, Right, owner_of_everything
 from clew.model.errors import Denied, InvalidInput, LeaseLost, NotFound, StaleHead
-from clew.model.events import Draft, FactLearned, ScratchSet
+from clew.model.events import Draft, FactLearned, MessageAdded, ScratchCleared, ScratchSet
 from clew.model.knowledge import of_events
 from clew.model.session import State
 from clew.service import Context, call
@@ -134,6 +134,37 @@ def test_what_the_view_knows_is_the_fold_of_the_log(steps: list[Any], upto: int)
                 assert known_of(context, session, upto=end) == of_events(events)
         context.views.close()
         log.close()
+
+
+@pytest.mark.parametrize("operation", ["head", "scratch"])
+def test_where_a_session_stands_and_its_scratch_are_read_without_its_events(context: Context, operation: str) -> None:
+    """A longer session takes the same statements, and a fork a few more; none of them reads an event."""
+    id = opened(context)
+    context.store.append(context.store.session(id), [Draft(body=ScratchSet(name="s", value=Raw(b"1")))])
+    counts = []
+    for session in (id, id, str(call(context, "fork", {"session": id}).id)):
+        said = [Draft(body=MessageAdded(role="user", text="x")) for _ in range(1500)]
+        context.store.append(context.store.session(session), said)
+        context.views.catch_up()
+        with counted(context.store) as names:
+            call(context, operation, {"session": session})
+        assert not {name for name in names if "event" in name}, names
+        counts.append(len(names))
+    assert counts[0] == counts[1]
+    assert counts[2] <= counts[1] + 2, "one more session has to be asked"
+
+
+def test_scratch_is_read_by_name_and_cleared_values_are_gone(context: Context) -> None:
+    id = opened(context)
+    bodies = [ScratchSet(name="a", value=Raw(b"1")), ScratchSet(name="b", value=Raw(b'{"x": 2}'))]
+    context.store.append(context.store.session(id), [Draft(body=body) for body in bodies])
+    assert call(context, "scratch", {"session": id}) == {"a": Raw(b"1"), "b": Raw(b'{"x": 2}')}
+    assert call(context, "scratch", {"session": id, "name": "b"}) == {"b": Raw(b'{"x": 2}')}
+    context.store.append(context.store.session(id), [Draft(body=ScratchCleared(name="b"))])
+    child = call(context, "fork", {"session": id}).id
+    for session in (id, child):
+        assert call(context, "scratch", {"session": session}) == {"a": Raw(b"1")}
+    assert call(context, "head", {"session": child}).head == 5
 
 
 def test_a_long_scratch_value_is_known_to_the_byte(context: Context) -> None:

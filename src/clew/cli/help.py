@@ -14,11 +14,11 @@ SECTIONS = {
     "Go on": "resume undo fork brief diff export import",
     "Find": "search files artifacts",
     "Order": "title tag tags star note",
-    "Knowledge": "recall remember decide progress retire reverse",
+    "Knowledge": "recall remember decide progress retire reverse scratch",
     "Team": "serve remote push pull share link privacy access principal team key agent agents whoami setting mcp",
     "Audit": "audit verify scan",
-    "Store": "open append object pause close archive budget lease erase retention collect rebuild migrate jobs worker "
-    "completion",
+    "Store": "open append head object pause close archive budget lease erase retention collect rebuild migrate jobs "
+    "worker completion",
 }
 
 # Other names of commands, for people who know them from other programs.

@@ -13,6 +13,7 @@ from clew.model.plain import plain
 from clew.model.title import uncut
 from clew.secrets.blobs import SIGN_WITHIN, is_binary, wide_codec
 from clew.service import Context, call
+from clew.service.kernel.results import to_json
 from clew.service.sessions.objects import OpenedObject
 
 PAGE = 20
@@ -22,7 +23,7 @@ MOST_EVENTS = 1000
 
 _ADDRESS = re.compile(
     rf"clew://session/([{ALPHABET}]{{1,20}})"
-    r"(?:/(brief)|/events/(\d{1,15})-(\d{1,15})|/objects/([0-9a-f]{8,64}))?",
+    r"(?:/(brief)|/(scratch)|/events/(\d{1,15})-(\d{1,15})|/objects/([0-9a-f]{8,64}))?",
     re.ASCII,
 )
 
@@ -66,6 +67,12 @@ TEMPLATES = (
         "text/plain",
     ),
     Template(
+        "clew://session/{id}/scratch",
+        "scratch",
+        "The JSON values that the agent of a session keeps by name, such as what it does next.",
+        "application/json",
+    ),
+    Template(
         "clew://session/{id}/events/{from}-{to}",
         "events",
         "What was said and done in a session, from one seq to another.",
@@ -105,7 +112,9 @@ def read(context: Context, uri: str) -> Read:
         raise NotFound(
             f"{uri[:200]!r} is not a valid address; there are {', '.join(template.uri for template in TEMPLATES)}"
         )
-    id, brief, first, last, digest = match.groups()
+    id, brief, scratch, first, last, digest = match.groups()
+    if scratch:
+        return Read(uri, "application/json", _scratch(context, id))
     if digest:
         return Read(uri, "text/plain", _object(context, id, digest))
     if brief:
@@ -122,6 +131,11 @@ def _session(context: Context, id: str) -> dict[str, Any]:
         "decisions": len(shown.decisions), "progress": shown.progress, "touched": len(shown.working_set),
     }  # fmt: skip
     return {"about": ABOUT, **values_of(values, mask_of(context))}
+
+
+def _scratch(context: Context, id: str) -> str:
+    values = to_json({"about": ABOUT, "scratch": call(context, "scratch", {"session": id})})
+    return plain(mask_of(context)(values.decode()))
 
 
 def _object(context: Context, id: str, digest: str) -> str:

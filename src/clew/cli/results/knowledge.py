@@ -6,10 +6,18 @@ import click
 
 from clew.cli.output import one_line, table
 from clew.cli.times import ago
+from clew.model.plain import plain
 
 if TYPE_CHECKING:
+    import msgspec
+
     from clew.service.knowledge.recall import Recall, Recalled
     from clew.service.knowledge.remember import Decided, Noted, Remembered
+
+
+def print_scratch(values: "dict[str, msgspec.Raw]") -> None:
+    for name, value in values.items():
+        click.echo(f"{plain(name)} = {plain(bytes(value).decode())}")
 
 
 def print_remember(fact: "Remembered") -> None:

@@ -34,6 +34,11 @@ def print_pause(change: "Changed") -> None:
     click.echo(f"{change.id} is {change.state}")
 
 
+def print_head(session: "SessionInfo") -> None:
+    held = f", being written by {session.holder}" if session.holder else ""
+    click.echo(f"{session.id} is {session.state} at event {session.head}{held}")
+
+
 print_resume = print_close = print_archive = print_pause
 
 
