@@ -164,6 +164,16 @@ def test_an_upload_that_breaks_off_stores_nothing(running: Running, client: http
     assert client.get(f"/v1/sessions/{session}/objects").json() == []
 
 
+def test_an_object_of_20_gb_is_refused_before_it_is_sent(running: Running, client: httpx2.Client, session: str) -> None:
+    parts = urlsplit(running.address)
+    with socket.create_connection((parts.hostname or "", parts.port or 0)) as line:
+        line.sendall(
+            f"POST /v1/sessions/{session}/objects?name=all HTTP/1.1\r\nHost: {parts.netloc}\r\n"
+            f"Authorization: {client.headers['authorization']}\r\nContent-Length: {20 * 1024**3}\r\n\r\n".encode()
+        )
+        assert line.recv(1000).startswith(b"HTTP/1.1 413 ")
+
+
 def test_more_uploads_at_once_than_may_be_are_refused(
     client: httpx2.Client, session: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -89,6 +89,24 @@ def test_saved_bytes_come_back_as_they_were(store: Store, data: bytes) -> None:
     assert counts(store)["blob"] == 1
 
 
+def test_an_object_of_20_gb_is_refused_before_it_is_read_when_its_size_is_known(store: Store) -> None:
+    def pieces() -> bytes:
+        raise AssertionError("the bytes were read")
+
+    with pytest.raises(TooLarge, match="16 GiB"):
+        objects.put(store, iter(pieces, b""), size=20 * 1024**3)
+
+
+def test_what_was_written_of_an_object_that_turns_out_too_large_is_deleted(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(objects, "LARGEST_BYTES", 30_000_000)
+    noise = bulk("noise")
+    with pytest.raises(TooLarge):
+        objects.put(store, (number.to_bytes(4, "big") + noise for number in range(10_000)))
+    assert (counts(store)["blob"], files(store)) == (0, 0)
+
+
 @pytest.mark.parametrize("digest", ["0" * 64, "", "zz", "0" * 63, "../" * 21 + "a"])
 def test_unknown_bytes_are_not_found(store: Store, digest: str) -> None:
     with pytest.raises(NotFound):
