@@ -134,7 +134,7 @@ class Find:
         "common": "search, two common words",
         "list": "sessions, 50 of them",
         "usage": "usage by day",
-        "recall": "recall of 20 facts",
+        "recall": "recall of 20 facts from 20 sessions",
     }
     warms_up = True
 

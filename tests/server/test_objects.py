@@ -144,6 +144,12 @@ def test_refusals(running: Running, client: httpx2.Client, session: str) -> None
         refused(bob.post(at, params={"name": "x"}, content=VIDEO), 403, "denied")
         put(client, session, "mine", b"x" * 10)
         assert bob.get(f"{at}/mine").content == b"x" * 10
+    with running.client(running.key("person:eve", viewer("person:eve", project="elsewhere"))) as eve:
+        told = {
+            refused(eve.get(f"{at}/{name}"), 404, "not_found") for name in ("mine", "nothing", address(VIDEO).hex())
+        }
+        assert len(told) == 1, "whoever may not read the session learns nothing about its objects"
+        refused(eve.post(at, params={"name": "x"}, content=b"x"), 404, "not_found")
     with running.client() as nobody:
         refused(nobody.get(f"{at}/mine"), 401, "unauthenticated")
         refused(nobody.post(at, params={"name": "x"}, content=b"x"), 401, "unauthenticated")
