@@ -1,10 +1,12 @@
 """Objects over HTTP: plain bytes in and out, ranges, refusals, and little memory however large they are."""
 
+import asyncio
 import io
 import random
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -16,6 +18,7 @@ from clew.client import OpenSession, Plane
 from clew.model.errors import Conflict, Denied, NotFound, Unavailable
 from clew.remote import Remote
 from clew.server.http import object_routes
+from clew.server.http.request_body import Gone
 from clew.store.objects.pack import address
 from server.running import Running, viewer
 from support.fake_secrets import KINDS
@@ -168,6 +171,27 @@ def test_an_upload_that_breaks_off_stores_nothing(running: Running, client: http
     while routes._uploading:
         pass
     assert client.get(f"/v1/sessions/{session}/objects").json() == []
+
+
+def test_an_upload_that_nobody_waits_for_any_more_is_not_stored_as_if_it_were_whole() -> None:
+    """The server stops while the bytes arrive: the thread that stores them must not take the end for their end."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    chunks = iter([VIDEO[:2_000_000]])
+
+    async def receive() -> dict[str, object]:
+        return {"type": "http.request", "body": next(chunks), "more_body": True}
+
+    body = object_routes._Body(receive, loop, 5.0)  # type: ignore[arg-type]
+    pieces = iter(body)
+    assert next(pieces) == VIDEO[:2_000_000]
+    body.end()
+    with pytest.raises(Gone):
+        next(pieces)
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()
 
 
 def test_an_object_of_20_gb_is_refused_before_it_is_sent(running: Running, client: httpx2.Client, session: str) -> None:

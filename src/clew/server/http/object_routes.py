@@ -22,7 +22,7 @@ from clew.server.http.arguments import pairs
 from clew.server.http.exchange import Answer, Exchange
 from clew.server.http.operations import Operations
 from clew.server.http.problems import Headers, Refused
-from clew.server.http.request_body import CLOSE, next_chunk
+from clew.server.http.request_body import CLOSE, Gone, next_chunk
 from clew.server.http.request_handler import JSON, masked
 from clew.server.login.identity import Credential
 from clew.service.kernel.call import call
@@ -133,7 +133,9 @@ class _Body:
         self._has_ended = False
 
     def __iter__(self) -> Iterator[bytes]:
-        while not self.is_read and not self._has_ended:
+        while not self.is_read:
+            if self._has_ended:
+                raise Gone  # The beginning of an object must not be stored as if it were the whole.
             yield asyncio.run_coroutine_threadsafe(self._next(), self._loop).result()
 
     async def _next(self) -> bytes:
