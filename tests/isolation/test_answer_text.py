@@ -17,6 +17,7 @@ MAKER = "server/http/answer_text.py"
 SAID = {
     ("server/http/compression.py", "MASKED_BEFORE"): 4,
     ("server/http/middleware.py", "OWN_WORDS"): 1,
+    ("server/http/object_routes.py", "MASKED_BEFORE"): 1,
     ("server/http/request_handler.py", "DECLARED"): 2,
     ("server/http/request_handler.py", "MASKED_BEFORE"): 3,
     ("server/http/request_handler.py", "OWN_WORDS"): 1,

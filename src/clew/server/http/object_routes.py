@@ -18,12 +18,13 @@ from urllib.parse import quote
 from starlette.types import Receive, Send
 
 from clew.model.errors import InvalidInput, TooManyRequests
+from clew.server.http.answer_text import NOTHING, AnswerText, NeedsNoMasking, masked, unmasked
 from clew.server.http.arguments import pairs
 from clew.server.http.exchange import Answer, Exchange
 from clew.server.http.operations import Operations
 from clew.server.http.problems import Headers, Refused
 from clew.server.http.request_body import CLOSE, Gone, next_chunk
-from clew.server.http.request_handler import JSON, masked
+from clew.server.http.request_handler import JSON
 from clew.server.login.identity import Credential
 from clew.service.kernel.call import call
 from clew.service.kernel.results import to_json
@@ -74,7 +75,7 @@ class ObjectRoutes:
         tag = b'"%b"' % opened.info.digest.encode()
         headers += [(b"etag", tag), (b"accept-ranges", b"bytes")]
         if tag in exchange.headers.get(b"if-none-match", b""):
-            return Answer(304, b"", headers)
+            return Answer(304, NOTHING, headers)
         wanted = _range(exchange, tag, size)
         if wanted is None:
             return _begun(200, [*headers, (b"content-length", b"%d" % size)], opened.pieces)
@@ -96,7 +97,7 @@ class ObjectRoutes:
             arguments["size"] = int(length[:18])
         body = _Body(receive, asyncio.get_running_loop(), operations.options.body_seconds)
 
-        def put() -> bytes:
+        def put() -> AnswerText:
             context = operations.admit(exchange, credential)
             return masked(context, to_json(call(context, "object_put", {**arguments, "source": body})))
 
@@ -209,7 +210,8 @@ def _within(pieces: Iterator[bytes], wanted: Range) -> Iterator[bytes]:
 
 def _begun(status: int, headers: Headers, pieces: Iterator[bytes]) -> Answer:
     """An answer whose first piece is read already: an object that cannot be read is a problem, and no answer."""
-    return Answer(status, b"", headers, chain([next(pieces, b"")], pieces))
+    whole = chain([next(pieces, b"")], pieces)
+    return Answer(status, NOTHING, headers, (unmasked(piece, NeedsNoMasking.MASKED_BEFORE) for piece in whole))
 
 
 def _parameters(exchange: Exchange) -> dict[str, Any]:
