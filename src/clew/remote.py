@@ -5,11 +5,10 @@ would raise. What changes something carries an Idempotency-Key, so that it can b
 """
 
 import time
-import typing
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from enum import Enum
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -21,6 +20,7 @@ from clew.model.events import Draft, Event
 from clew.model.ids import check_prefix, new_id
 from clew.service.kernel.argument_error import argument_error
 from clew.service.kernel.registry import OPERATIONS, Operation, operation_named
+from clew.service.kernel.results import result_from
 from clew.service.replication.server import LOOPBACK
 
 if TYPE_CHECKING:
@@ -425,39 +425,6 @@ def _packed(body: bytes | None) -> tuple[bytes | None, dict[str, str]]:
 
 
 # Results --------------------------------------------------------------------------------------------------------------
-
-
-def result_from(kind: Any, text: bytes | msgspec.Raw) -> Any:
-    """A result of this type from JSON; events, wherever they are, from their flat form."""
-    if not _holds_events(kind):
-        return None if kind is type(None) else msgspec.json.decode(text, type=kind)
-    if kind is Event:
-        return codec.event_from(text)
-    if (inner := _optional(kind)) is not None:
-        return None if bytes(text) == b"null" else result_from(inner, text)
-    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
-        fields = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
-        return kind(**{name: result_from(hint, fields[name]) for name, hint in _hints(kind).items() if name in fields})
-    return [result_from(typing.get_args(kind)[0], item) for item in msgspec.json.decode(text, type=list[msgspec.Raw])]
-
-
-def _optional(kind: Any) -> Any:
-    """The type of a value that can be missing; None for any other type."""
-    inner = [member for member in typing.get_args(kind) if member is not type(None)]
-    return inner[0] if type(None) in typing.get_args(kind) else None
-
-
-@cache
-def _holds_events(kind: Any) -> bool:
-    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
-        return kind is Event or any(map(_holds_events, _hints(kind).values()))
-    return any(map(_holds_events, typing.get_args(kind)))
-
-
-@cache
-def _hints(kind: Any) -> dict[str, Any]:
-    hints = typing.get_type_hints(kind, include_extras=True)
-    return {name: hints[name] for name in kind.__struct_fields__}
 
 
 def _messages(chunks: Iterator[bytes]) -> Iterator[tuple[int, bytes]]:

@@ -20,13 +20,13 @@ from msgspec import Raw
 from rich.cells import cell_len
 
 from clew.app import connect
-from clew.cli.changes import Line
 from clew.cli.showing import on_paper, on_screen
 from clew.cli.transcript import Block, Manner, Prose, Span, blocks
 from clew.model import events as e
 from clew.model.course import course_of
 from clew.model.events import KINDS, CallMade, CallReturned, Event, MessageAdded, Opaque, Removed
 from clew.model.transcript import turns, whole
+from clew.runtimes.changes import Line
 from clew.store import open_store
 from clew.store.objects import objects
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from clew.cli.changes import Line
 from clew.cli.transcript import Block, Manner, Prose, Span, blocks, note
 from clew.model.errors import InvalidInput
 from clew.model.plain import plain
 from clew.model.transcript import Item, Subagent, Turn
+from clew.runtimes.changes import Line
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt

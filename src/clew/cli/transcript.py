@@ -5,7 +5,6 @@ cost depends on what is shown, not on the size of the session.
 """
 
 import re
-import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import datetime
@@ -13,13 +12,15 @@ from typing import Any
 
 import msgspec
 
-from clew.cli.changes import PATHS, Line, changes_of, count_of, lines_of, named, patch_of
 from clew.cli.output import one_line
 from clew.model import events as e
 from clew.model.events import Event
 from clew.model.plain import plain
+from clew.model.remark import remark_of
 from clew.model.transcript import Item, Subagent
-from clew.runtimes.adapters.interchange import LAST, returned_text
+from clew.runtimes.adapters.interchange import LAST
+from clew.runtimes.calls import inputs_of, output_of, telling_of
+from clew.runtimes.changes import Line, changes_of, count_of, lines_of
 
 # How many first and last lines of a folded text are shown.
 OUTPUT, FAILURE, CHANGE, NEW_FILE, SUMMARY = (3, 3), (3, 12), (16, 4), (8, 0), (3, 3)
@@ -178,7 +179,7 @@ def _remark_on(body: e.AnyBody, group: Group) -> Block:
             count = f"{events:,} event{'s' if events != 1 else ''}"
             return _remark(", ".join(filter(None, ("this session was erased", count, reason))), "missing")
         case body:
-            return _remark(_remarked(body), "known" if body.step == "knowledge" else "dim")
+            return _remark(remark_of(body), "known" if body.step == "knowledge" else "dim")
 
 
 def _subagent(subagent: Subagent, manner: Manner) -> Block:
@@ -246,17 +247,14 @@ def _summary(text: str, manner: Manner) -> tuple[Line | Prose, ...]:
 
 # Calls ----------------------------------------------------------------------------------------------------------------
 
-_COMMANDS = ("command", "cmd")
-_PATTERNS = ("pattern", "regex")
-_OTHERS = ("url", "query", "description", "subject", "title", "prompt", "name")
-_PATCHED = re.compile(r"^(?:\*\*\* (?:Add|Update|Delete) File: |\+\+\+ (?:b/)?)(.+)", re.MULTILINE)
-# Colours are removed; `plain` writes out all other control codes.
+
+# `plain` writes out all other control codes.
 _COLOURS = re.compile(r"\x1b\[[0-9;:]*m")
 
 
 def _lost(back: e.CallReturned, manner: Manner, what: str) -> Block:
     """A return without its call."""
-    lines = lines_of(_returned(back))
+    lines = lines_of(_without_colours(back))
     head = (Span("● ", "dim"), Span(f"{what}  "), *_outcome(back, lines))
     return Block(head=head, body=_output(back, lines, manner), indent=2, wrapped=manner.full)
 
@@ -268,10 +266,10 @@ def _call_head(tool: str, telling: str, *, failed: bool) -> list[Span]:
 
 def _call(made: e.CallMade, returned: e.AnyBody | None, manner: Manner) -> Block:
     back = returned if isinstance(returned, e.CallReturned) else None
-    values = _inputs(made)
+    values = inputs_of(made)
     changes = changes_of(values)
-    lines = lines_of(_returned(back)) if back else []
-    telling, in_head = _telling(values, manner)
+    lines = lines_of(_without_colours(back)) if back else []
+    telling, in_head = telling_of(values, manner.cwd)
     head = _call_head(made.tool, telling, failed=bool(back and back.failed))
     head += _outcome(returned, lines, count_of(changes))
     body: list[Line | Prose] = []
@@ -283,53 +281,6 @@ def _call(made: e.CallMade, returned: e.AnyBody | None, manner: Manner) -> Block
     if back and (manner.full or back.failed or not changes):
         body += _output(back, lines, manner)
     return Block(head=tuple(head), body=tuple(body), indent=2, wrapped=manner.full)
-
-
-def _inputs(made: e.CallMade) -> dict[str, Any]:
-    values = _json(bytes(made.input))
-    inner = values.get("input") if isinstance(values, dict) and len(values) == 1 else values
-    # Some programs store the text that their llm wrote, even if it is not a JSON object.
-    if isinstance(inner, str):
-        parsed = _json(inner.encode())
-        return parsed if isinstance(parsed, dict) else {"input": inner}
-    return values if isinstance(values, dict) else {"input": values}
-
-
-def _json(text: bytes) -> Any:
-    try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError):
-        return text.decode(errors="replace")
-
-
-def _telling(values: dict[str, Any], manner: Manner) -> tuple[str, set[str]]:
-    """The most telling part of the input of a call, and the names of its fields."""
-    if patch := patch_of(values):
-        return ", ".join(_PATCHED.findall(patch)), set(values)
-    command, pattern, path = (named(values, names) for names in (_COMMANDS, _PATTERNS, PATHS))
-    shortened = str(values.get(path, "")).removeprefix(f"{manner.cwd}/" if manner.cwd else "")
-    if command:
-        return " ".join(filter(None, (_command(values[command]), shortened))), {command, path}
-    if pattern or path:
-        return " in ".join(filter(None, (str(values.get(pattern, "")), shortened))), {pattern, path}
-    if other := named(values, _OTHERS):
-        return str(values[other]), {other}
-    plainly = {name for name, value in values.items() if not isinstance(value, dict | list)}
-    return " ".join(f"{name}={_brief(value)}" for name, value in values.items()), plainly
-
-
-def _command(value: Any) -> str:
-    if not isinstance(value, list):
-        return str(value)
-    words = [str(word) for word in value]
-    # A shell that is given a script is not worth telling.
-    return words[2] if len(words) == 3 and words[1] in ("-c", "-lc") else shlex.join(words)
-
-
-def _brief(value: Any) -> str:
-    if isinstance(value, list):
-        return f"[{len(value)}]"
-    return f"{{{len(value)}}}" if isinstance(value, dict) else str(value)
 
 
 def _whole(telling: str, untold: dict[str, Any]) -> list[Line]:
@@ -355,27 +306,8 @@ def _output(back: e.CallReturned, lines: list[str], manner: Manner) -> tuple[Lin
     return (*folded, *(Line(_attached(part), "attached") for part in pictures))
 
 
-def _returned(back: e.CallReturned) -> str:
-    """The output of a call as text: known wrappers are removed, other JSON is indented."""
-    text = _COLOURS.sub("", returned_text(back))
-    if not text.lstrip().startswith(("{", "[")):
-        return text
-    value = _json(text.encode())
-    if (inner := _unwrapped(value)) is not None:
-        return inner
-    return msgspec.json.format(text, indent=2) if isinstance(value, dict | list) and "\n" not in text.strip() else text
-
-
-def _unwrapped(value: Any) -> str | None:
-    """The text inside a known wrapper; None for any other output."""
-    if not isinstance(value, dict):
-        return None
-    name = next((name for name in ("output", "text") if isinstance(value.get(name), str)), "")
-    if {other for other, held in value.items() if held} - {name, "type", "metadata"} or not name:
-        return None
-    about = value.get("metadata")
-    code = about.get("exit_code") if isinstance(about, dict) else None
-    return f"{value[name].rstrip()}\n[exit code {code}]" if code else str(value[name])
+def _without_colours(back: e.CallReturned) -> str:
+    return _COLOURS.sub("", output_of(back))
 
 
 # Text -----------------------------------------------------------------------------------------------------------------
@@ -405,33 +337,3 @@ def _fold(lines: list[Line], fold: tuple[int, int], manner: Manner) -> list[Line
 def _cut(line: Line) -> Line:
     text = shown(line.text[: LONGEST_LINE + 1])
     return Line(text if len(text) <= LONGEST_LINE else text[: LONGEST_LINE - 1] + "…", line.style)
-
-
-# All other events -----------------------------------------------------------------------------------------------------
-
-# Fields that are of no use to a person.
-_UNREAD = {"fact", "decision", "handoff", "approval", "call", "blob", "evidence", "scope", "native", "epoch"}
-
-
-def _remarked(body: e.Body) -> str:
-    """An event that is not part of the conversation, in one line: its kind in words and its fields."""
-    words = [_field(name, getattr(body, name)) for name in body.__struct_fields__ if name not in _UNREAD]
-    fields = ", ".join(word for word in words if word)
-    kind = body.kind.replace("_", " ")
-    return f"{kind}: {fields}" if fields else kind
-
-
-def _field(name: str, value: Any) -> str:
-    match value:
-        case bool():
-            return name if value else f"not {name}"
-        case str():
-            return value
-        case int():
-            return f"{name} {value:,}"
-        case e.Budget():
-            return " ".join(filter(None, (_field(part, getattr(value, part)) for part in value.__struct_fields__)))
-        case tuple():
-            return f"{name} {', '.join(map(str, value))}" if value else ""
-        case _:
-            return ""

@@ -1,5 +1,7 @@
-"""Results as every surface writes them: one JSON text for one result, on every surface."""
+"""Results as every surface writes them: one JSON text for one result, and the result from its text."""
 
+import typing
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -40,3 +42,39 @@ def to_json(value: Any) -> bytes:
 
 
 _encode = msgspec.json.Encoder().encode
+
+
+# A result from its text -----------------------------------------------------------------------------------------------
+
+
+def result_from(kind: Any, text: bytes | msgspec.Raw) -> Any:
+    """A result of this type from JSON; events, wherever they are, from their flat form."""
+    if not _holds_events(kind):
+        return None if kind is type(None) else msgspec.json.decode(text, type=kind)
+    if kind is Event:
+        return codec.event_from(text)
+    if (inner := _optional(kind)) is not None:
+        return None if bytes(text) == b"null" else result_from(inner, text)
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        fields = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+        return kind(**{name: result_from(hint, fields[name]) for name, hint in _hints(kind).items() if name in fields})
+    return [result_from(typing.get_args(kind)[0], item) for item in msgspec.json.decode(text, type=list[msgspec.Raw])]
+
+
+def _optional(kind: Any) -> Any:
+    """The type of a value that can be missing; None for any other type."""
+    inner = [member for member in typing.get_args(kind) if member is not type(None)]
+    return inner[0] if type(None) in typing.get_args(kind) else None
+
+
+@cache
+def _holds_events(kind: Any) -> bool:
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        return kind is Event or any(map(_holds_events, _hints(kind).values()))
+    return any(map(_holds_events, typing.get_args(kind)))
+
+
+@cache
+def _hints(kind: Any) -> dict[str, Any]:
+    hints = typing.get_type_hints(kind, include_extras=True)
+    return {name: hints[name] for name in kind.__struct_fields__}
