@@ -8,6 +8,8 @@ command -v make >/dev/null || missing="$missing make"
 command -v strace >/dev/null || missing="$missing strace"
 # Debian keeps the server's programs out of PATH.
 command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || missing="$missing postgresql"
+# The pages are looked at in a browser, which shows no letter without a font.
+command -v chromium >/dev/null || command -v google-chrome >/dev/null || missing="$missing chromium fonts-dejavu-core"
 
 [ -n "$missing" ] || exit 0
 

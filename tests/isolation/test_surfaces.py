@@ -56,11 +56,23 @@ def test_pages_streams_and_links_keep_to_it_too(
             "/sessions",
             f"/sessions/{theirs.session}",
             f"/sessions/{theirs.private}",
+            f"/sessions/{theirs.session}?part=turns",
+            f"/sessions/{theirs.session}/events/2",
+            f"/sessions?project={theirs.project}",
+            f"/sessions?filter=project:{theirs.project}",
+            f"/search?q={theirs.word}",
+            f"/search?session={theirs.session}&q=a",
+            "/?part=spent",
+            "/usage",
+            "/usage?by=session",
+            f"/usage?project={theirs.project}",
             "/metrics",
             "/docs",
         ):
             page = client.get(path)
-            assert not leaked(page.text, theirs, path.rpartition("/")[2]), path
+            # What the asker wrote comes back in the page, as a filter or as words.
+            said = [value for value in (theirs.session, theirs.private, theirs.project, theirs.word) if value in path]
+            assert not leaked(page.text, theirs, *said), path
         for path in (f"/v1/sessions/{theirs.session}/stream", f"/v1/stream?project={theirs.project}"):
             assert client.get(path).status_code == 404
         with listening(running, "/v1/stream?after=0", ours.secret) as listener:

@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import html
 import json
 import secrets
 import time
@@ -83,8 +84,8 @@ def test_a_stranger_is_told_what_an_owner_has_to_run(site: Site, provider: Provi
         assert not is_in(browser)
     assert told.status_code == 403
     assert "<script>" not in told.text
-    command = f"clew principal add NAME --issuer {provider.issuer} --subject &#x27;eve &#x27;"
-    assert command in told.text
+    command = f"clew principal add NAME --issuer {provider.issuer} --subject 'eve '"
+    assert command in html.unescape(told.text)
 
 
 def test_who_was_shut_out_stays_out(site: Site, provider: Provider) -> None:

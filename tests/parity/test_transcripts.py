@@ -2,7 +2,7 @@
 
 import re
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,10 +21,12 @@ from clew.model import events as e
 from clew.model.errors import ClewError
 from clew.model.session import Session
 from clew.model.transcript import Item
-from clew.server.web.page_request import PageRequest
-from clew.server.web.transcript import transcript as page_of
+from clew.server.web.page_request import PageRequest, Shell
+from clew.server.web.pages.session import session as page_of
+from clew.server.web.rendering import render
 from clew.service import Context, call
-from clew.service.kernel.results import to_json
+from clew.service.kernel.registry import operation_named
+from clew.service.kernel.results import result_from, to_json
 from clew.store import Store, open_store
 from store.rows import age, change
 from support.postgres import Server
@@ -160,10 +162,12 @@ def over_terminal(context: Context, session: Session) -> str:
 
 
 def over_page(context: Context, session: Session) -> str:
-    ask: Callable[..., Any] = lambda name, **given: msgspec.json.decode(to_json(call(context, name, given)))  # noqa: E731
-    shown = page_of(PageRequest(call=ask, path={"session": session.id}, query={}, has_login=False))
-    # Before the second list of links is the head of the page, after the third its end.
-    return str(shown.split("<nav>")[2])
+    def ask(name: str, **given: Any) -> Any:
+        return result_from(operation_named(name).result, to_json(call(context, name, given)))
+
+    # The turns alone, without what is around them.
+    request = PageRequest(call=ask, path={"session": session.id}, query={"part": "turns"}, principal=context.principal)
+    return render(page_of(request), Shell(is_fragment=True))
 
 
 def over_mcp(context: Context, session: Session) -> str:

@@ -2,14 +2,16 @@
 
 import re
 from html.parser import HTMLParser
+from pathlib import Path
 
 import httpx2
 import pytest
 
 from clew.service import call
-from server.running import Running
+from server.running import Running, writer
 
 EVIL = "\"><script>alert(1)</script><img src=x onerror=alert(1)>' onload=x javascript:alert(1) &amp; \x1b[31m</title>"
+OUR_PICTURES = ("icon", "heat chart", "stacks chart")
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 
 
@@ -49,12 +51,17 @@ def evil(running: Running) -> str:
 
 
 def test_stored_text_is_never_markup(evil: str, client: httpx2.Client) -> None:
+    every_event = [f"/sessions/{evil}/events/{seq}" for seq in range(1, 13)]
     for path in ("/", f"/?project={evil}", "/?q=alert", f"/?{httpx2.QueryParams(q=EVIL)}", f"/sessions/{evil}",
-                 f"/sessions/{evil}?{httpx2.QueryParams(after=EVIL)}"):  # fmt: skip
+                 f"/sessions/{evil}?{httpx2.QueryParams(after=EVIL)}", f"/sessions/{evil}?part=turns", "/sessions",
+                 f"/sessions?{httpx2.QueryParams(filter=EVIL)}", f"/sessions?{httpx2.QueryParams(project=EVIL)}",
+                 f"/usage?{httpx2.QueryParams(model=EVIL)}", f"/search?{httpx2.QueryParams(q=EVIL)}",
+                 *every_event):  # fmt: skip
         page = client.get(path)
         assert page.headers["content-type"].startswith("text/html")
         for tag, attributes in Tags(page.text).found:
-            assert tag not in ("img", "iframe", "object", "embed", "base", "svg"), path
+            assert tag not in ("img", "iframe", "object", "embed", "base", "foreignobject", "use"), path
+            assert tag != "svg" or attributes["class"] in OUR_PICTURES, path
             assert not any(name.startswith("on") or name == "style" for name in attributes), (path, attributes)
             if tag == "script":
                 assert str(attributes["src"]).startswith("/assets/")
@@ -66,14 +73,15 @@ def test_stored_text_is_never_markup(evil: str, client: httpx2.Client) -> None:
 def test_a_page_shows_what_happened(evil: str, client: httpx2.Client) -> None:
     assert "alert(1)" in client.get("/").text
     page = client.get(f"/sessions/{evil}").text
-    for text in ("Thinking", "no result here", "failed", "Decisions (1)", "Facts (1)", "my.kind"):
+    for text in ("Thinking", "no return", "failed", "Decisions (1)", "Facts (1)", "my.kind"):
         assert text in page
     assert client.get("/sessions/zzzz").status_code == 404
     assert "No sessions yet" not in client.get("/").text
 
 
 def test_secrets_are_masked_in_pages_answers_and_streams(evil: str, client: httpx2.Client) -> None:
-    for path in (f"/sessions/{evil}", "/?q=token", f"/v1/sessions/{evil}/events", "/v1/search?query=token&flat=1",
+    for path in (f"/sessions/{evil}", "/?q=token", f"/sessions/{evil}/events/11",
+                 f"/v1/sessions/{evil}/events", "/v1/search?query=token&flat=1",
                  "/v1/events", f"/v1/sessions/{evil}/export?form=jsonl"):  # fmt: skip
         assert SECRET not in client.get(path).text, path
     assert "REDACTED" in client.get(f"/v1/sessions/{evil}/events").text
@@ -112,7 +120,7 @@ def test_long_sessions_are_shown_a_page_at_a_time(running: Running, client: http
     path = f"/sessions/{id}"
     while path:
         page = client.get(path).text
-        seen += re.findall(r"number \d+", page)
+        seen += re.findall(r"<p>(number \d+)</p>", page)
         later = re.search(r'href="(\?after=\d+)">Later', page)
         path = f"/sessions/{id}{later[1]}" if later else ""
     assert seen == [f"number {n}" for n in range(700)]
@@ -133,3 +141,39 @@ def test_what_a_rewind_took_back_is_not_shown(running: Running, client: httpx2.C
         assert "regretted" not in page
         assert "1 event was taken back by a rewind" in page
         assert all(f'id="e{seq}"' in page for seq in (1, 2, 4, 5, 6))
+
+
+def test_an_erased_or_forbidden_session_and_an_unknown_address_are_pages(
+    running: Running, client: httpx2.Client
+) -> None:
+    browser = {"Accept": "text/html"}
+    id = call(running.owner, "open", {"title": "to be erased", "project": "shut"}).id
+    call(running.owner, "append", {"session": id, "drafts": [
+        {"kind": "message_added", "role": "user", "text": "a word that goes"}]})  # fmt: skip
+    with running.client(running.key("person:bo", writer("person:bo", project="open"))) as bo:
+        for path in (f"/sessions/{id}", f"/sessions/{id}/events/1"):
+            forbidden = bo.get(path, headers=browser)
+            assert forbidden.status_code == 404
+            assert "<h1>Not possible</h1>" in forbidden.text
+    call(running.owner, "erase", {"session": id})
+    for path in (f"/sessions/{id}", "/sessions", "/"):
+        erased = client.get(path, headers=browser)
+        assert erased.status_code == 200
+        assert "a word that goes" not in erased.text
+    assert "this session was erased" in client.get(f"/sessions/{id}").text
+    unknown = client.get("/nothing/there", headers=browser)
+    assert (unknown.status_code, unknown.headers["content-type"]) == (404, "text/html; charset=utf-8")
+    assert "content-security-policy" in unknown.headers
+    assert client.get("/nothing/there").headers["content-type"] == "application/problem+json"
+
+
+def test_an_empty_store_says_what_to_do(tmp_path: Path) -> None:
+    secret = "a secret of this browser alone, of a good length"
+    url = f"sqlite:///{tmp_path / 'clew.db'}"
+    with Running(url, str(tmp_path), own_secret=secret) as running, running.own_browser() as browser:
+        for path in ("/", "/sessions"):
+            page = browser.get(path)
+            assert page.status_code == 200
+            assert "clew capture" in page.text
+        for path in ("/usage", "/search", "/search?q=word", "/_design", "/?part=spent", "/sessions?runtime=codex"):
+            assert browser.get(path).status_code == 200, path

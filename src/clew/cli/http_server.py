@@ -20,6 +20,7 @@ PORT = 8519
 
 def server_options(**values: Any) -> "Options":
     try:
+        import jinja2  # noqa: F401
         import uvicorn  # noqa: F401
 
         from clew.server.options import Options

@@ -21,7 +21,7 @@ from clew.server.login.identity import Identity
 from clew.server.options import Options
 from clew.server.streams.sse import Streams
 from clew.server.streams.watcher import Watcher
-from clew.server.web.routes import Web
+from clew.server.web.routes import Web, problem_page
 from clew.service.access.authenticator import Authenticator
 from clew.service.kernel.context import Context
 from clew.service.kernel.decoders import build_decoders
@@ -70,7 +70,8 @@ class Application:
         pages = Router([*first_routes, *web.routes(self._mcp)], redirect_slashes=False, lifespan=self._lifespan)
         self._traces = traces or (Traces() if options.traces else None)
         root = RootApp(
-            self.operations, pages, self.identity, log=self.log, metrics=self.metrics, traces=self._traces
+            self.operations, pages, self.identity, log=self.log, metrics=self.metrics, traces=self._traces,
+            problem_page=problem_page,
         )  # fmt: skip
         self.app: ASGIApp = openid.with_challenges(root) if openid else root
         build_decoders()  # Last: every module of the application is loaded, and none of its threads runs yet.

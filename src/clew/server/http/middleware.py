@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from clew.server.http.answer_text import NeedsNoMasking, masked, unmasked
+from clew.server.http.answer_text import AnswerText, NeedsNoMasking, masked, unmasked
 from clew.server.http.endpoints import PREFIX
 from clew.server.http.exchange import ALWAYS, Answer, Exchange
 from clew.server.http.json_log import JsonLog
@@ -23,6 +23,7 @@ ONCE = frozenset(
     b"host origin authorization cookie content-type content-encoding content-length transfer-encoding sec-fetch-site "
     b"sec-fetch-mode idempotency-key if-match last-event-id".split()
 )
+ProblemPage = Callable[[Exchange, AnswerText, int], tuple[AnswerText, Headers]]
 Served = Callable[[Exchange, Receive, Send], Awaitable[None]]
 
 
@@ -38,7 +39,10 @@ class RootApp:
         log: JsonLog,
         metrics: Metrics,
         traces: Traces | None = None,
+        problem_page: ProblemPage | None = None,
     ) -> None:
+        """`problem_page` makes the page that a browser gets where a program gets a problem."""
+        self._problem_page = problem_page
         self._operations = operations
         self._pages = pages
         self._identity = identity
@@ -87,6 +91,9 @@ class RootApp:
         if exchange.status:
             # The response has begun, so its status cannot change any more; the client sees the connection break.
             raise ConnectionAbortedError from None
+        if self._problem_page is not None and _is_page(exchange):
+            text, page_headers = self._problem_page(exchange, text, status)
+            headers = [header for header in headers if header[0] != b"content-type"] + page_headers
         await exchange.answer(send, Answer(status, text, headers))
 
     def _with_our_headers(self, exchange: Exchange, send: Send) -> Send:
@@ -109,3 +116,9 @@ def _check_repeated(headers: Headers) -> None:
         for name in sorted(ONCE):
             if names.count(name) > 1:
                 raise Refused(400, "invalid_input", f"the header {name.decode()} is there twice; send it once", CLOSE)
+
+
+def _is_page(exchange: Exchange) -> bool:
+    """Whether a browser asks for a page: it says that it takes HTML, which a program does not."""
+    is_open = not exchange.scope["path"].startswith(PREFIX + "/") and exchange.method in ("GET", "HEAD")
+    return is_open and b"text/html" in exchange.headers.get(b"accept", b"")

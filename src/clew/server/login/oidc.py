@@ -27,7 +27,8 @@ from clew.server.login.oidc_principals import DisabledLogin, UnknownLogin, login
 from clew.server.login.oidc_provider import Provider, Unreachable, known_error
 from clew.server.login.oidc_tokens import Claims, Untrusted, check_id_token, claims_of_one_source
 from clew.server.options import Oidc
-from clew.server.web.routes import PAGE_HEADERS
+from clew.server.web.page_request import Page
+from clew.server.web.routes import open_page
 from clew.service.access.authenticator import Authenticator
 from clew.service.kernel.context import Context
 
@@ -100,19 +101,19 @@ class OpenId:
         """The provider's name on pages."""
         return self._name
 
-    def refusal(self, error: Exception, request: str) -> tuple[int, str]:
-        """The status and the page for a failed login. The reason is for the server's log."""
+    def refusal(self, error: Exception, request: str) -> Page:
+        """The page for a failed login. The reason is for the server's log."""
         match error:
             case UnknownLogin():
-                return 403, oidc_pages.unknown_login(error.issuer, error.subject)
+                return oidc_pages.unknown_login(error.issuer, error.subject)
             case DisabledLogin():
-                return 403, oidc_pages.disabled_login()
+                return oidc_pages.disabled_login()
             case Untrusted():
                 self._write_log(error, request, level="warning")
-                return 401, oidc_pages.untrusted(request)
+                return oidc_pages.untrusted(request)
             case _:
                 self._write_log(error, request)
-                return 503, oidc_pages.unreachable(self._name)
+                return oidc_pages.unreachable(self._name)
 
     def _write_log(self, error: Exception, request: str = "", *, level: str = "error") -> None:
         self._log.write("login", level=level, request=request, message=str(error))
@@ -159,7 +160,7 @@ class _Login:
 
     async def page(self, request: Request) -> Response:
         _set_route(request, "/login")
-        return _html(200, oidc_pages.login(self._openid.name))
+        return open_page(request, oidc_pages.login(self._openid.name))
 
     async def start(self, request: Request) -> Response:
         id = _set_route(request, "/login/start")
@@ -167,7 +168,7 @@ class _Login:
         try:
             url = await asyncio.to_thread(self._openid.url, attempt)
         except Unreachable as error:
-            return _html(*self._openid.refusal(error, id))
+            return open_page(request, self._openid.refusal(error, id))
         return RedirectResponse(url, 303, headers={"set-cookie": self._set_cookie(attempt.secret)})
 
     async def callback(self, request: Request) -> Response:
@@ -176,11 +177,11 @@ class _Login:
         # A login is finished once: the browser forgets it, whether it succeeded or not.
         forget = self._set_cookie("")
         if not attempt.is_answered_by(request.query_params.get("state", "")):
-            return _html(400, oidc_pages.unknown_attempt())
+            return open_page(request, oidc_pages.unknown_attempt())
         try:
             key = await asyncio.to_thread(self._openid.key, attempt, dict(request.query_params))
         except (UnknownLogin, DisabledLogin, Untrusted, Unreachable) as error:
-            response = _html(*self._openid.refusal(error, id))
+            response = open_page(request, self._openid.refusal(error, id))
         else:
             response = RedirectResponse("/", 303)
             response.headers.append("set-cookie", self._identity.set_cookie(key))
@@ -198,10 +199,6 @@ def _set_route(request: Request, route: str) -> str:
     exchange = request.scope["clew.exchange"]
     exchange.route = route
     return str(exchange.id)
-
-
-def _html(status: int, text: str) -> Response:
-    return Response(text, status, media_type="text/html; charset=utf-8", headers=PAGE_HEADERS)
 
 
 def _base64(value: bytes) -> str:

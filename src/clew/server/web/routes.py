@@ -2,7 +2,6 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from importlib.resources import files
 from typing import Any
 
 import msgspec
@@ -20,21 +19,19 @@ from clew.server.http.lazy_mount import LazyMount
 from clew.server.http.metrics import Metrics
 from clew.server.http.openapi import openapi
 from clew.server.http.operations import Operations, no_route
-from clew.server.http.problems import STATUS
+from clew.server.http.problems import STATUS, Headers, Refusal
 from clew.server.login.identity import Identity
 from clew.server.options import LOOPBACK_NAMES
-from clew.server.web import pages
-from clew.server.web.page_request import PageRequest
-from clew.server.web.transcript import transcript
+from clew.server.web import static_files
+from clew.server.web.navigation import PAGES
+from clew.server.web.page_request import Page, PageRequest, Shell
+from clew.server.web.pages import others
+from clew.server.web.rendering import render
 from clew.service.kernel.call import call
 from clew.service.kernel.context import Context
+from clew.service.kernel.registry import operation_named
+from clew.service.kernel.results import result_from, to_json
 
-ASSETS = {
-    "clew.css": "text/css",
-    "clew.js": "text/javascript",
-    "docs.js": "text/javascript",
-    "login.js": "text/javascript",
-}
 POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; "
     "form-action 'self'; frame-ancestors 'none'"
@@ -49,6 +46,8 @@ PAGE_HEADERS = {
 }
 FORWARDED = (b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip")
 LONGEST_LOGIN = 4096
+THEME = "clew-theme"
+THEMES = ("light", "dark")
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -64,15 +63,14 @@ class Web:
 
     def routes(self, mcp: LazyMount | None) -> list[BaseRoute]:
         routes: list[BaseRoute] = [
-            self._route("/", self._list),
-            self._route("/sessions/{session}", self._transcript),
+            *(self._route(entry.path, partial(self._page, entry.page)) for entry in PAGES),
             self._route("/login", self._login),
             self._route("/login", self._redeem, "POST"),
             self._route("/logout", self._logout, "POST"),
             self._route("/docs", self._docs),
             self._route("/openapi.json", self._openapi),
             self._route("/errors/{code}", self._error),
-            self._route("/assets/{name}", self._asset),
+            self._route("/assets/{name:path}", self._asset),
             self._route("/healthz", self._healthy),
             self._route("/readyz", self._ready),
             self._route("/metrics", self._metrics_text),
@@ -90,46 +88,46 @@ class Web:
 
     # Pages ------------------------------------------------------------------------------------------------------------
 
-    async def _list(self, request: Request) -> Response:
-        return await self._page(request, pages.sessions)
-
-    async def _transcript(self, request: Request) -> Response:
-        return await self._page(request, transcript)
-
-    async def _page(self, request: Request, render: Callable[[PageRequest], str]) -> Response:
+    async def _page(self, page: Callable[[PageRequest], Page], request: Request) -> Response:
         """A page for callers who may see it; others are sent to the login."""
         exchange = _exchange(request)
         try:
             credential = self._operations.credential(exchange)
             text, status = await self._operations.in_turn(
-                credential, partial(self._render, exchange, credential, request, render), request.receive
+                credential, partial(self._render, exchange, credential, request, page), request.receive
             )
         except Unauthenticated:
             return RedirectResponse("/login", 303)
         return _html(request, text, status)
 
     def _render(
-        self, exchange: Exchange, credential: Any, request: Request, render: Callable[[PageRequest], str]
+        self, exchange: Exchange, credential: Any, request: Request, page: Callable[[PageRequest], Page]
     ) -> tuple[str, int]:
         context = self._operations.admit(exchange, credential)
+        now = context.store.now()
+
+        def told(error: ClewError) -> str:
+            return masked(context, str(error).encode()).decode()
+
         page_request = PageRequest(
             call=lambda name, **arguments: _masked_result(context, name, arguments), path=dict(request.path_params),
-            query=dict(request.query_params), has_login=credential.how == "cookie",
+            query=dict(request.query_params), principal=context.principal, now=now, told=told,
         )  # fmt: skip
         try:
-            return render(page_request), 200
+            made = page(page_request)
         except Unauthenticated:
             raise
         except ClewError as error:
             if STATUS.get(error.code, 500) >= 500:
                 raise
-            text = masked(context, str(error).encode()).decode()
-            return pages.refusal(text, has_login=page_request.has_login), STATUS[error.code]
+            made = others.problem(told(error), STATUS[error.code])
+        shell = _shell(request, principal=context.principal, has_login=credential.how == "cookie")
+        return render(made, shell, now=now), made.status
 
     # Login ------------------------------------------------------------------------------------------------------------
 
     async def _login(self, request: Request) -> Response:
-        return _html(request, pages.login(), 200)
+        return open_page(request, others.login())
 
     async def _redeem(self, request: Request) -> Response:
         """Set the cookie of this browser, for the secret of a login link or for an API key."""
@@ -170,29 +168,33 @@ class Web:
     # The API about itself ---------------------------------------------------------------------------------------------
 
     async def _docs(self, request: Request) -> Response:
-        return _html(request, pages.docs(), 200)
+        return open_page(request, others.docs())
 
     async def _openapi(self, request: Request) -> Response:
         if not self._description:
             self._description = msgspec.json.encode(
                 openapi(self._operations.endpoints, url=self._identity.options.public_url)
             )
-        return _compressed(request, unmasked(self._description, NeedsNoMasking.OWN_WORDS), "application/json")
+        body, headers = _compressed(request, unmasked(self._description, NeedsNoMasking.OWN_WORDS))
+        return Response(body, headers=headers, media_type="application/json")
 
     async def _error(self, request: Request) -> Response:
         code = request.path_params["code"]
         if code not in STATUS:
             raise no_route(set())
-        return _html(request, pages.error(code, STATUS[code]), 200)
+        return open_page(request, others.error(code, STATUS[code]))
 
     async def _asset(self, request: Request) -> Response:
-        name = request.path_params["name"]
-        if name not in ASSETS:
+        path = request.path_params["name"]
+        digest, _, name = path.partition("/")
+        known = static_files.static_files()
+        if path in known or name not in known:
+            name, digest = path, ""
+        if name not in known:
             raise no_route(set())
-        data = (files("clew.server.web") / "assets" / name).read_bytes()
-        return _compressed(
-            request, unmasked(data, NeedsNoMasking.OWN_WORDS), ASSETS[name], {"cache-control": "no-cache"}
-        )
+        # A page from before an update asks for a file under the address that the file had then.
+        lasts = static_files.FOREVER if digest == static_files.digest() else static_files.CHECKED
+        return _static(request, name, lasts)
 
     # Health and metrics -----------------------------------------------------------------------------------------------
 
@@ -235,23 +237,49 @@ def _is_local(request: Request, exchange: Exchange) -> bool:
 
 
 def _masked_result(context: Context, name: str, arguments: Mapping[str, Any]) -> Any:
-    """The result of an operation as plain values, with secrets masked: pages are made from nothing else."""
-    from clew.service.kernel.results import to_json
+    """The result of an operation, read back from its text with secrets masked: pages are made from nothing else."""
+    return result_from(operation_named(name).result, masked(context, to_json(call(context, name, arguments))))
 
-    return msgspec.json.decode(masked(context, to_json(call(context, name, arguments))))
+
+def _shell(request: Request, *, principal: str = "", has_login: bool = False) -> Shell:
+    theme = request.cookies.get(THEME, "")
+    return Shell(
+        path=request.url.path, principal=principal, has_login=has_login, theme=theme if theme in THEMES else "",
+        is_fragment=request.headers.get("hx-request") == "true",
+    )  # fmt: skip
+
+
+def problem_page(exchange: Exchange, body: AnswerText, status: int) -> tuple[AnswerText, Headers]:
+    """The page for a problem, and its headers; the principal, if there is one, keeps the menu."""
+    problem = msgspec.json.decode(body, type=Refusal)
+    principal = "" if exchange.context is None else exchange.context.principal
+    shell = Shell(principal=principal, is_fragment=exchange.headers.get(b"hx-request") == b"true")
+    text = render(others.problem(problem.detail, status, code=problem.code), shell)
+    headers = {**PAGE_HEADERS, "content-type": "text/html; charset=utf-8"}
+    return _page_text(text), [(name.encode(), value.encode()) for name, value in headers.items()]
+
+
+def open_page(request: Request, page: Page) -> Response:
+    """A page that everybody may see."""
+    return _html(request, render(page, _shell(request)), page.status)
+
+
+def _page_text(text: str) -> AnswerText:
+    """The text of a page: it is made from `PageRequest`, whose results are masked, and from our own words."""
+    return unmasked(text.encode("utf-8", "replace"), NeedsNoMasking.MASKED_BEFORE)
 
 
 def _html(request: Request, text: str, status: int) -> Response:
-    # Pages are made from `PageRequest`, whose results are masked, and from our own words.
-    body = unmasked(text.encode("utf-8", "replace"), NeedsNoMasking.MASKED_BEFORE)
-    response = _compressed(request, body, "text/html; charset=utf-8", PAGE_HEADERS)
-    response.status_code = status
-    return response
+    body, headers = _compressed(request, _page_text(text))
+    return Response(body, status, {**PAGE_HEADERS, **headers}, "text/html; charset=utf-8")
 
 
-def _compressed(
-    request: Request, body: AnswerText, media_type: str, headers: Mapping[str, str] | None = None
-) -> Response:
+def _static(request: Request, name: str, headers: Mapping[str, str]) -> Response:
+    file = static_files.static_files()[name]
+    body, encoding = _compressed(request, unmasked(file.data, NeedsNoMasking.OWN_WORDS))
+    return Response(body, headers={**headers, **encoding}, media_type=file.media_type)
+
+
+def _compressed(request: Request, body: AnswerText) -> tuple[AnswerText, dict[str, str]]:
     body, more = compressed(body, _exchange(request).headers.get(b"accept-encoding", b""))
-    encoding = {name.decode(): value.decode() for name, value in more}
-    return Response(body, media_type=media_type, headers={**(headers or {}), **encoding})
+    return body, {name.decode(): value.decode() for name, value in more}

@@ -1,5 +1,4 @@
 // The description of the API as a page.
-"use strict";
 const place = document.getElementById("api");
 function make(tag, text, ...inside) {
   const made = document.createElement(tag);

@@ -1,5 +1,4 @@
 // The link's secret is behind the #, which a browser never sends: it is posted, and then taken out of the address.
-"use strict";
 const told = document.getElementById("told");
 const form = document.getElementById("login");
 async function enter(token, replace) {

@@ -1,0 +1,35 @@
+"""The pages. A new one is a module, a folder with its template, and an entry here."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from clew.server.web.page_request import Page, PageRequest
+from clew.server.web.pages.design import design
+from clew.server.web.pages.event import event
+from clew.server.web.pages.home import home
+from clew.server.web.pages.search import search
+from clew.server.web.pages.session import session
+from clew.server.web.pages.sessions import sessions
+from clew.server.web.pages.usage import usage
+
+
+class Entry(NamedTuple):
+    """A page: its address, what makes it, and its name and icon in the menu."""
+
+    path: str
+    page: Callable[[PageRequest], Page]
+    name: str = ""
+    """Empty for a page that is not in the menu."""
+    icon: str = ""
+
+
+PAGES = (
+    Entry("/", home, "Home", "home"),
+    Entry("/sessions", sessions, "Sessions", "list"),
+    Entry("/search", search, "Search", "search"),
+    Entry("/usage", usage, "Usage", "chart"),
+    Entry("/sessions/{session}", session),
+    Entry("/sessions/{session}/events/{seq}", event),
+    Entry("/_design", design),
+)
+MENU = tuple(entry for entry in PAGES if entry.name)

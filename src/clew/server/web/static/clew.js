@@ -1,0 +1,5 @@
+// Every page works without scripts; these make it quicker to read. Each module looks for what it belongs to.
+import "./times.js";
+import "./keys.js";
+import "./controls.js";
+import "./live.js";

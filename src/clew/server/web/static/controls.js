@@ -1,0 +1,34 @@
+// Buttons that only a script can serve are hidden until one runs: the theme, dialogs, copying.
+const dark = matchMedia("(prefers-color-scheme: dark)");
+const root = document.documentElement;
+
+export function say(text) {
+  const toast = document.createElement("p");
+  toast.textContent = text;
+  document.getElementById("toasts").append(toast);
+  setTimeout(() => toast.remove(), 3000);
+}
+
+for (const button of document.querySelectorAll("[data-theme-toggle], [data-opens], [data-copies]")) button.hidden = false;
+
+document.addEventListener("click", async (event) => {
+  const button = event.target.closest("button");
+  if (!button) return;
+  if ("themeToggle" in button.dataset) {
+    const now = root.dataset.theme || (dark.matches ? "dark" : "light");
+    root.dataset.theme = now === "dark" ? "light" : "dark";
+    // The server reads it, so that the next page begins in the right colours.
+    document.cookie = `clew-theme=${root.dataset.theme}; path=/; max-age=31536000; samesite=lax`;
+  } else if (button.dataset.opens) {
+    document.getElementById(button.dataset.opens).showModal();
+  } else if (button.dataset.copies) {
+    const source = document.getElementById(button.dataset.copies);
+    try {
+      await navigator.clipboard.writeText(source.textContent);
+      say("Copied");
+    } catch {
+      getSelection().selectAllChildren(source);
+      say("Press Ctrl-C to copy");
+    }
+  }
+});
