@@ -10,9 +10,9 @@ sys.path.insert(0, str(ROOT / "tests"))  # for the server and its store
 
 from playwright.sync_api import sync_playwright  # noqa: E402
 
+from clew.cli.demo_store import fill  # noqa: E402
 from server.running import Running  # noqa: E402
 from web.conftest import ARGUMENTS, OWN  # noqa: E402
-from web.stories import capture_samples, tell  # noqa: E402
 
 IMAGES = ROOT / "docs" / "images"
 SIZE = {"width": 1360, "height": 590}
@@ -27,8 +27,7 @@ def main() -> int:
         home = Path(folder)
         with Running(f"sqlite:///{home / 'clew.db'}", str(home), own_secret=OWN) as running:
             context = running.authenticator.owner_context()
-            capture_samples(context, home / "files")
-            session = tell(context)
+            session = fill(context)
             browser = playwright.chromium.launch(executable_path=program, args=ARGUMENTS)
             pages = (("home", "/", "dark"), ("session", f"/sessions/{session.id}", "light"))
             for name, path, theme in pages:

@@ -94,6 +94,22 @@ def test_clew_up_shows_what_is_captured_meanwhile(tmp_path: Path) -> None:
     assert not any("Traceback" in line for line in lines), lines
 
 
+def test_the_demo_is_a_full_store_that_is_gone_with_it(tmp_path: Path) -> None:
+    with command(tmp_path, "demo", "--no-browser", store="sqlite:////nowhere/of/mine") as (process, lines):
+        link = until(process, lines, r"open (http://127\.0\.0\.1:\d+)/login#(clew_up_\S+) in your browser")
+        with httpx2.Client(base_url=link[1]) as client:
+            answered(client, "/healthz", "healthy")
+            assert client.post("/login", json={"token": link[2]}, headers={"Origin": link[1]}).status_code == 200
+            assert "Why does the lock test fail" in client.get("/").text
+            sessions = client.get("/v1/sessions", params={"limit": 500}).json()
+            assert len({session["runtime"] for session in sessions}) == 7
+            assert {"waiting", "active", "idle", "paused", "closed"} <= {session["status"] for session in sessions}
+            assert any(session.get("parent") for session in sessions)
+            assert any(session.get("errors") for session in sessions)
+            assert any(session.get("budget") for session in sessions)
+    assert not list(tmp_path.rglob("*.db"))
+
+
 def test_a_taken_port_is_said_or_the_next_is_used(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])

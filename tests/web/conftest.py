@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
+from clew.cli.demo_store import fill
 from clew.service import Context
 from server.running import Running
 from web.hostile import hostile_session
-from web.stories import capture_samples, tell
+from web.stories import capture_samples
 
 OWN = "a secret of this browser alone, of a good length"
 ARGUMENTS = [
@@ -38,7 +39,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     with Running(f"sqlite:///{home / 'clew.db'}", str(home), own_secret=OWN) as running:
         context = running.authenticator.owner_context()
         capture_samples(context, home / "files")
-        yield Site(running, context, tell(context).id, hostile_session(context).id)
+        yield Site(running, context, fill(context).id, hostile_session(context).id)
 
 
 # Playwright keeps an event loop running in its thread, so the tests of other modules begin after it has ended.

@@ -1,6 +1,5 @@
 """`clew up`: the pages and the API for one person on their own machine."""
 
-import os
 import sys
 from typing import Any
 
@@ -8,6 +7,7 @@ import click
 
 from clew import app
 from clew.cli import running
+from clew.cli.browser import open_browser
 from clew.cli.first_run import first_capture
 from clew.cli.http_server import PORT, loopback_names, make_application, serve_supervised, server_options, supervise
 from clew.cli.worker_process import worker_beside
@@ -33,7 +33,7 @@ def command(
     """
     options = server_options(hosts=loopback_names(), logs_requests=False)
     from clew.server.http.listener import listen, url_of
-    from clew.server.login.own_secret import own_secret, write_login_page
+    from clew.server.login.own_secret import own_secret
 
     home = plane.settings.home
     secret = own_secret(home)
@@ -61,17 +61,10 @@ def command(
     click.echo(f"clew is up at {url}")
     click.echo(f"open {link} in your browser; the link is for you alone")
     click.echo("your sessions and their transcripts; the API is at /docs; stop with Ctrl-C", err=True)
-    if not no_browser and _has_display():
-        import threading
-        import webbrowser
-
-        threading.Timer(0.5, webbrowser.open, [write_login_page(home, link).as_uri()]).start()
+    if not no_browser:
+        open_browser(home, link)
     with (
         running.announced(home, url, link),
         worker_beside(plane.settings, "--no-checkpoints", *(() if no_capture else ("--capture",))),
     ):
         supervise(plane.settings, ["up"], listener)
-
-
-def _has_display() -> bool:
-    return sys.platform == "darwin" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

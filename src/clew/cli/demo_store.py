@@ -1,0 +1,184 @@
+"""A store to look at: three weeks of a team of three with seven programs, made up, and the same each time.
+
+Times count back from now, so that something is always running and something waits.
+"""
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from clew.model import events as e
+from clew.model.session import Session
+from clew.service.kernel.call import call
+from clew.service.kernel.context import Context
+from clew.store.log.opening import Opening
+
+SECOND = 1_000_000
+MINUTE, HOUR, DAY = 60 * SECOND, 3_600 * SECOND, 86_400 * SECOND
+PEOPLE = ("person:ada", "person:bo", "person:cy")
+# The programs, and the models that they use.
+PROGRAMS = {
+    "claude-code": "claude-opus-4-5", "codex": "gpt-5.2-codex", "opencode": "claude-sonnet-4-5",
+    "gemini-cli": "gemini-2.5-pro", "copilot-cli": "gpt-5.2", "pi": "claude-haiku-4-5", "qwen-code": "qwen3-coder",
+}  # fmt: skip
+WORK = {
+    "shop": ("Why is the checkout slow on Mondays?", "Round prices the same way everywhere", "Add a filter for sizes",
+             "The basket forgets its coupon", "Show stock in the list", "Write tests for refunds"),
+    "billing": ("Move the invoices to the new schema", "Send reminders after 14 days", "Tax of two countries is wrong",
+                "Export the year as CSV", "Continue the migration where Codex stopped"),
+    "gateway": ("Review: rate limits for each key", "Retry with jitter", "Log the id of each request",
+                "Health checks flap at night"),
+    "docs": ("Explain the webhooks with an example", "Find dead links", "Rewrite the page on errors"),
+}  # fmt: skip
+FILES = ("src/app.py", "src/store.py", "src/prices.py", "tests/test_app.py", "README.md")
+EDIT = {
+    "file_path": "/home/ada/shop/src/store.py",
+    "old_string": "    with self._lock:\n        rows = self._read()\n        return self._write(rows)\n",
+    "new_string": "    rows = self._read()\n    with self._lock:\n        return self._write(rows)\n",
+}
+LOOP = "for i in $(seq 400); do\n  pytest -q tests/test_lock.py || exit 1\ndone"
+OUTPUT = (
+    "\x1b[1m============ test session starts ============\x1b[0m\n"
+    "tests/test_lock.py \x1b[32m.....\x1b[0m\x1b[31mF\x1b[0m\n"
+    "\x1b[31mE   database is locked\x1b[0m\n"
+    "\x1b[31m1 failed\x1b[0m, \x1b[32m5 passed\x1b[0m in 3.21s\n"
+)
+ANSWER = """The lock is taken **before** the read, so `append` waits for the reader. Two ways out:
+
+1. keep the read outside of the lock, as in [the docs](https://example.org/locks)
+2. use a second connection
+
+```python
+def append(self, drafts: list[Draft]) -> int:
+    with self._lock:  # one writer at a time
+        return self._write(drafts, limit=100)
+```
+
+| way | commits per second |
+| --- | ---: |
+| outside | 1,204 |
+| second connection | 870 |
+
+> The test fails once in a hundred runs, so I ran it 400 times.
+"""
+
+
+def fill(context: Context, *, days: int = 21, each_day: int = 3) -> Session:
+    """Fill an empty store; returns the session that shows the most."""
+    chance = random.Random(7)  # noqa: S311 - A made-up store hides nothing.
+    now = context.store.now()
+    for back in range(days, 0, -1):
+        for number in range(1 + chance.randrange(each_day)):
+            at = now - back * DAY + number * 2 * HOUR + chance.randrange(HOUR)
+            _task(context, chance, at, end=chance.choice(("", "", "close", "close", "fork", "budget")))
+    for back in range(30, 360, 11):
+        _task(context, chance, now - back * DAY, end="close")
+    _task(context, chance, now - 50 * MINUTE, end="pause")
+    running = _task(context, chance, now - 3 * MINUTE)
+    _add(context, running, [e.CallMade(call="late", tool="shell", input=_json({"command": "make test"}))], now - MINUTE)
+    session = _opened(context, "Why does the lock test fail now and then?", "shop", "claude-code", PEOPLE[0])
+    _add(context, session, _long(), now - 40 * MINUTE, source="demo")
+    return session
+
+
+def _task(context: Context, chance: random.Random, at: int, *, end: str = "") -> Session:
+    """A session of some turns, and how it ended."""
+    project = chance.choice(list(WORK))
+    runtime, model = chance.choice(list(PROGRAMS.items()))
+    session = _opened(context, chance.choice(WORK[project]), project, runtime, chance.choice(PEOPLE))
+    _add(context, session, list(_turns(chance, session.title, model, f"/home/ada/{project}")), at)
+    match end:
+        case "close":
+            call(context, "close", {"session": session.id, "summary": "Done, with tests."})
+        case "pause":
+            call(context, "pause", {"session": session.id, "reason": "waiting for a review"})
+        case "budget":
+            call(context, "budget", {"session": session.id, "usd": 5.0})
+        case "fork":
+            child = context.store.session(call(context, "fork", {"session": session.id}).id)
+            again = _turns(chance, "Try it another way", model, f"/home/ada/{project}")
+            _add(context, child, [_attached(runtime, project), *again], at + HOUR)
+    return session
+
+
+def _turns(chance: random.Random, title: str, model: str, folder: str) -> Iterator[e.Body]:
+    for turn in range(1 + chance.randrange(4)):
+        text = chance.choice(("Go on.", "And the tests?", "Good.")) if turn else title
+        yield e.MessageAdded(role="user", text=text)
+        for number in range(1 + chance.randrange(4)):
+            id = f"{turn}-{number}"
+            path = f"{folder}/{chance.choice(FILES)}"
+            look = {"pattern": "def total", "path": folder}
+            values = chance.choice(({"command": "pytest -x"}, {"file_path": path}, look))
+            tool = {"command": "shell", "file_path": "read", "pattern": "grep"}[next(iter(values))]
+            yield from _called(id, tool, values, "ok", failed=chance.random() < 0.1)
+        usage = e.Usage(
+            input=2_000 + chance.randrange(9_000), output=200 + chance.randrange(2_000),
+            cache_read=chance.randrange(90_000),
+        )  # fmt: skip
+        yield e.MessageAdded(
+            role="assistant", text="Done; the tests pass.", model=model, usage=usage, message=f"{chance.random()}"
+        )  # fmt: skip
+
+
+def _long() -> list[e.Body | e.Opaque]:
+    """Everything that a transcript shows."""
+    model = "claude-opus-4-5"
+    usage = e.Usage(input=4_200, output=900, cache_read=60_000, cost_micros=190_000)
+    test = {"file_path": "/home/ada/shop/tests/test_lock.py"}
+    failure = {"output": OUTPUT, "metadata": {"exit_code": 1}}
+    return [
+        e.MessageAdded(role="user", text="`tests/test_lock.py` fails now and then. Find out **why** and fix it."),
+        e.MessageAdded(role="assistant", model=model, parts=(
+            e.ThinkingPart(text="The test opens two connections. One of them could hold the lock while it reads."),
+            e.TextPart(text="I look at the test first."))),
+        *_called("1", "Read", test, "\n".join(map(str, range(80)))),
+        *_called("2", "Grep", {"pattern": "self._lock", "path": "/home/ada/shop/src"}, "src/store.py:12"),
+        *_called("3", "Bash", {"command": "pytest -x tests/test_lock.py"}, failure, failed=True),
+        e.MessageAdded(role="assistant", text=ANSWER, model=model, usage=usage, message="m1"),
+        e.DecisionMade(decision="d1", choice="Read outside of the lock", why="no second connection to close"),
+        *_called("4", "Edit", EDIT, "The file was updated."),
+        *_called("5", "Bash", {"command": LOOP}, "400 runs"),
+        e.FactLearned(fact="f1", text="The lock test ran 400 times without a failure.", evidence=(12,)),
+        e.ProgressNoted(done="The lock is held for writes alone", next="Measure commits per second"),
+        e.Compacted(summary="The lock was held while reading. **Fixed** in `store.py`.", keep="demo-14"),
+        e.MessageAdded(role="user", text="Good. Measure it before and after."),
+        *_called("6", "Bash", {"command": "python bench/commits.py"}, "before  870\nafter  1204\n"),
+        e.Opaque(kind="claude.progress", raw='{"percent":80,"note":"a record that nobody knows"}'),
+        e.HandoffOffered(handoff="h1", to="codex", brief="measure on PostgreSQL"),
+        e.MessageAdded(role="assistant", text="1,204 commits per second, before it were 870.", model=model, usage=usage,
+                       message="m2"),
+    ]  # fmt: skip
+
+
+def _called(id: str, tool: str, values: Any, output: Any, *, failed: bool = False) -> list[e.Body]:
+    return [
+        e.CallMade(call=id, tool=tool, input=_json(values)),
+        e.CallReturned(call=id, output=_json(output), failed=failed),
+    ]
+
+
+def _opened(context: Context, title: str, project: str, runtime: str, person: str) -> Session:
+    session = context.store.open(Opening(project=project, agent=runtime, title=title), actor=person)
+    context.store.append(session, [e.Draft(body=_attached(runtime, project))], actor=person)
+    return session
+
+
+def _attached(runtime: str, project: str) -> e.RuntimeAttached:
+    return e.RuntimeAttached(runtime=runtime, cwd=f"/home/ada/{project}", machine="laptop")
+
+
+def _add(context: Context, session: Session, bodies: list[Any], at: int, *, source: str = "") -> None:
+    """Append bodies that were said one after the other."""
+    drafts = [
+        e.Draft(body=body, said_at=at + number * 1_300_000, source=f"{source or at}-{number}")
+        for number, body in enumerate(bodies, 1)
+    ]
+    context.store.append(session, drafts, actor=session.owner or PEOPLE[0])
+
+
+def _json(value: Any) -> Raw:
+    return Raw(msgspec.json.encode(value))
