@@ -15,7 +15,7 @@ from server.running import Running  # noqa: E402
 from web.conftest import ARGUMENTS, OWN  # noqa: E402
 
 IMAGES = ROOT / "docs" / "images"
-SIZE = {"width": 1360, "height": 590}
+SIZE = {"width": 1360, "height": 570}
 
 
 def main() -> int:
