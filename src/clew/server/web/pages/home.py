@@ -43,13 +43,13 @@ def spent(request: PageRequest) -> Page:
     today = now().date()
     report = request.call("usage", by=["day"], since=str(today - timedelta(days=370)))
     days = {row.by["day"]: row for row in report.rows}
-    week = request.call("usage", by=["session"], when="7 days")
+    week = request.call("usage", by=["session"], when="7 days", top=TOP)
     return Page(
         "home/spent.html",
         {
             "heat": heat_map({day: row.answers for day, row in days.items()}, today), "week": week.total,
             "today": days.get(str(today)), "yesterday": days.get(str(today - timedelta(days=1))),
-            "top": week.rows[:TOP],
+            "top": week.rows,
         },
     )  # fmt: skip
 

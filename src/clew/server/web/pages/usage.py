@@ -14,7 +14,7 @@ from clew.service.find.filters import now
 from clew.service.find.spending import Counts
 from clew.service.find.usage import UsageReport, UsageRow
 
-NOT_FILTERS = frozenset({"by", "session"})
+NOT_FILTERS = frozenset({"by", "session", "top"})
 COLUMNS = ("model", "project", "runtime", "agent", "person", "machine", "session")
 PERIODS = ("7 days", "30 days", "90 days", "this month", "last month", "this year")
 PERIOD = "30 days"
@@ -43,7 +43,7 @@ def usage(request: PageRequest) -> Page:
     try:
         arguments = filters.arguments()
         by_day = request.call("usage", by=["day", second], **arguments)
-        rows = request.call("usage", by=[column], **arguments).rows if column == "session" else _summed(by_day, column)
+        rows, rest = _sessions(request, arguments) if column == "session" else _summed(by_day, column)
     except (InvalidInput, NotFound) as error:
         return Page("usage/page.html", {**values, "problem": request.told(error)}, STATUS[error.code])
     sums = Counter[str]()
@@ -53,21 +53,28 @@ def usage(request: PageRequest) -> Page:
     return Page(
         "usage/page.html",
         {
-            **values, "rows": rows[:ROWS], "rest": max(0, len(rows) - ROWS), "total": by_day.total,
+            **values, "rows": rows, "rest": rest, "total": by_day.total,
             "unpriced": by_day.unpriced, "prices_of": by_day.prices_of, "series": [*series, *_others(sums)],
             "bars": bars(_days(by_day.rows, second, series), series), "is_money": bool(by_day.total.cost_micros),
         },
     )  # fmt: skip
 
 
-def _summed(report: UsageReport, column: str) -> list[UsageRow]:
-    """The rows of all days summed up, the most expensive first."""
+def _sessions(request: PageRequest, arguments: dict[str, Any]) -> tuple[list[UsageRow], int]:
+    """The most expensive sessions, and the number of the others."""
+    report = request.call("usage", by=["session"], top=ROWS, **arguments)
+    return report.rows, report.more
+
+
+def _summed(report: UsageReport, column: str) -> tuple[list[UsageRow], int]:
+    """The rows of all days summed up, the most expensive first, and the number of those that are too many to show."""
     sums: dict[str, UsageRow] = {}
     for row in report.rows:
         total = sums.setdefault(row.by[column], UsageRow(by={column: row.by[column]}))
         for name in Counts.__struct_fields__:
             setattr(total, name, getattr(total, name) + getattr(row, name))
-    return sorted(sums.values(), key=lambda used: (-used.cost_micros, -used.tokens))
+    rows = sorted(sums.values(), key=lambda used: (-used.cost_micros, -used.tokens))
+    return rows[:ROWS], max(0, len(rows) - ROWS)
 
 
 def _others(sums: Counter[str]) -> list[str]:
