@@ -55,7 +55,7 @@ def test_an_address_that_is_none_is_a_page(site: Site, new_tab: Any) -> None:
 def test_without_scripts_everything_can_be_read(site: Site, new_tab: Any) -> None:
     tab = new_tab(java_script_enabled=False)
     page = tab.page
-    page.goto(f"{site.address}/sessions")
+    page.goto(f"{site.address}/sessions?project=shop")
     page.get_by_role("link", name="Why does the lock test fail now and then?").click()
     assert page.get_by_role("heading", level=1).inner_text() == "Why does the lock test fail now and then?"
     assert page.locator("time").first.inner_text()
