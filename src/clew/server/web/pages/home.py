@@ -20,7 +20,7 @@ def home(request: PageRequest) -> Page:
     """The first page; an address of the list or the search that earlier versions had shows that."""
     if request.query.get("q"):
         return search(request)
-    if request.query.get("project") or request.query.get("before"):
+    if any(request.query.get(name) for name in ("project", "tag", "before")):
         return sessions(request)
     if request.query.get("part") == "spent":
         return spent(request)
