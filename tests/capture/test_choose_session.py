@@ -66,7 +66,7 @@ def test_a_file_that_repeats_nothing_opens_a_session_for_its_program_in_its_proj
 ) -> None:
     into = choose(run, put(person, 1, "a", "b")).into
     assert isinstance(into, Opening)
-    assert (into.project, into.agent) == ("home-me-app", "claude-code")
+    assert (into.project, into.agent) == ("app", "claude-code")
     assert msgspec.json.decode(into.metadata) == {"runtime": "claude-code", "native": id_of(1), "machine": "here"}
 
 

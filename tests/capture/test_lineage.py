@@ -277,7 +277,7 @@ def test_what_retention_removed_is_not_captured_again(plane: Plane, person: Path
 
     path = put(person, 1, [*talk("a", "b"), {"type": "mode", "mode": "plan"}])
     session = only(plane, person).session
-    plane.client.call("retention_set", project="home-me-app", keep_days=1)
+    plane.client.call("retention_set", project="app", keep_days=1)
     later = store.head(store.session(session)).at + 3 * 86_400_000_000
     assert retention.apply_policies(store, actor="person:ada", now=later)
     before = len(events(plane, session))

@@ -63,7 +63,7 @@ def test_the_session_has_the_title_the_person_gave_it_and_counts_usage_once_per_
 ) -> None:
     claude.transcript(person).write_bytes(claude.lines(claude.story()))
     info = plane.client.call("show", session=only(plane, person).session).session
-    assert (info.title, info.project, info.agent) == ("Files", "home-me-app", "claude-code")
+    assert (info.title, info.project, info.agent) == ("Files", "app", "claude-code")
     # Three answers of 100 in, 5 out and 3 written to the cache each; one of them in three records.
     assert info.spent_tokens == 3 * 108
 

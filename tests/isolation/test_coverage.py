@@ -38,6 +38,7 @@ TABLES = {
     "manifest": f"read only where a session in reach names it, {ROW_SECURITY}",
     "pack": f"read only where a session in reach names it, {ROW_SECURITY}",
     "part": f"read only where a session in reach names it, {ROW_SECURITY}",
+    "place": f"shown with a project that the caller may see, {ROW_SECURITY}",
 }
 DERIVED = {
     "listing": f"reach in the statement, {ROW_SECURITY}",

@@ -62,7 +62,7 @@ TAGGED = index_query("pg", parse("common w7"), tags=[tag(ROLE, "asked"), tag(PRO
 _REACH = Reach(
     me="person:1", projects=frozenset({"p"}), agents=frozenset({("p", "a"), ("", "b")}), sessions=frozenset({"s"})
 )
-REACH = parameters_of(_REACH, {"p": 3}, {"s": 7})
+REACH = parameters_of(_REACH, {"p": [3]}, {"s": 7})
 STATUS: dict[str, Any] = {"status": "idle", "quiet_since": 5000, "unanswered_since": 900}
 TIMES: list[dict[str, Any]] = [{}, {"since": 1000}, {"until": 90_000}, {"since": 1000, "until": 90_000}]
 

@@ -75,7 +75,11 @@ def status_of(state: str, *, is_waiting: bool, last_at: int, now: int) -> Status
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):
-    """The identity of a session. Only a new title, a privacy change and erasure change it."""
+    """The identity of a session. Only a new title, a privacy change and erasure change it.
+
+    It is in `project` now. The project of `project_key` is the one it was opened in, with the name `opened_in`; it is
+    another when that became part of `project`.
+    """
 
     id: str
     key: int
@@ -89,6 +93,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     opened_at: int = 0
     owner: str = ""
     private: bool = False
+    opened_in: str = ""
 
 
 class Head(msgspec.Struct, frozen=True):

@@ -52,10 +52,18 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
     `parent` is the native id of the session that spawned this one (a subagent), `call` the call that spawned it.
     `fork_of` is the native id of the session that this one continues: its first `fork_bytes` bytes are not repeated
     here.
+
+    `folder` is where the program worked, if its file or path says so; `folder_file` the path of a file that says so;
+    `repository` the URL of a remote there. `project` is what the program calls the folder, such as `-home-me-app`; or
+    a name of a project that `is_chosen`.
     """
 
     native: str
     project: str = ""
+    is_chosen: bool = False
+    folder: str = ""
+    folder_file: str = ""
+    repository: str = ""
     agent: str = ""
     parent: str = ""
     call: str = ""

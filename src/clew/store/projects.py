@@ -17,9 +17,30 @@ ALL_PROJECTS = "*"
 
 
 def list_projects(store: "Store") -> dict[int, str]:
-    """Every project by its key."""
+    """The name of every project by its key; one that became part of another has the name of that."""
     with store.database.read() as tx:
         return dict(tx.run("projects"))
+
+
+def names_now(store: "Store") -> dict[str, str]:
+    """Every name that a project has or had, each with the name of that project now."""
+    with store.database.read() as tx:
+        return dict(tx.run("project_names"))
+
+
+def keys_by_name(store: "Store") -> dict[str, list[int]]:
+    """The keys of every project by its name: its own, and those of the projects that became part of it."""
+    keys: dict[str, list[int]] = {}
+    for key, name in list_projects(store).items():
+        keys.setdefault(name, []).append(key)
+    return keys
+
+
+def current_name(store: "Store", name: str) -> str:
+    """The name that a project has now; the same name if there is no such project."""
+    with store.database.read() as tx:
+        rows = tx.run("project_named", name=name)
+    return str(rows[0][1]) if rows else name
 
 
 def projects_of(store: "Store", ids: Iterable[str]) -> set[str]:

@@ -20,21 +20,26 @@ EVERYWHERE: ReachParameters = MappingProxyType({})
 def reach_parameters(store: "Store", reach: Reach) -> ReachParameters:
     """The keys of the projects and sessions that a reach names."""
     from clew.store.log.sessions import keys_of
-    from clew.store.projects import list_projects
+    from clew.store.projects import keys_by_name
 
-    projects = {name: key for key, name in list_projects(store).items()}
+    projects = keys_by_name(store)
     return parameters_of(reach, projects, keys_of(store.database, reach.sessions) if reach.sessions else {})
 
 
-def parameters_of(reach: Reach, projects: Mapping[str, int], sessions: Mapping[str, int]) -> ReachParameters:
+def parameters_of(reach: Reach, projects: Mapping[str, list[int]], sessions: Mapping[str, int]) -> ReachParameters:
     """A reach as parameters, given the keys of projects by name and of sessions by id."""
     # A project that does not exist has no sessions; no session's project has the key -1.
-    agents = (f"{projects.get(project, -1) if project else '*'}/{agent}" for project, agent in reach.agents)
+    nowhere = [-1]
+    agents = (
+        f"{key}/{agent}"
+        for project, agent in reach.agents
+        for key in (projects.get(project, nowhere) if project else "*")
+    )
     return {
         "me": reach.me,
-        "reach_bound": projects.get(reach.bound, -1) if reach.bound else 0,
+        "reach_bound": _json(projects.get(reach.bound, nowhere) if reach.bound else ()),
         "reach_everything": int(reach.everything),
-        "reach_projects": _json(projects[name] for name in reach.projects if name in projects),
+        "reach_projects": _json(key for name in reach.projects for key in projects.get(name, ())),
         "reach_agents": _json(agents),
         "reach_sessions": _json(sessions[id] for id in reach.sessions if id in sessions),
     }

@@ -23,7 +23,7 @@ from clew.store.log.rows import EVERYTHING
 from clew.store.reach import EVERYWHERE
 from clew.store.store import Store
 from clew.views.sessions import status_parameters
-from clew.views.text import LONG, ROLE, ROOM, SECOND_US, SESSION, first_id, index_query, tag
+from clew.views.text import LONG, PROJECT, ROLE, ROOM, SECOND_US, SESSION, first_id, index_query, tag
 from clew.views.upkeep import Views
 
 FIRST_PAGE = 50
@@ -41,10 +41,12 @@ _WEIGHTS = {Role.ASKED: 1.3, Role.ANSWERED: 1.2, Role.NOTED: 1.5, Role.RUN: 1.0,
 
 
 class Scope(msgspec.Struct, frozen=True, kw_only=True):
-    """The scope of a search: required tags, roles of which a passage has one, a period in seconds, and conditions on
-    the session."""
+    """The scope of a search: required tags, projects and roles of which a passage has one, a period in seconds, and
+    conditions on the session."""
 
     tags: tuple[str, ...] = ()
+    projects: tuple[int, ...] = ()
+    """The keys of one project: its own, and those of the projects that became part of it."""
     roles: tuple[Role, ...] = ()
     since: int | None = None
     until: int | None = None
@@ -303,11 +305,12 @@ class Search:
         named = scope.sessions if scope.sessions is not None and len(scope.sessions) <= MOST_NAMED else frozenset()
         tags = (*scope.tags, *more, *((tag(SESSION, key),) if key else ()))
         parameters: dict[str, Any] = {"before": before, "first": first, "limit": limit}
-        if self._query.wanted or tags or named or scope.roles:
+        if self._query.wanted or tags or named or scope.roles or scope.projects:
             sessions = [tag(SESSION, session_key) for session_key in named]
             roles = [tag(ROLE, role) for role in scope.roles]
+            projects = [tag(PROJECT, project) for project in scope.projects]
             parameters["match"] = index_query(
-                self._dialect, self._proposing, tags=tags, any_of=(sessions, roles), least=self._least
+                self._dialect, self._proposing, tags=tags, any_of=(sessions, roles, projects), least=self._least
             )  # fmt: skip
         if scope.since is not None:
             parameters["since"], parameters["first"] = scope.since, max(first, first_id(scope.since))

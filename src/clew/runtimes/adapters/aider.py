@@ -144,7 +144,9 @@ def identify(path: PurePath, first: bytes) -> Identity:
     """The project's folder; a digest of its path distinguishes folders of the same name."""
     folder = path.parent.as_posix()
     return Identity(
-        native=f"{project_of(folder)}-{uuid.uuid5(uuid.NAMESPACE_URL, folder).hex[:12]}", project=project_of(folder)
+        native=f"{project_of(folder)}-{uuid.uuid5(uuid.NAMESPACE_URL, folder).hex[:12]}",
+        project=project_of(folder),
+        folder=folder,
     )
 
 

@@ -164,7 +164,7 @@ def identify(path: PurePath, first: bytes) -> Identity:
         fields = _fields(first)
     except RecursionError as error:
         raise Unreadable("the first event nests too deeply to be read") from error
-    return Identity(native=native, project=_text(fields, "project"), agent=_text(fields, "agent"))
+    return Identity(native=native, project=_text(fields, "project"), is_chosen=True, agent=_text(fields, "agent"))
 
 
 def identify_page(path: PurePath, page: bytes) -> Identity:

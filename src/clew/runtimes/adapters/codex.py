@@ -426,10 +426,13 @@ def identify(path: PurePath, first: bytes) -> Identity:
     spawn = meta.source.get("subagent") if isinstance(meta.source, dict) else None
     spawn = spawn.get("thread_spawn") if isinstance(spawn, dict) else None
     parent = meta.parent_thread_id or (spawn.get("parent_thread_id") if isinstance(spawn, dict) else "")
+    url = meta.git.get("repository_url") if isinstance(meta.git, dict) else ""
     native = f"{thread}{name[2]}" if name and name[2] and name[1] == thread else thread
     return Identity(
         native=native,
         project=project_of(meta.cwd) if meta.cwd else "",
+        folder=meta.cwd or "",
+        repository=url if isinstance(url, str) else "",
         agent=meta.agent_nickname or "",
         parent=parent if isinstance(parent, str) and parent != native else "",
         fork_of=str(base.get("thread_id") or ""),

@@ -28,7 +28,7 @@ def recognises_transcript(path: PurePath, head: bytes) -> bool:
 def identify_transcript(path: PurePath, first: bytes) -> Identity:
     folders = path.parts
     at = folders.index("agent-transcripts") if "agent-transcripts" in folders else 0
-    return Identity(native=path.stem, project=folders[at - 1] if at else "")
+    return Identity(native=path.stem, project=f"-{folders[at - 1]}" if at else "")
 
 
 def recognises_cli(path: PurePath, head: bytes) -> bool:

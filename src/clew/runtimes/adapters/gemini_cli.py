@@ -422,6 +422,7 @@ def identify(path: PurePath, first: bytes) -> Identity:
         native=named.group(1).decode(errors="replace") if named else path.stem,
         # In older versions the folder was a hash of the directory.
         project="" if re.fullmatch("[0-9a-f]{64}", project) else project,
+        folder_file=str(PurePath(*folders[:at], ".project_root")) if at else "",
         parent=folders[at + 1] if at and at + 2 < len(folders) else "",
     )
 

@@ -29,7 +29,7 @@ from clew.server.http.request_body import Gone
 from clew.server.http.turns import Turns
 from clew.server.login.identity import Credential
 from clew.server.streams.watcher import EVERYWHERE, Watcher
-from clew.service.find.filters import project_key
+from clew.service.find.filters import project_keys
 from clew.service.kernel.audit_record import record_reads
 from clew.service.kernel.call import call, permit, prepare_call, run
 from clew.service.kernel.context import Context
@@ -222,7 +222,7 @@ class Streams:
             events, is_full = _page_of(context.store.read(session, after=after, limit=PAGE))
         else:
             if topic.project:
-                project_key(context, topic.project, Right.READ)
+                project_keys(context, topic.project, Right.READ)
             # Positions become visible in order, so the page holds everything up to this one.
             upto = context.store.last_position()
             reach = context.reach(Right.READ)

@@ -29,7 +29,7 @@ from clew.store.access.credentials import (
 )
 from clew.store.access.grants import add_grant, list_grants_for, project_keys_of_accessible_sessions
 from clew.store.access.principals import Principal, find_principal, list_principals, list_teams_of, set_principal
-from clew.store.projects import list_projects
+from clew.store.projects import keys_by_name
 
 if TYPE_CHECKING:
     from clew.views.upkeep import Views
@@ -290,8 +290,8 @@ class Authenticator:
         """The keys of the projects that row-level security lets a principal see, by commas; `*` is all."""
         if any(not grant.project and not grant.session for grant in grants):
             return "*"
-        keys = {name: key for key, name in list_projects(self.store).items()}
-        named = {keys[grant.project] for grant in grants if grant.project in keys}
+        keys = keys_by_name(self.store)
+        named = {key for grant in grants for key in keys.get(grant.project, ())}
         return ",".join(map(str, sorted(named | set(project_keys_of_accessible_sessions(self.store, principal)))))
 
     def _shared_views(self) -> "list[Views]":

@@ -26,8 +26,8 @@ from clew.runtimes.contract import Format
 from clew.service.capture import discovery
 from clew.service.capture.capture_lines import Lines, capture_lines
 from clew.service.capture.discovery import SessionFile, open_file, printable_path
-from clew.service.capture.report import WAITS_FOR_PARENT, Captured, report_copy, report_error
-from clew.service.capture.run import AlreadyCaptured, CaptureRun, ParentNotCaptured, source_of
+from clew.service.capture.report import NOTHING_SAID, WAITS_FOR_PARENT, Captured, report_copy, report_error
+from clew.service.capture.run import AlreadyCaptured, CaptureRun, NothingSaidYet, ParentNotCaptured, source_of
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
 
@@ -75,6 +75,8 @@ def _capture_file(run: CaptureRun, session_file: SessionFile) -> None:
             run.postponed.append(session_file)
     except AlreadyCaptured as copy:
         report_copy(report, copy.original)
+    except NothingSaidYet:
+        report.status, report.note = "new", NOTHING_SAID
     except Exception as error:  # noqa: BLE001  # An error in one file must not keep the other files out.
         if not any(other is report for other in run.reports):
             run.reports.append(report)

@@ -6,18 +6,18 @@ another file, when one of the two says nothing; else a session of its own.
 """
 
 import os
+import time
 from collections.abc import Callable, Iterable
 
 import msgspec
 
 from clew.model.access import Right
 from clew.model.conversation import SPOKEN
-from clew.model.events import Draft, RuntimeAttached
+from clew.model.events import Draft, Opaque, RuntimeAttached
 from clew.model.session import Session, State
-from clew.runtimes.contract import Identity, Reading, project_of
-from clew.runtimes.records import read_lines
+from clew.runtimes.contract import Identity, Reading
+from clew.runtimes.records import QUARANTINED, read_lines
 from clew.service.access.agent_rules import agent_for
-from clew.service.capture.identity import clean_text
 from clew.service.capture.reconcile import (
     SharedBeginning,
     fork_at,
@@ -26,13 +26,15 @@ from clew.service.capture.reconcile import (
     shared_beginning,
     without_written_by_clew,
 )
-from clew.service.capture.run import AlreadyCaptured, CaptureRun, ParentNotCaptured, Source
+from clew.service.capture.run import AlreadyCaptured, CaptureRun, NothingSaidYet, ParentNotCaptured, Source
 from clew.service.kernel.call import permit, target_of
 from clew.service.privacy.mask_on_write import masked_if_required
 from clew.store.log.opening import Forking, Opening
 from clew.store.native_files.lookup import files_of, files_with_native_id, files_with_root, session_of
 from clew.store.native_files.native_file import NativeFile
 from clew.store.native_files.stored_bytes import load_bytes
+
+HOUR_NS = 3_600_000_000_000
 
 
 class NewFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -148,15 +150,27 @@ def _join_twin(run: CaptureRun, new: NewFile) -> Choice | None:
 
 
 def _open_new_session(run: CaptureRun, new: NewFile) -> Choice:
-    """A session of its own, in the project of its folder or working directory, for the agent that is registered."""
+    """A session of its own, in the project of its repository or folder, for the agent that is registered."""
     identity, runtime = new.identity, new.source.runtime
     attached = [draft.body for draft in new.drafts if isinstance(draft.body, RuntimeAttached)]
     cwd = next((body.cwd for body in attached if body.cwd), "")
-    project = clean_text(run.project_behind(identity.project) or (project_of(cwd) if cwd else "")) or "default"
+    found = run.projects.find(identity, runtime, cwd)
+    if found.is_guess and _has_just_begun(new):
+        raise NothingSaidYet
+    permit(run.context, Right.APPEND, found.project)
+    project = run.projects.settle(found)
     registered = agent_for(run.agents(), project=project, runtime=runtime, path=cwd, name=identity.agent)
     agent = registered or identity.agent or runtime
     permit(run.context, Right.APPEND, project)
-    return Choice(into=Opening(project=project, agent=agent, metadata=_metadata(run, new)))
+    return Choice(into=Opening(project=project, agent=agent, metadata=_metadata(run, new, found.address)))
+
+
+def _has_just_begun(new: NewFile) -> bool:
+    """Whether a file has one record in which nothing is said, and was written to within the last hour."""
+    if len(new.drafts) != 1 or not isinstance(new.drafts[0].body, Opaque) or new.drafts[0].body.kind == QUARANTINED:
+        return False
+    changed_ns = new.source.fingerprint.split(":")[1:2]
+    return changed_ns != [] and changed_ns[0].isdecimal() and time.time_ns() - int(changed_ns[0]) < HOUR_NS
 
 
 def _append_or_fork(run: CaptureRun, new: NewFile, session: Session) -> Session | Forking:
@@ -170,11 +184,12 @@ def _fork(run: CaptureRun, new: NewFile, session: Session, at: int) -> Forking:
     return fork_at(run.store, session, at, _metadata(run, new))
 
 
-def _metadata(run: CaptureRun, new: NewFile) -> str:
+def _metadata(run: CaptureRun, new: NewFile, repository: str = "") -> str:
     identity = new.identity
     metadata = {"runtime": new.source.runtime, "native": identity.native, "machine": run.context.machine}
     metadata |= {"parent": identity.parent} if identity.parent else {}
     metadata |= {"call": identity.call} if identity.call else {}
+    metadata |= {"repository": repository} if repository else {}
     return msgspec.json.encode(metadata).decode()
 
 

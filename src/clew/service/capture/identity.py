@@ -1,6 +1,5 @@
-"""Identify which native session a file is, with names that are safe to store, and the project behind a folder."""
+"""Identify which native session a file is, with names that are safe to store."""
 
-import os
 import re
 from pathlib import PurePath
 
@@ -26,6 +25,10 @@ def clean_identity(identity: Identity, session_file: SessionFile) -> Identity:
     return Identity(
         native=_clean_name(identity.native) or _clean_name(PurePath(session_file.path).stem) or "session",
         project=clean_text(identity.project),
+        is_chosen=identity.is_chosen,
+        folder=identity.folder,
+        folder_file=identity.folder_file,
+        repository=identity.repository,
         agent=clean_text(identity.agent),
         parent=_clean_name(identity.parent),
         call=clean_text(identity.call),
@@ -46,27 +49,3 @@ def _clean_name(text: object) -> str:
 def clean_text(text: object) -> str:
     """Short text without control characters and halves of surrogate pairs."""
     return re.sub(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]", "_", str(text or ""))[:200]
-
-
-def project_name(folder: str) -> str:
-    """The project behind a folder name such as `-home-me-my-app`: the directory's own name if it still exists."""
-    if not re.fullmatch(r"-[A-Za-z0-9-]+", folder):
-        return folder
-    return _last_name_of_path("/", folder[1:]) or folder.strip("-")
-
-
-def _last_name_of_path(root: str, rest: str) -> str:
-    """Find the directory whose path was written with `-` for every separator and odd character; returns its name."""
-    try:
-        names = os.listdir(root)
-    except OSError:
-        return ""
-    for name in sorted(names, key=len, reverse=True):
-        written = re.sub("[^a-zA-Z0-9]", "-", name)
-        if rest == written:
-            return name
-        if rest.startswith(written + "-") and os.path.isdir(deeper := os.path.join(root, name)):
-            last_name = _last_name_of_path(deeper, rest[len(written) + 1 :])
-            if last_name:
-                return last_name
-    return ""

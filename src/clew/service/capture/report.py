@@ -14,6 +14,8 @@ PARTLY_UNPACKED = "the packed file is damaged: only its undamaged beginning was 
 COPY_OF = "a copy of "
 WAITS_FOR_PARENT = "it forks from a session that is being captured just now; the next capture includes it"
 
+NOTHING_SAID = "nothing was said in it yet, and it does not say where its program works; a later capture includes it"
+
 
 class Captured(msgspec.Struct, kw_only=True):
     """The report about one file. `events` of its records gave events; the others are opaque or quarantined."""

@@ -5,7 +5,7 @@ import msgspec
 from clew.runtimes.contract import Format
 from clew.service.capture.commit_batch import CommitBatch
 from clew.service.capture.discovery import SessionFile
-from clew.service.capture.identity import project_name
+from clew.service.capture.find_project import ProjectFinder
 from clew.service.capture.report import Captured
 from clew.service.kernel.context import Context
 from clew.store.access.agents import Agent, list_agents
@@ -23,6 +23,10 @@ class AlreadyCaptured(Exception):
         self.original = original
 
 
+class NothingSaidYet(Exception):
+    """A file that is being written does not say yet where its program works."""
+
+
 class CaptureRun:
     """One call of `capture`, over some files."""
 
@@ -36,7 +40,7 @@ class CaptureRun:
         self.is_last_pass = False
         self.done_bytes = 0
         self.total_bytes = 0
-        self._project_names: dict[str, str] = {}
+        self.projects = ProjectFinder(context.unrestricted, context.machine)
         self._agents: list[Agent] | None = None
 
     def report_progress(self, bytes_of_file: int = 0) -> None:
@@ -50,12 +54,6 @@ class CaptureRun:
         if self._agents is None:
             self._agents = list_agents(self.store)
         return self._agents
-
-    def project_behind(self, folder: str) -> str:
-        """The project behind the name of a folder."""
-        if folder not in self._project_names:
-            self._project_names[folder] = project_name(folder)
-        return self._project_names[folder]
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ import msgspec
 
 from clew.model.access import Right
 from clew.model.session import Session
-from clew.service.find.filters import Project, project_key
+from clew.service.find.filters import Project, in_project, project_keys
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
 from clew.store.projects import list_projects
@@ -38,7 +38,7 @@ def artifacts(
     """List what sessions saved as artifacts, newest first."""
     context.views.catch_up()
     only: dict[str, Any] = {"session": session.key} if session else {}
-    only |= {"project": project_key(context, project, Right.READ)} if project else {}
+    only |= in_project(project_keys(context, project, Right.READ)) if project else {}
     names = list_projects(context.store)
     with context.views.read() as tx:
         rows = tx.run("artifacts_newest", limit=limit, **only, **context.reach(Right.READ))

@@ -6,7 +6,7 @@ import msgspec
 
 from clew.model.access import Right
 from clew.model.path_pattern import is_pattern, like, path_matcher, path_parts
-from clew.service.find.filters import Project, project_key, same_path
+from clew.service.find.filters import Project, in_project, project_keys, same_path
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
 from clew.store.projects import list_projects
@@ -52,7 +52,7 @@ def files(
     Without a path: the files that most sessions touched.
     """
     context.views.catch_up()
-    only: dict[str, Any] = {"project": project_key(context, project, Right.READ)} if project else {}
+    only: dict[str, Any] = in_project(project_keys(context, project, Right.READ)) if project else {}
     only |= context.reach(Right.READ)
     if not path:
         return _most_touched(context, only, written=written, limit=limit)

@@ -17,7 +17,7 @@ from clew.model.session import State as Stored
 from clew.model.session import Status
 from clew.service.kernel.context import Context
 from clew.store.log.rows import EVERYTHING
-from clew.store.projects import ALL_PROJECTS, is_in_reach, list_projects
+from clew.store.projects import ALL_PROJECTS, is_in_reach, keys_by_name, list_projects
 from clew.views.contract import LONGEST, storable
 from clew.views.files import TouchedFile, name_of
 from clew.views.sessions import status_parameters
@@ -74,12 +74,16 @@ def times(when: str, since_text: str, until_text: str) -> Period:
     return Period(start, end)
 
 
-def project_key(context: Context, name: str, right: Right = Right.SEE) -> int:
-    """The key of a project in which the caller has this right on at least one session; else `NotFound`."""
+def in_project(keys: list[int]) -> dict[str, Any]:
+    """A project as parameters of a statement. One that others became part of has several keys."""
+    return {"project": keys[0]} if len(keys) == 1 else {"projects": msgspec.json.encode(keys).decode()}
+
+
+def project_keys(context: Context, name: str, right: Right = Right.SEE) -> list[int]:
+    """The keys of a project in which the caller has this right on at least one session; else `NotFound`."""
     readable = {key: project for key, project in projects(context, right).items() if project != ALL_PROJECTS}
-    for key, project in readable.items():
-        if project == name:
-            return key
+    if name in readable.values():
+        return keys_by_name(context.store)[name]
     if not context.reach(right):
         near = suggestion(name, readable.values())
         some = ", ".join(sorted(readable.values())[:10]) or "none yet"

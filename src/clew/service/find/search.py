@@ -26,7 +26,7 @@ from clew.service.find.filters import (
     When,
     labelled,
     principal,
-    project_key,
+    project_keys,
     runtime_name,
     times,
     touching,
@@ -39,7 +39,7 @@ from clew.views.contract import storable
 from clew.views.partial import best_partial
 from clew.views.search import MOST_COUNTED, Hit, Rank, Scope, Search
 from clew.views.sessions import SessionRow, session_row
-from clew.views.text import AGENT, OUTCOME, PERSON, PROJECT, RUNTIME, SECOND_US, SESSION, TOOL
+from clew.views.text import AGENT, OUTCOME, PERSON, RUNTIME, SECOND_US, SESSION, TOOL
 from clew.views.text import tag as index_tag
 
 # How many hits of a session a page shows.
@@ -155,14 +155,14 @@ def search(
         {
             RUNTIME: storable(runtime), AGENT: agent, TOOL: tool, OUTCOME: outcome or "",
             PERSON: principal(person) if person else "",
-            PROJECT: project_key(context, project, Right.READ) if project else "",
             SESSION: session.key if session else "",
         }
     )  # fmt: skip
+    projects = tuple(project_keys(context, project, Right.READ)) if project else ()
     context.views.catch_up()
     start, end = _seconds(period)
     scope = Scope(
-        tags=tags, roles=_roles(role), since=start, until=end, **_status(context, state),
+        tags=tags, projects=projects, roles=_roles(role), since=start, until=end, **_status(context, state),
         sessions=_sessions(context, file, tag, starred=starred),
     )  # fmt: skip
     if not parsed.wanted and scope == Scope():

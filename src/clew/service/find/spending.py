@@ -109,13 +109,16 @@ def share_of(budget: Budget, tokens: int, cost_micros: int) -> float | None:
 
 
 def reached_sessions(context: Context, only: dict[str, Any]) -> dict[int, SessionNames]:
-    """The sessions that the caller may see and that have these values, by key."""
+    """The sessions that the caller may see and that have these values, by key; a list is of values that a session may
+    have."""
     with context.views.read() as tx:
         rows = tx.run("sessions_all", **context.reach(Right.SEE))
     return {
         names.session: names
         for names in (SessionNames(*row) for row in rows)
-        if all(getattr(names, column) == value for column, value in only.items())
+        if all(
+            getattr(names, column) in (value if isinstance(value, list) else [value]) for column, value in only.items()
+        )
     }  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from clew.service.find.filters import (
     Until,
     When,
     principal,
-    project_key,
+    project_keys,
     runtime_name,
     times,
 )
@@ -133,7 +133,7 @@ def _only(
 ) -> dict[str, Any]:
     """The values that a session must have to be counted."""
     only = {
-        "project": project_key(context, project, Right.SEE) if project else None, "agent": storable(agent) or None,
+        "project": project_keys(context, project, Right.SEE) if project else None, "agent": storable(agent) or None,
         "person": storable(principal(person)) if person else None, "runtime": runtime_name(context, runtime) or None,
         "session": session.key if session else None,
     }  # fmt: skip

@@ -16,7 +16,7 @@ from clew.model.ids import LENGTH, check_name
 from clew.model.session import Session
 from clew.service.kernel.context import Context, Touched
 from clew.service.kernel.registry import OPERATIONS, Operation, operation_named
-from clew.store.projects import ALL_PROJECTS
+from clew.store.projects import ALL_PROJECTS, current_name, is_in_reach, keys_by_name
 from clew.views.contract import Rebuilding
 
 if TYPE_CHECKING:
@@ -60,7 +60,9 @@ def prepare_call(context: Context, name: str, arguments: Mapping[str, Any]) -> P
         if parameter.is_session and values[parameter.name] is not None:
             values[parameter.name] = _session_asked_for(context, operation, values[parameter.name], parsed)
     targets = [target_of(value) for value in values.values() if isinstance(value, Session)]
-    project = Target(project=check_project(getattr(parsed, "project", "")))
+    project = Target(project=_current_project(context, check_project(getattr(parsed, "project", ""))))
+    if project.project:
+        values["project"] = project.project
     for target in targets or ([] if operation.filters_by_reach else [project]):
         _rule(context, operation, target, parsed)
     if operation.filters_by_reach:
@@ -187,6 +189,15 @@ def check_project(name: str) -> str:
     if name == ALL_PROJECTS:
         raise InvalidInput(f"no project is called {ALL_PROJECTS!r}; leave it out for all of them")
     return check_name(name, "the project", longest=200)
+
+
+def _current_project(context: Context, name: str) -> str:
+    """The name that a project has now. A caller who may not see that project is not told that it was renamed."""
+    now = current_name(context.unrestricted, name) if name else ""
+    if now == name or any(context.caller.rule(right, Target(project=now)).allowed for right in Right):
+        return now
+    keys = keys_by_name(context.unrestricted)[now]
+    return now if any(is_in_reach(context.store, key, context.reach(None)) for key in keys) else name
 
 
 def target_of(session: Session) -> Target:

@@ -92,16 +92,21 @@ def _of_session(
 def _of_all(context: Context, query: Query, project: str, holds: Holds | None, limit: int, before: Place) -> Recall:
     """The valid knowledge of all sessions in reach: one query, and more of them only if hits do not match after all."""
     filters = dict(context.reach(Right.READ))
-    tags = [tag(KNOWN)]
+    projects: list[str] = []
     if project:
-        filters["project"] = scopes.project_key(context, project, Right.READ)
-        tags.append(tag(PROJECT, filters["project"]))
+        keys = scopes.project_keys(context, project, Right.READ)
+        filters |= scopes.in_project(keys)
+        projects = [tag(PROJECT, key) for key in keys]
     if holds is not None:
         filters["scope"] = str(holds)
     context.views.catch_up()
     # The index has the words of secrets, too; what excludes an item is looked for in what the caller may see.
     proposing = query if may_see_secrets(context, project) else Query(query.wanted)
-    match = index_query(context.views.database.dialect, proposing, tags=tags) if query.wanted else ""
+    match = (
+        index_query(context.views.database.dialect, proposing, tags=[tag(KNOWN)], any_of=[projects])
+        if query.wanted
+        else ""
+    )
     # One more than asked for shows whether there is another page.
     found, end = _found(context, query, match, filters, before=before, limit=limit + 1)
     following = found[limit - 1][0] if len(found) > limit else end

@@ -9,7 +9,7 @@ from clew.model.access import Right, Target
 from clew.model.errors import HasForks, NotFound
 from clew.model.retention import Policy
 from clew.model.session import Session
-from clew.service.find.filters import project_key
+from clew.service.find.filters import project_keys
 from clew.service.kernel.call import permit, target_of
 from clew.service.kernel.context import Context
 from clew.service.kernel.effects import permit_hold
@@ -35,7 +35,7 @@ def retention_set(
     hold: Annotated[bool, msgspec.Meta(description="Legal hold: nothing is pruned or erased.")] = False,
 ) -> Policy:
     """Set how long a project, or one agent of it, keeps its conversations; without days they are kept for ever."""
-    project_key(context, project, Right.ADMINISTER)  # A policy of a misspelt project would keep nothing.
+    project_keys(context, project, Right.ADMINISTER)  # A policy of a misspelt project would keep nothing.
     policy = Policy(project=project, agent=agent, keep_days=keep_days, hold=hold)
     if hold != _is_held(context, project, agent):
         permit_hold(context, project)

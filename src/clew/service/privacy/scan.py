@@ -76,9 +76,9 @@ def _portion(context: Context, session: Session | None, project: str, after: int
             raise InvalidInput(f"session {session.id} is in project {session.project}, not in {project}; leave one out")
         return list(context.store.read(session, after=after, limit=SCANNED_EVENTS))
     if project:
-        from clew.service.find.filters import project_key
+        from clew.service.find.filters import project_keys
 
-        project_key(context, project, Right.READ)
+        project_keys(context, project, Right.READ)
     reach = context.reach(Right.READ)
     return list(context.store.tail(after=after, project=project, limit=SCANNED_EVENTS, reach=reach))
 

@@ -11,7 +11,7 @@ from clew.model.errors import InvalidInput, TooLarge
 from clew.model.events import Draft, Event
 from clew.model.session import SPENDING, Session
 from clew.model.steps import end_step
-from clew.service.find.filters import project_key
+from clew.service.find.filters import project_keys
 from clew.service.kernel.context import Context
 from clew.service.kernel.effects import permit_objects
 from clew.service.kernel.registry import operation
@@ -66,7 +66,7 @@ def events(
 def tail(context: Context, *, after: Seq = 0, project: str = "", limit: Limit = 1000) -> list[Event]:
     """Read the events of all sessions in the order they became visible."""
     if project:
-        project_key(context, project, Right.READ)
+        project_keys(context, project, Right.READ)
     reach = context.reach(Right.READ)
     return within_an_answer(context, context.store.tail(after=after, project=project, limit=limit, reach=reach))
 

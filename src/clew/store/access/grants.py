@@ -25,7 +25,7 @@ def add_grant(store: Store, grant: Grant, *, given_by: str) -> Grant:
     """
     with store.database.write() as tx:
         if grant.project:
-            project_in(tx, grant.project)
+            grant = msgspec.structs.replace(grant, project=project_in(tx, grant.project)[1])
         [(id,)] = tx.run(
             "grant_set", who=grant.principal, rights=join_rights(grant.rights), project=grant.project,
             agent=grant.agent, session=grant.session, until=grant.until, given_by=given_by,

@@ -74,14 +74,15 @@ def open_in(tx: Transaction, opening: Opening | Forking, actor: str) -> Plan:
 
 
 def _open_session(tx: Transaction, opening: Opening, actor: str) -> Plan:
+    project_key, project = project_in(tx, opening.project)
     session = Session(
-        id=opening.id or new_id(), key=0, project=opening.project, project_key=project_in(tx, opening.project),
+        id=opening.id or new_id(), key=0, project=project, project_key=project_key, opened_in=project,
         agent=opening.agent, title=opening.title, metadata=opening.metadata, opened_at=_now(tx), owner=actor,
         private=opening.private,
     )  # fmt: skip
     session = _add(tx, session, parent=None, head=0, digest=bytes(32), budget=Budget(), control=opening.control)
     body = SessionOpened(
-        agent=opening.agent, project=opening.project, title=opening.title,
+        agent=opening.agent, project=project, title=opening.title,
         metadata=msgspec.Raw(opening.metadata.encode()), budget=opening.budget, private=opening.private,
     )  # fmt: skip
     plan = plan_in(tx, session)
@@ -112,7 +113,8 @@ def _open_child(tx: Transaction, forking: Forking, actor: str) -> Plan:
         )
     [(digest,)] = tx.run("event_digest", project=parent.project_key, session=owner.key, seq=at)
     child = Session(
-        id=forking.id or new_id(), key=0, project=parent.project, project_key=parent.project_key, agent=parent.agent,
+        id=forking.id or new_id(), key=0, project=parent.project, project_key=parent.project_key,
+        opened_in=parent.opened_in, agent=parent.agent,
         title=parent.title if forking.title is None else forking.title,
         metadata=parent.metadata if forking.metadata is None else forking.metadata, parent=owner.id, upto=at,
         opened_at=_now(tx), owner=actor, private=forking.private or parent.private,
@@ -129,13 +131,14 @@ def _open_child(tx: Transaction, forking: Forking, actor: str) -> Plan:
     return plan
 
 
-def project_in(tx: Transaction, name: str) -> int:
-    """The key of a project, which is made if it is not there."""
-    rows = tx.run("project_key", name=name)
+def project_in(tx: Transaction, name: str) -> tuple[int, str]:
+    """The key and the name of the project that has or had this name; it is made if it is not there."""
+    rows = tx.run("project_named", name=name)
     if not rows:
         tx.run("project_add", name=name)
-        rows = tx.run("project_key", name=name)
-    return int(rows[0][0])
+        rows = tx.run("project_named", name=name)
+    key, name = rows[0]
+    return int(key), name
 
 
 def plan_in(tx: Transaction, session: Session) -> Plan:

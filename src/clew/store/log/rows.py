@@ -61,10 +61,10 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def session_from(row: Row) -> Session:
-    id, key, project, project_key, agent, title, metadata, parent, upto, opened_at, owner, private = row
+    id, key, project, project_key, agent, title, metadata, parent, upto, opened_at, owner, private, opened_in = row
     return Session(
         id=id, key=key, project=project, project_key=project_key, agent=agent, title=title, metadata=metadata,
-        parent=parent, upto=upto, opened_at=opened_at, owner=owner, private=bool(private),
+        parent=parent, upto=upto, opened_at=opened_at, owner=owner, private=bool(private), opened_in=opened_in,
     )  # fmt: skip
 
 
@@ -85,4 +85,4 @@ def head_from(row: Row) -> Head:
 
 
 def listed_from(row: Row) -> Listed:
-    return Listed(session=session_from(row[:12]), head=head_from(row[12:]))
+    return Listed(session=session_from(row[:13]), head=head_from(row[13:]))

@@ -393,7 +393,7 @@ class _Replay:
             yield "budget", head.budget, self._head.budget
             yield "agent", session.agent, self._first.agent
             yield "metadata", session.metadata, bytes(self._first.metadata).decode()
-            yield "project", session.project, self._first.project
+            yield "project", session.opened_in, self._first.project
         elif isinstance(self._first, SessionForked):
             yield "title", session.title, self._title
             if parent is not None and parent.agent:

@@ -39,5 +39,6 @@ FROM artifact a JOIN listing l ON l.session = a.session
 WHERE a.at >= 0
 --if session AND a.session = :session
 --if project AND l.project = :project
+--if projects AND l.project IN ({projects})
 --if me AND {reached(l.project, l.person, l.session, l.private, l.agent)}
 ORDER BY a.at DESC, a.session DESC, a.seq DESC LIMIT :limit

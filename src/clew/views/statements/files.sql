@@ -51,6 +51,7 @@ WHERE t.name = :name
 --if path AND t.what = :path
 --if least_written AND t.written >= :least_written
 --if project AND l.project = :project
+--if projects AND l.project IN ({projects})
 --if me AND {reached(l.project, l.person, l.session, l.private, l.agent)}
 ORDER BY t.last_at DESC, t.session DESC LIMIT :limit
 

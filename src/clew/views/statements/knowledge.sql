@@ -57,6 +57,7 @@ SELECT k.session, k.seq, k.tier, k.name, k.kind, k.gone, k.at, k.who, k.body, l.
 FROM known k JOIN listing l ON l.session = k.session
 WHERE k.valid = 1 AND k.at <= :at AND (k.at < :at OR k.session < :before OR (k.session = :before AND k.seq < :seq))
 --if project AND l.project = :project
+--if projects AND l.project IN ({projects})
 --if scope AND k.scope = :scope
 --if me AND {reached(l.project, l.person, l.session, l.private, l.agent)}
 ORDER BY k.at DESC, k.session DESC, k.seq DESC LIMIT :limit
@@ -72,6 +73,7 @@ ORDER BY k.at DESC, k.session DESC, k.seq DESC LIMIT :limit
 --pg WHERE TRUE
 AND k.valid = 1 AND k.at <= :at AND (k.at < :at OR k.session < :before OR (k.session = :before AND k.seq < :seq))
 --if project AND l.project = :project
+--if projects AND l.project IN ({projects})
 --if scope AND k.scope = :scope
 --if me AND {reached(l.project, l.person, l.session, l.private, l.agent)}
 ORDER BY k.at DESC, k.session DESC, k.seq DESC LIMIT :limit

@@ -72,6 +72,7 @@ SELECT session, project, id, title, agent, person, runtime, machine, folder, sta
 FROM listing l
 WHERE last_at <= :before_at AND (last_at < :before_at OR session < :before)
 --if project AND project = :project
+--if projects AND project IN ({projects})
 --if agent AND agent = :agent
 --if person AND person = :person
 --if runtime AND runtime = :runtime

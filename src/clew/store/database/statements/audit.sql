@@ -1,7 +1,8 @@
 -- The audit tree and its checkpoints.
 
 -- name: heads_between
--- Where each session with an event between two positions stood at the second of them. Nothing is joined but by a whole
+-- Where each session with an event between two positions stood at the second of them, and in which project it was opened.
+-- Nothing is joined but by a whole
 -- primary key: with a join on the project as well PostgreSQL reads all sessions of it for each of them.
 SELECT s.id, (SELECT name FROM project p WHERE p.key = s.project), s.opened_at, s.control, n.seq,
     (SELECT digest FROM event e WHERE e.project = n.project AND e.session = n.session AND e.seq = n.seq)
@@ -76,9 +77,10 @@ WHERE NOT EXISTS (SELECT 1 FROM session s WHERE s.key = e.session AND s.project 
 GROUP BY e.project, e.session ORDER BY 1, 2 LIMIT :limit
 
 -- name: control_logs
-SELECT s.key, s.project, p.name, s.id FROM session s JOIN project p ON p.key = s.project
+SELECT s.key, s.project, COALESCE(r.name, p.name), s.id
+FROM session s JOIN project p ON p.key = s.project LEFT JOIN project r ON r.key = p.part_of
 WHERE s.control = 1
---if project AND p.name = :project
+--if project AND s.project IN ({keys_of_project})
 ORDER BY s.key
 
 -- name: entries_before

@@ -112,7 +112,7 @@ SELECT e.seq, e.position, e.at, e.said_at, e.actor, e.source, e.digest, e.kind, 
     e.project, e.session, s.id
 FROM event e JOIN session s ON s.key = e.session AND s.project = e.project
 WHERE e.position > :after AND s.control = 0
-    AND e.project = (SELECT key FROM project WHERE name = :project)
+    AND e.project IN ({keys_of_project})
 --if me AND {reached(s.project, s.owner, s.key, s.private, s.agent)}
 ORDER BY e.position LIMIT :limit
 

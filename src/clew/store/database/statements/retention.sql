@@ -17,9 +17,9 @@ SELECT project, min(at) FROM policy WHERE keep_days IS NOT NULL GROUP BY project
 -- Sessions that still have a conversation, and when its newest part was said. A record of an unknown kind says nothing by
 -- itself, so only its own time counts, and not when it was stored.
 SELECT s.key, h.at, max(CASE WHEN e.said_at IS NOT NULL THEN e.said_at WHEN e.kind IN ({kinds}) THEN e.at END)
-FROM project p JOIN session s ON s.project = p.key JOIN head h ON h.project = s.project AND h.session = s.key
+FROM session s JOIN head h ON h.project = s.project AND h.session = s.key
     JOIN event e ON e.project = s.project AND e.session = s.key
-WHERE p.name = :project AND s.control = 0 AND h.state <> 'erased'
+WHERE s.project IN ({keys_of_project}) AND s.control = 0 AND h.state <> 'erased'
 --if session AND s.key = :session
     AND e.kind NOT IN ({names}) AND (e.body IS NOT NULL OR e.blob IS NOT NULL)
 GROUP BY s.key, h.at
