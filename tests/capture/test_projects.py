@@ -306,7 +306,7 @@ def trees(draw: st.DrawFn) -> list[tuple[str, str, str]]:
     )
     made: list[tuple[str, str, str]] = []
     folders = [""]
-    for number in range(draw(st.integers(2, 7))):
+    for _number in range(draw(st.integers(2, 7))):
         path = f"{draw(st.sampled_from(folders))}/{draw(letters)}"
         if path in folders:
             continue
@@ -344,7 +344,7 @@ def test_sessions_share_a_project_exactly_if_they_share_a_repository(
         elif kind == "folder":
             root.mkdir(parents=True, exist_ok=True)
         covering[path] = identity if kind in ("repository", "clone", "worktree") else ""
-    for kind, path, identity in tree:
+    for _, path, identity in tree:
         root = work / path[1:]
         if root.exists():
             parts = [path[:at] for at in range(len(path), 0, -1) if at == len(path) or path[at] == "/"]

@@ -22,7 +22,7 @@ NAMES = {
     "project": "project", "agent": "agent", "person": "person", "who": "person", "principal": "person",
     "file": "file", "path": "file", "query": "word", "key": "key", "grant": "grant", "fact": "fact",
     "decision": "decision", "name": "agent", "owner": "person", "machine": "machine", "model": "model",
-    "sessions": "session", "parent": "session", "job": "job", "tag": "tag",
+    "sessions": "session", "parent": "session", "job": "job", "tag": "tag", "into": "project", "to": "project",
 }  # fmt: skip
 # Parameters that name nothing of anybody's. The value is what is asked with when one is required.
 PLAIN: dict[str, Any] = {
@@ -30,6 +30,7 @@ PLAIN: dict[str, Any] = {
     "tags": ["planted"], "note": "planted", "title": "planted",
     "kind": "retention", "choice": "x", "text": "planted", "done": "x", "digest": "00" * 32,
     "origin": "clew/nobody", "object": "00" * 32, "checkpoint": "none", "witnesses": [], "old": 0, "proof": [],
+    "folder": "/nowhere",
     **dict.fromkeys(
         "metadata budget_tokens budget_usd private reason runtime outcome summary expect after upto limit at "
         "holder seconds keep_days hold with_forks form secrets role tool order flat when since until by written state "
@@ -37,7 +38,7 @@ PLAIN: dict[str, Any] = {
         "tokens usd unlimited scope evidence why rejected next open operation allowed content "
         "rule ruling older newer with_content checkpoints keys parent_source events blobs "
         "starred quiet_since empty remove overwrite "
-        "top dry_run large data stretches start strict last backward folder".split()
+        "top dry_run large data stretches start strict last backward".split()
     ),
 }  # fmt: skip
 

@@ -52,7 +52,7 @@ def test_no_secret_of_a_url_is_in_the_address(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "one, other",
+    ("one", "other"),
     [
         ("https://localhost:3000/a/b", "https://localhost:4000/a/b"),
         ("ada@host:shop.git", "bob@host:shop.git"),
@@ -73,9 +73,8 @@ def test_what_names_no_host_has_no_address(url: str) -> None:
 
 
 def test_a_path_of_this_machine_is_found_in_a_url() -> None:
-    assert [path_in(url) for url in ("/srv/shop.git", "../shop", "file:///srv/a%20b", "git@host:a/b", "https://h/a")] == [
-        "/srv/shop.git", "../shop", "/srv/a b", "", "",
-    ]  # fmt: skip
+    urls = ("/srv/shop.git", "../shop", "file:///srv/a%20b", "git@host:a/b", "https://h/a")
+    assert [path_in(url) for url in urls] == ["/srv/shop.git", "../shop", "/srv/a b", "", ""]
 
 
 @given(st.text())
@@ -86,7 +85,7 @@ def test_any_text_is_a_configuration_and_a_url(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "configuration, url",
+    ("configuration", "url"),
     [
         ('[remote "origin"]\n\turl = git@host:a/b\n', "git@host:a/b"),
         ('[Remote "origin"] url=git@host:a/b ; a comment\n', "git@host:a/b"),
@@ -113,6 +112,9 @@ def test_names_keep_their_script_and_go_on_with_the_folder_above_and_numbers() -
 @given(st.text())
 def test_a_name_is_safe_in_a_terminal_and_a_command(text: str) -> None:
     name = readable_name(text)
-    assert not name.startswith("-") and name == name.strip() and "/" not in name and len(name) <= 100
+    assert not name.startswith("-")
+    assert name == name.strip()
+    assert "/" not in name
+    assert len(name) <= 100
     assert not any(ord(character) < 32 or character in "\u202e\u2066\u200b\x7f\x9b" for character in name)
     name.encode()

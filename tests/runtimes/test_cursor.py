@@ -510,7 +510,7 @@ def test_files_are_recognised_and_named() -> None:
     path = PurePath("/home/me/.cursor/projects/home-me-app/agent-transcripts/s-1/s-1.jsonl")
     assert recognises_transcript(path, TRANSCRIPT)
     assert not recognises_transcript(path, b'{"role": "user", "content": "x"}')
-    assert identify_transcript(path, b"") == Identity(native="s-1", project="home-me-app")
+    assert identify_transcript(path, b"") == Identity(native="s-1", project="-home-me-app")
     assert recognises_cli(PurePath("/x/store.db"), SQLITE)
     assert not recognises_cli(PurePath("/x/other.db"), SQLITE)
     assert recognises_ide(PurePath("/x/state.vscdb"), SQLITE)

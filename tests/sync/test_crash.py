@@ -41,8 +41,8 @@ def test_whoever_is_killed_everything_arrives_once_and_in_order(store_url: str, 
     chance = random.Random(seed)
     port = free_port()
     served = (HERE / "served.py", store_url, port, tmp_path / "served")
-    here = Machine(tmp_path / "here", url=f"http://127.0.0.1:{port}", key=key, project="home-me-app")
-    ids = [here.open(project="home-me-app") for _ in range(4)]
+    here = Machine(tmp_path / "here", url=f"http://127.0.0.1:{port}", key=key, project="app")
+    ids = [here.open(project="app") for _ in range(4)]
     path = claude.transcript(tmp_path / "programs")
     with ExitStack() as stack:
         stack.callback(here.plane.close)

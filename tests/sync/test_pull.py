@@ -11,6 +11,7 @@ import psycopg
 import pytest
 import zstandard
 
+from capture.test_projects import project_in
 from clew.model.errors import Conflict, NotFound, WrongState
 from clew.remote import Remote
 from clew.service import call
@@ -22,6 +23,7 @@ from clew.store.objects import objects
 from server.running import Running, writer
 from support import claude
 from support.fake_secrets import some
+from support.repositories import repository
 from sync.machines import PROJECT, Machine, images, sound, texts, told
 
 Start = Any
@@ -117,7 +119,7 @@ def _said(text: str) -> dict[str, str]:
 def test_native_files_come_too_and_the_session_resumes_in_another_program(
     running: Running, machine: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first: Machine = machine(box="first", project="home-me-app", grants=[writer("person:ada")])
+    first: Machine = machine(box="first", project="app", grants=[writer("person:ada")])
     path = claude.transcript(tmp_path / "programs")
     path.write_bytes(claude.lines(claude.story()))
     [report] = first.plane.capture([str(path)])
@@ -223,10 +225,8 @@ def test_no_secret_ever_reaches_the_server(
     chance = random.Random(7)
     canaries = [f"gh{'p_'}{some('abcdefghijkmnpqrstuvwxyz23456789', 36)(chance)}" for _ in range(6)]
     title, said, noted, attached, logged, binary = canaries
-    first: Machine = machine(box="first", project="home-me-app", grants=[writer("person:ada")])
-    id = first.open(
-        f"it says GITHUB_TOKEN={said}", project="home-me-app", title=f"token {title}", metadata={"x": noted}
-    )
+    first: Machine = machine(box="first", project="app", grants=[writer("person:ada")])
+    id = first.open(f"it says GITHUB_TOKEN={said}", project="app", title=f"token {title}", metadata={"x": noted})
     first.show(id, objects.save(first.store, f"export GITHUB_TOKEN={attached}\n".encode()))
     first.show(id, objects.save(first.store, b"\0\0binary GITHUB_TOKEN=" + binary.encode()))
     path = claude.transcript(tmp_path / "programs")
@@ -234,7 +234,7 @@ def test_no_secret_ever_reaches_the_server(
     [report] = first.plane.capture([str(path)])
     done = first.push()
     assert done.masked["github-pat"] >= 6
-    second: Machine = machine(box="second", project="home-me-app", grants=[])
+    second: Machine = machine(box="second", project="app", grants=[])
     came = second.pull(report.session)
     assert came.masked == 1, "it is said that the file is not byte for byte what was captured"
     second.pull(id)
@@ -274,3 +274,28 @@ def _unpacked(places: list[Path]) -> bytes:
                         found.append(zstandard.ZstdDecompressor().decompressobj().decompress(data[at : at + 200_000]))
                     at = data.find(b"\x28\xb5\x2f\xfd", at + 1)
     return b"\n".join(found)
+
+
+@SQLITE
+def test_a_session_goes_into_the_project_of_its_repository_and_never_of_another(
+    running: Running, machine: Start, tmp_path: Path
+) -> None:
+    """Two people call different repositories `shop`, and two machines call one repository differently."""
+    first: Machine = machine(box="first")
+    person = tmp_path / "globex"
+    folder = repository(tmp_path / "globex" / "shop", remote="git@github.com:globex/shop.git")
+    assert project_in(first.plane, person, folder) == "shop"
+    [line] = first.plane.sessions()
+    first.push()
+    other: Machine = machine(box="other")
+    acme = repository(tmp_path / "acme" / "shop", remote="git@github.com:acme/shop.git")
+    assert project_in(other.plane, tmp_path / "acme", acme) == "shop"
+    other.pull(line.id)
+    assert other.store.session(line.id).project == "globex-shop"
+    clone = repository(tmp_path / "clone" / "shop", remote="https://github.com/globex/shop")
+    assert project_in(other.plane, tmp_path / "clone", clone) == "globex-shop"
+    third: Machine = machine(box="third")
+    assert project_in(third.plane, tmp_path / "clone", clone) == "shop"
+    third.plane.client.call("project_rename", project="shop", name="store")
+    third.pull(line.id)
+    assert third.store.session(line.id).project == "store"

@@ -87,7 +87,7 @@ def test_labels_are_pushed_and_pulled(running: Running, machine: Start) -> None:
 
 @SQLITE
 def test_a_captured_session_comes_with_its_file_as_that_grows(running: Running, machine: Start, tmp_path: Path) -> None:
-    here: Machine = machine(project="home-me-app", grants=[writer("person:ada")])
+    here: Machine = machine(project="app", grants=[writer("person:ada")])
     path = claude.transcript(tmp_path / "programs")
     story = claude.story()
     server = running.authenticator.store
@@ -108,7 +108,7 @@ def test_a_captured_session_comes_with_its_file_as_that_grows(running: Running, 
 
 @SQLITE
 def test_a_long_file_is_sent_once_and_then_only_its_end(running: Running, machine: Start, tmp_path: Path) -> None:
-    here: Machine = machine(project="home-me-app", grants=[writer("person:ada")])
+    here: Machine = machine(project="app", grants=[writer("person:ada")])
     path = claude.transcript(tmp_path / "programs")
     lines = [claude.says(f"u{n}", f"u{n - 1}" if n else None, f"{n} " + "long " * 8000) for n in range(20)]
     path.write_bytes(claude.lines(lines))

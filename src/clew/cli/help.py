@@ -10,7 +10,7 @@ import click
 WIDEST = 120
 
 SECTIONS = {
-    "Everyday": "up down demo capture sessions show tail usage runtimes connect disconnect doctor service",
+    "Everyday": "up down demo capture sessions show tail usage project runtimes connect disconnect doctor service",
     "Go on": "resume undo fork brief diff export import",
     "Find": "search files artifacts",
     "Order": "title tag tags star note",

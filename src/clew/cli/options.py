@@ -20,6 +20,25 @@ def flag_of(parameter: Parameter) -> str:
     return f"--{named or parameter.name.replace('_', '-')}"
 
 
+def takes_a_path(parameter: Parameter) -> str:
+    """Whether a parameter is the path of a folder: `always`, if the value `has a slash`, or never, which is empty."""
+    metas = getattr(parameter.type, "__metadata__", ())
+    return next((str(meta.extra["path"]) for meta in metas if meta.extra and "path" in meta.extra), "")
+
+
+class FolderPath(click.ParamType[str]):
+    """The path of a folder, which an operation gets whole; a person may give it from the folder they are in."""
+
+    name = "path"
+
+    def __init__(self, when: str) -> None:
+        self._when = when
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        is_path = self._when == "always" or "/" in value or value in (".", "..", "~")
+        return os.path.abspath(os.path.expanduser(value)) if is_path else value
+
+
 def json_option(function: Callable[..., Any]) -> Callable[..., Any]:
     return click.option("--json", "as_json", is_flag=True, help="One JSON object per line.")(function)
 

@@ -85,8 +85,8 @@ def places_shown(store: "Store") -> list[KnownPlace]:
         return [_place_from(row) for row in tx.run("places_shown")]
 
 
-def places_of(store: "Store", project: int) -> list[KnownPlace]:
-    """All places of a project, by the key that it has now."""
+def places_of(store: "Store", project: str) -> list[KnownPlace]:
+    """All places of a project."""
     with store.database.read() as tx:
         return [_place_from(row) for row in tx.run("places_of", project=project)]
 
@@ -129,7 +129,7 @@ def _project(tx: Transaction, names: Sequence[str], unclaimed: Sequence[str]) ->
     for name in names:
         if name in unclaimed and tx.run("project_lock", name=name):
             [(key, current)] = tx.run("project_named", name=name)
-            if current == name and not tx.run("places_of", project=key):
+            if current == name and not tx.run("places_of", project=name):
                 return int(key), name
         elif rows := tx.run("project_new", name=name):
             return int(rows[0][0]), name

@@ -36,6 +36,13 @@ def keys_by_name(store: "Store") -> dict[str, list[int]]:
     return keys
 
 
+def sessions_by_project(store: "Store", reach: ReachParameters) -> dict[str, int]:
+    """How many sessions each project has in reach, without those that were erased."""
+    with store.database.read() as tx:
+        names: dict[int, str] = dict(tx.run("projects"))
+        return {names[key]: int(count) for key, count in tx.run("sessions_counted", **reach)}
+
+
 def current_name(store: "Store", name: str) -> str:
     """The name that a project has now; the same name if there is no such project."""
     with store.database.read() as tx:

@@ -13,6 +13,7 @@ from clew.service.find.filters import project_key
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import Group, operation
 from clew.store.access.settings import list_settings, set_setting
+from clew.store.projects import names_now
 
 # The settings and their values; the first value is the default.
 VALUES = {"audit_reads": ("off", "on"), "secrets": ("keep", "mask")}
@@ -71,10 +72,12 @@ def setting_set(
 @operation(right=Right.SEE, route="GET /settings", filters_by_reach=True, group=SETTINGS)
 def setting_list(context: Context) -> list[Setting]:
     """List what is set for the projects you may see."""
+    now = names_now(context.unrestricted)
     all_settings = [
         Setting(project=project, name=name, value=value)
         for (project, name), value in list_settings(context.store).items()
-        if name in (*VALUES, DISK_LIMIT, *BUDGETS)  # The store keeps other values of clew's own beside them.
+        if now.get(project, project) == project  # What a project of another name had, has the one it is part of.
+        and name in (*VALUES, DISK_LIMIT, *BUDGETS)  # The store keeps other values of clew's own beside them.
     ]
     if not context.reach(Right.SEE):
         return all_settings

@@ -28,7 +28,7 @@ from clew.store.project_places import (
     places_with_mark,
     remember,
 )
-from clew.store.projects import current_name, keys_by_name, names_now
+from clew.store.projects import current_name, names_now
 
 # A program's own worktrees, which it removes when it is done.
 _OWN_WORKTREE = re.compile(r"(/.+?)/\.(?:claude|cursor|codex)/worktrees/.*", re.DOTALL)
@@ -95,6 +95,24 @@ class ProjectFinder:
             self._found[key] = self._find(folder, identity, runtime)
         return self._found[key]
 
+    def of_folder(self, folder: str) -> Found:
+        """The project of a folder."""
+        return self._of_folder(_whereabouts(folder, ""))
+
+    def of_copy(self, name: str, metadata: str) -> str:
+        """The project of a session that comes from another store, where its project has this name.
+
+        It is the one of its repository if that is known here, and never one of another repository. Nothing is stored
+        about places: another store does not say what is captured here.
+        """
+        address = _decoded(metadata, _Began()).repository
+        if known := find_places(self._store, [Place(place=address)]) if address else {}:
+            return next(iter(known.values())).project
+        now = current_name(self._store, name)
+        if not address or all(place.machine for place in places_of(self._store, now)):
+            return now
+        return self._new(Whereabouts(folder="", real="", root="", named=address, address=address)).project
+
     def settle(self, found: Found) -> str:
         """Store what was found out about the places of a session, and return the name of its project."""
         name = found.project
@@ -133,7 +151,8 @@ class ProjectFinder:
         place = by_address or remembered or self._moved(where)
         if place is None:
             return self._new(where)
-        places = tuple(self._unstored(where, known, place.project_key))
+        is_inside = place is remembered and place.id != self._folder(where.root).id
+        places = tuple(self._unstored(where, known, place.project_key, is_inside=is_inside))
         return Found(project=place.project, address=where.address, key=place.project_key, places=places)
 
     def _looked_up(self, where: Whereabouts) -> Iterator[Place]:
@@ -169,7 +188,7 @@ class ProjectFinder:
         return not self._has_address(stored)
 
     def _has_address(self, stored: KnownPlace) -> bool:
-        return any(not place.machine for place in places_of(self._store, stored.project_key))
+        return any(not place.machine for place in places_of(self._store, stored.project))
 
     def _moved(self, where: Whereabouts) -> KnownPlace | None:
         """The repository that began like this one and is not where it was."""
@@ -179,9 +198,13 @@ class ProjectFinder:
                 return place
         return None
 
-    def _unstored(self, where: Whereabouts, known: dict[bytes, KnownPlace], project: int) -> Iterator[Place]:
+    def _unstored(
+        self, where: Whereabouts, known: dict[bytes, KnownPlace], project: int, *, is_inside: bool
+    ) -> Iterator[Place]:
         """The places that are not stored yet, or not as they are now."""
         for place in self._places(where):
+            if is_inside and place.machine:
+                place = msgspec.structs.replace(place, is_inside=True)
             stored = known.get(place.id)
             is_stored = stored is not None and stored.project_key == project and stored.is_root >= place.is_root
             if not is_stored or (stored is not None and place.mark not in ("", stored.mark)):
@@ -217,8 +240,7 @@ class ProjectFinder:
 
         It can if one of its sessions worked here, or if none of them is known to have worked anywhere.
         """
-        [key, *_] = keys_by_name(self._store)[name]
-        if name in WITHOUT_FOLDER or places_of(self._store, key):
+        if name in WITHOUT_FOLDER or places_of(self._store, name):
             return False
         is_known = False
         for metadata, attached in began_in(self._store, name):

@@ -16,7 +16,7 @@ from clew.model.ids import LENGTH, check_name
 from clew.model.session import Session
 from clew.service.kernel.context import Context, Touched
 from clew.service.kernel.registry import OPERATIONS, Operation, operation_named
-from clew.store.projects import ALL_PROJECTS, current_name, is_in_reach, keys_by_name
+from clew.store.projects import ALL_PROJECTS, current_name
 from clew.views.contract import Rebuilding
 
 if TYPE_CHECKING:
@@ -192,12 +192,10 @@ def check_project(name: str) -> str:
 
 
 def _current_project(context: Context, name: str) -> str:
-    """The name that a project has now. A caller who may not see that project is not told that it was renamed."""
+    """The name that a project has now. Who has no right on all of the project is not told that it was renamed."""
     now = current_name(context.unrestricted, name) if name else ""
-    if now == name or any(context.caller.rule(right, Target(project=now)).allowed for right in Right):
-        return now
-    keys = keys_by_name(context.unrestricted)[now]
-    return now if any(is_in_reach(context.store, key, context.reach(None)) for key in keys) else name
+    is_known = any(context.caller.rule(right, Target(project=now)).allowed for right in Right)
+    return now if is_known else name
 
 
 def target_of(session: Session) -> Target:

@@ -17,6 +17,7 @@ from clew.model.events import Body, Opaque
 from clew.model.ids import LENGTH, check_prefix
 from clew.model.object_names import objects_of, with_objects
 from clew.model.session import Session, State
+from clew.service.capture.find_project import ProjectFinder
 from clew.service.kernel.call import permit
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
@@ -98,6 +99,8 @@ class _Pull:
         parcel = self._about(id)
         if parcel.state == State.ERASED:
             raise WrongState(f"session {parcel.id} was erased on {self._setting.name}; nothing of it is left there")
+        finder = ProjectFinder(self._context.unrestricted, self._context.machine)
+        parcel = msgspec.structs.replace(parcel, project=finder.of_copy(parcel.project, parcel.metadata))
         permit(self._context, Right.APPEND, parcel.project)
         session = self._session_here(parcel.id)
         if session is not None and not self._was_shared_with_server(session):

@@ -39,6 +39,7 @@ from clew.store.native_files import remote_copies
 from clew.store.native_files.lookup import files_of
 from clew.store.native_files.native_file import NativeFile
 from clew.store.native_files.remote_copies import Copy, CopyProgress, Stretch
+from clew.store.projects import current_name
 
 # The size of one request; a server that answers "too large" lowers it.
 ROOM_BYTES = 2 * 1024 * 1024
@@ -90,7 +91,7 @@ def push(
     results = []
     for setting in chosen:
         for project in setting.projects:
-            permit(context, Right.EXPORT, project)
+            permit(context, Right.EXPORT, current_name(context.store, project))
         if not setting.projects and not setting.sessions:
             continue
         with closing(remotes.open_server(context, setting)) as server:
@@ -202,7 +203,8 @@ class Push:
     def _is_shared(self, session: Session) -> bool:
         if session.id in self._setting.sessions:
             return True
-        if session.project not in self._setting.projects:
+        # A project that became part of another after it was shared: only what was opened in it is shared.
+        if not {session.project, session.opened_in} & {*self._setting.projects}:
             return False
         if self._store.head(session).state == State.ERASED:
             return True  # If it was never sent, `_session` sends nothing.

@@ -103,6 +103,7 @@ def _erase(store: Store, session: Session, *, actor: str, reason: str) -> tuple[
         plan.note(SessionErased(events=len(rows), reason=reason), actor)
         write(tx, [plan], store.pack_stores)
         tx.run("session_erase", project=session.project_key, session=session.key)
+        tx.run("places_forget", project=session.project_key, session=session.key)
         tx.run("grants_erase", session=session.id)
         tx.run("answers_about", session=session.id)
         # A new epoch, so that no earlier lease holder can write into the erased session.

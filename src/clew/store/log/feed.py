@@ -64,10 +64,7 @@ def changed_sessions(store: Store, *, after: int, upto: int) -> list[Changed]:
     """The sessions that wrote events after one position, up to and including another."""
     with store.database.read() as tx:
         names: dict[str, str] = dict(tx.run("project_names"))
-        return [
-            Changed(id, names.get(project, project))
-            for id, project, *_ in tx.run("heads_between", after=after, upto=upto)
-        ]
+        return [Changed(id, names[project]) for id, project, *_ in tx.run("heads_between", after=after, upto=upto)]
 
 
 def own_events(store: Store, session: Session, *, after: int = 0, upto: int) -> Iterator[Event]:

@@ -130,3 +130,8 @@ ORDER BY session LIMIT :limit
 -- name: sessions_all
 SELECT session, project, id, title, agent, person, runtime, machine FROM listing l WHERE TRUE
 --if me AND {reached(l.project, l.person, l.session, l.private, l.agent)}
+
+-- name: sessions_by_project
+SELECT project, count(*), max(last_at) FROM listing l WHERE state <> 'erased'
+--if me AND {reached(l.project, l.person, l.session, l.private, l.agent)}
+GROUP BY project

@@ -18,10 +18,10 @@ FROM place l JOIN project p ON p.key = l.project LEFT JOIN project r ON r.key = 
 WHERE l.place <> '' ORDER BY l.machine, l.place
 
 -- name: places_of
--- All places of a project, by the key that it has now.
+-- All places of a project.
 SELECT l.id, COALESCE(r.key, p.key), COALESCE(r.name, p.name), l.machine, l.place, l.mark, l.is_root, l.is_set, l.at
 FROM place l JOIN project p ON p.key = l.project LEFT JOIN project r ON r.key = p.part_of
-WHERE COALESCE(p.part_of, p.key) = :project ORDER BY l.machine, l.place
+WHERE l.project IN ({keys_of_project}) ORDER BY l.machine, l.place
 
 -- name: place_reserve
 -- Whoever adds the row first decides what it belongs to; anybody else waits for that.
@@ -55,17 +55,13 @@ SELECT s.metadata, e.body FROM session s
         AND e.kind = 'runtime_attached'
 WHERE s.project IN ({keys_of_project}) AND s.control = 0
 
--- name: projects_shown
--- How many sessions each project has that are not erased, and when one of them was last written to, by the key that it
--- has now.
-SELECT COALESCE(p.part_of, p.key), count(*), max(h.at)
+-- name: sessions_counted
+-- How many sessions each project has that are not erased, by the key that it has now.
+SELECT COALESCE(p.part_of, p.key), count(*)
 FROM session s JOIN project p ON p.key = s.project JOIN head h ON h.project = s.project AND h.session = s.key
 WHERE s.control = 0 AND h.state <> 'erased'
 --if me AND {reached(s.project, s.owner, s.key, s.private, s.agent)}
 GROUP BY 1
-
--- name: project_rows
-SELECT key, name, part_of FROM project ORDER BY name
 
 -- name: project_join
 -- A project, and all that became part of it before, becomes part of another, which may itself have been part of it.
