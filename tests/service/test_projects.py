@@ -15,7 +15,7 @@ from clew.service.audit.reconcile import unexplained
 from clew.service.audit.verify_log import examine
 from clew.service.replication import remotes
 from clew.store import Store, open_store
-from clew.store.project_places import Place, claim
+from clew.store.project_places import CapturedFrom, Place, settle
 from store.crowd import at_once
 from support.captures import capture
 
@@ -272,7 +272,9 @@ def test_two_captures_at_once_give_one_folder_one_project(store_url: str) -> Non
         found: list[str] = []
 
         def claim_it(store: Store, folder: str) -> None:
-            found.append(claim(store, [Place(machine="here", place=folder)], names=["a", "b", "c"], unclaimed=[]))
+            found.append(
+                settle(store, CapturedFrom(places=(Place(machine="here", place=folder),), name="b", named="/a/b"))
+            )
 
         at_once([lambda store=store: claim_it(store, "/home/me/x") for store in (one, other)])
         assert len(set(found)) == 1

@@ -18,8 +18,10 @@ def bare(root: Path, *, remote: str = "") -> Path:
 def worktree(main: Path, root: Path, *, git: str = ".git") -> Path:
     """A worktree of a repository."""
     root.mkdir(parents=True, exist_ok=True)
-    own = main / git / "worktrees" / root.name
-    own.mkdir(parents=True)
+    worktrees = main / git / "worktrees"
+    worktrees.mkdir(exist_ok=True)
+    own = worktrees / f"{root.name}{len(list(worktrees.iterdir())) or ''}"
+    own.mkdir()
     (own / "commondir").write_text("../..\n")
     (own / "gitdir").write_text(f"{root}/.git\n")
     (own / "HEAD").write_text("ref: refs/heads/side\n")

@@ -5,7 +5,7 @@ the same never get one project, unless a person says so. What was stored about a
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -56,6 +56,20 @@ class KnownPlace(NamedTuple):
     at: int
 
 
+class CapturedFrom(msgspec.Struct, frozen=True, kw_only=True):
+    """The places of a session, the one that identifies its project first, and the key of that project.
+
+    Without a key they get a project of their own, which is called `name`; if another capture was quicker, like the
+    place `named`. The project `unclaimed` may exist already, as long as no other place has it.
+    """
+
+    places: tuple[Place, ...]
+    project_key: int = 0
+    name: str = ""
+    named: str = ""
+    unclaimed: str = ""
+
+
 class Began(NamedTuple):
     """How a session began: its metadata as JSON, and an event that names its working directory, if it has one."""
 
@@ -104,36 +118,39 @@ def remember(store: "Store", project: int, places: Sequence[Place]) -> None:
             _set(tx, project, place)
 
 
-def claim(store: "Store", places: Sequence[Place], *, names: Sequence[str], unclaimed: Sequence[str]) -> str:
-    """Give new places a project of their own, and return its name; the first place identifies it.
-
-    The project gets the first of the names that is free. One of `unclaimed` may exist already, as long as no other
-    place has it. Whoever is second to claim a place gets what the first one made.
-    """
-    first, *others = places
+def settle(store: "Store", captured_from: CapturedFrom) -> str:
+    """Store the places of a session that is about to be opened, and return the name of its project."""
     with store.database.write() as tx:
-        if not tx.run("place_reserve", **_values(first)):
-            return _read(tx, [first.id])[first.id].project
-        key, name = _project(tx, names, unclaimed)
-        for place in (first, *others):
+        return settle_in(tx, captured_from)[1]
+
+
+def settle_in(tx: Transaction, captured_from: CapturedFrom) -> tuple[int, str]:
+    """Store the places of a session in the transaction that opens it; returns the key and the name of its project.
+
+    Whoever is second to claim a place gets the project that the first one made.
+    """
+    first, key = captured_from.places[0], captured_from.project_key
+    if not key:
+        known = _read(tx, [first.id])
+        if not known and tx.run("place_reserve", **_values(first)):
+            key = _free_project(tx, captured_from)
+    if key:
+        for place in captured_from.places:
             _set(tx, key, place)
-    return name
+    [settled] = _read(tx, [first.id]).values()
+    return settled.project_key, settled.project
 
 
-def names_for(place: str) -> list[str]:
-    """The names that a project of this place can have, best first."""
-    return list(islice(project_names(place), MOST_NAMES))
-
-
-def _project(tx: Transaction, names: Sequence[str], unclaimed: Sequence[str]) -> tuple[int, str]:
-    for name in names:
-        if name in unclaimed and tx.run("project_lock", name=name):
+def _free_project(tx: Transaction, captured_from: CapturedFrom) -> int:
+    """The key of a project that no other place has."""
+    for name in islice(chain([captured_from.name], project_names(captured_from.named)), MOST_NAMES):
+        if name == captured_from.unclaimed and tx.run("project_lock", name=name):
             [(key, current)] = tx.run("project_named", name=name)
             if current == name and not tx.run("places_of", project=name):
-                return int(key), name
-        elif rows := tx.run("project_new", name=name):
-            return int(rows[0][0]), name
-    raise Conflict(f"there are {len(names):,} projects called like {names[0]!r} already; rename one of them")
+                return int(key)
+        elif name not in WITHOUT_FOLDER and (rows := tx.run("project_new", name=name)):
+            return int(rows[0][0])
+    raise Conflict(f"there are {MOST_NAMES:,} projects called like {captured_from.named!r} already; rename one of them")
 
 
 def _read(tx: Transaction, ids: Sequence[bytes]) -> dict[bytes, KnownPlace]:

@@ -158,11 +158,15 @@ def _open_new_session(run: CaptureRun, new: NewFile) -> Choice:
     if found.is_guess and _has_just_begun(new):
         raise NothingSaidYet
     permit(run.context, Right.APPEND, found.project)
-    project = run.projects.settle(found)
+    found = run.projects.settle(found)
+    project = found.project
     registered = agent_for(run.agents(), project=project, runtime=runtime, path=cwd, name=identity.agent)
     agent = registered or identity.agent or runtime
     permit(run.context, Right.APPEND, project)
-    return Choice(into=Opening(project=project, agent=agent, metadata=_metadata(run, new, found.address)))
+    opening = Opening(
+        project=project, agent=agent, metadata=_metadata(run, new, found.address), captured_from=found.captured_from
+    )
+    return Choice(into=opening)
 
 
 def _has_just_begun(new: NewFile) -> bool:

@@ -12,21 +12,20 @@ from typing import TypeVar
 
 import msgspec
 
-from clew.model.repository import address_of
+from clew.model.repository import address_of, project_names
 from clew.runtimes.contract import Identity
 from clew.service.capture.repositories import LONGEST_POINTER, Repository, read_small, real_folder, repository_of
 from clew.store import Store
 from clew.store.project_places import (
     WITHOUT_FOLDER,
+    CapturedFrom,
     KnownPlace,
     Place,
     began_in,
-    claim,
     find_places,
-    names_for,
     places_of,
     places_with_mark,
-    remember,
+    settle,
 )
 from clew.store.projects import current_name, names_now
 
@@ -54,20 +53,17 @@ class Whereabouts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """The project of a session; what is to be stored about where it worked, before a session is opened in it.
+    """The project of a session, and what has to be stored about where it worked.
 
-    A project that `is_new` is called `project` if that is still free. `is_guess`: only the name of a folder of the
-    program's own tells where it worked.
+    `is_new`: the project is made with the session. `is_guess`: only the name of a folder of the program's own tells
+    where it worked.
     """
 
     project: str
     address: str = ""
-    key: int = 0
-    places: tuple[Place, ...] = ()
+    captured_from: CapturedFrom | None = None
     is_new: bool = False
     is_guess: bool = False
-    names: tuple[str, ...] = ()
-    unclaimed: tuple[str, ...] = ()
 
 
 class _Began(msgspec.Struct):
@@ -86,6 +82,9 @@ class ProjectFinder:
         self._store = store
         self._machine = machine
         self._found: dict[tuple[str, str, str], Found] = {}
+        # What this capture makes and has not committed yet: the names by the place that identifies each project.
+        self._made: dict[bytes, str] = {}
+        self._names: dict[str, str] | None = None
 
     def find(self, identity: Identity, runtime: str, cwd: str) -> Found:
         """The project of a session that worked in `cwd`, or about which its file says something else."""
@@ -113,16 +112,20 @@ class ProjectFinder:
             return now
         return self._new(Whereabouts(folder="", real="", root="", named=address, address=address)).project
 
-    def settle(self, found: Found) -> str:
-        """Store what was found out about the places of a session, and return the name of its project."""
-        name = found.project
-        if found.is_new:
-            name = claim(self._store, found.places, names=found.names, unclaimed=found.unclaimed)
-        elif found.places:
-            remember(self._store, found.key, found.places)
-        settled = msgspec.structs.replace(found, project=name, places=(), is_new=False)
-        self._found |= {key: settled for key, other in self._found.items() if other is found}
-        return name
+    def settle(self, found: Found) -> Found:
+        """What a session is opened with. The next one of this folder has less to store."""
+        if found.captured_from is not None and self._store.is_remote:
+            # A commit of many sessions could wait for another one, and that for this.
+            found = msgspec.structs.replace(
+                found, project=settle(self._store, found.captured_from), captured_from=None
+            )  # fmt: skip
+        of_next = found.captured_from
+        if of_next is not None:
+            # A project that is made with the session before goes by its place: another capture can take the name first.
+            of_next = msgspec.structs.replace(of_next, places=of_next.places[:1]) if found.is_new else None
+        settled = msgspec.structs.replace(found, captured_from=of_next)
+        self._found = {key: settled if other is found else other for key, other in self._found.items()}
+        return found
 
     def _find(self, folder: str, identity: Identity, runtime: str) -> Found:
         name = identity.project
@@ -153,7 +156,8 @@ class ProjectFinder:
             return self._new(where)
         is_inside = place is remembered and place.id != self._folder(where.root).id
         places = tuple(self._unstored(where, known, place.project_key, is_inside=is_inside))
-        return Found(project=place.project, address=where.address, key=place.project_key, places=places)
+        captured_from = CapturedFrom(places=places, project_key=place.project_key) if places else None
+        return Found(project=place.project, address=where.address, captured_from=captured_from)
 
     def _looked_up(self, where: Whereabouts) -> Iterator[Place]:
         if where.address:
@@ -223,24 +227,33 @@ class ProjectFinder:
                 yield Place(machine=self._machine, place=folder, is_inside=True)
 
     def _new(self, where: Whereabouts) -> Found:
-        candidates = names_for(where.named)
-        taken = names_now(self._store)
-        for number, name in enumerate(candidates):
-            is_taken = name in taken or name in WITHOUT_FOLDER
-            is_unclaimed = is_taken and taken.get(name) == name and self._may_take_over(name, where)
-            if not is_taken or is_unclaimed:
-                return Found(
-                    project=name, address=where.address, places=tuple(self._places(where)), is_new=True,
-                    names=tuple(candidates[number:]), unclaimed=(name,) if is_unclaimed else (),
-                )  # fmt: skip
-        return Found(project=DEFAULT)
+        """A project of its own, with the first name that is free."""
+        places = tuple(self._places(where))
+        names = project_names(where.named)
+        name = self._made.get(places[0].id) or next(name for name in names if self._is_free(name, where))
+        self._made[places[0].id] = name
+        unclaimed = name if name in self._taken() else ""
+        captured_from = CapturedFrom(places=places, name=name, named=where.named, unclaimed=unclaimed)
+        return Found(project=name, address=where.address, captured_from=captured_from, is_new=True)
+
+    def _is_free(self, name: str, where: Whereabouts) -> bool:
+        if name in WITHOUT_FOLDER or name in self._made.values():
+            return False
+        now = self._taken().get(name)
+        return now is None or (now == name and self._may_take_over(name, where))
+
+    def _taken(self) -> dict[str, str]:
+        """The names that projects have or had, as they were when this capture began to look."""
+        if self._names is None:
+            self._names = names_now(self._store)
+        return self._names
 
     def _may_take_over(self, name: str, where: Whereabouts) -> bool:
         """Whether a project from before places were stored, or that was made by name, can be the one of this place.
 
         It can if one of its sessions worked here, or if none of them is known to have worked anywhere.
         """
-        if name in WITHOUT_FOLDER or places_of(self._store, name):
+        if places_of(self._store, name):
             return False
         is_known = False
         for metadata, attached in began_in(self._store, name):

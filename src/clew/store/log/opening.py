@@ -3,6 +3,8 @@
 Every session enters the log here: its row, its head and its first event are written in one transaction.
 """
 
+from typing import TYPE_CHECKING
+
 import msgspec
 
 from clew.model.depth import refuse_depth
@@ -13,6 +15,9 @@ from clew.model.session import Head, Session, State
 from clew.store.database.contract import Transaction
 from clew.store.log.plan import Plan, plan_from
 from clew.store.log.sessions import head_in, lineage_in
+
+if TYPE_CHECKING:
+    from clew.store.project_places import CapturedFrom
 
 # As long as every index can tell it from another.
 LONGEST_AGENT = 500
@@ -29,6 +34,8 @@ class Opening(msgspec.Struct, frozen=True, kw_only=True):
     private: bool = False
     id: str | None = None
     control: bool = False
+    captured_from: "CapturedFrom | None" = None
+    """The places of a captured session; they say which project it is, should another capture have made it meanwhile."""
 
 
 class Forking(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,7 +81,7 @@ def open_in(tx: Transaction, opening: Opening | Forking, actor: str) -> Plan:
 
 
 def _open_session(tx: Transaction, opening: Opening, actor: str) -> Plan:
-    project_key, project = project_in(tx, opening.project)
+    project_key, project = _project(tx, opening)
     session = Session(
         id=opening.id or new_id(), key=0, project=project, project_key=project_key, opened_in=project,
         agent=opening.agent, title=opening.title, metadata=opening.metadata, opened_at=_now(tx), owner=actor,
@@ -88,6 +95,14 @@ def _open_session(tx: Transaction, opening: Opening, actor: str) -> Plan:
     plan = plan_in(tx, session)
     plan.note(body, actor)
     return plan
+
+
+def _project(tx: Transaction, opening: Opening) -> tuple[int, str]:
+    if opening.captured_from is None:
+        return project_in(tx, opening.project)
+    from clew.store.project_places import settle_in  # Only captures need it.
+
+    return settle_in(tx, opening.captured_from)
 
 
 def _open_child(tx: Transaction, forking: Forking, actor: str) -> Plan:
