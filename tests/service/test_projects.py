@@ -342,3 +342,14 @@ def test_an_erased_project_keeps_no_path(owner: Context, person: Path) -> None:
     session_in(person, "/home/me/hush-hush")
     assert [report.status for report in capture(plane, person)].count("new") == 1
     assert {line.project for line in ask(owner, "sessions") if line.project != ""} == {"hush-hush"}
+
+
+def test_whom_one_session_was_shared_with_sees_the_new_name_of_its_project(owner: Context) -> None:
+    shop = opened(owner, "shop")
+    opened(owner, "shop")
+    ask(owner, "share", session=shop, who="bob")
+    ask(owner, "project_rename", project="shop", name="store")
+    bob = somebody(owner, "person:bob")
+    assert [(line.id, line.project) for line in ask(bob, "sessions")] == [(shop, "store")]
+    assert [(line.project, line.sessions, line.formerly) for line in ask(bob, "project_list")] == [("store", 1, [])]
+    assert {line.id for line in ask(bob, "sessions", project="store")} == {shop}

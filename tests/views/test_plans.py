@@ -125,7 +125,7 @@ INDEXES = {
 # touched; how many sessions and which tags there are; and how far each view has come.
 WHOLE = {
     "sessions_all", "usage_times", "usage_hours", "files_like", "files_most", "views", "views_lock", "words_settle",
-    "sessions_count", "labels_tags",
+    "sessions_by_project", "sessions_count", "labels_tags",
 }  # fmt: skip
 
 

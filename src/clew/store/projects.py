@@ -40,7 +40,7 @@ def sessions_by_project(store: "Store", reach: ReachParameters) -> dict[str, int
     """How many sessions each project has in reach, without those that were erased."""
     with store.database.read() as tx:
         names: dict[int, str] = dict(tx.run("projects"))
-        return {names[key]: int(count) for key, count in tx.run("sessions_counted", **reach)}
+        return {names[key]: int(count) for key, count in tx.run("sessions_counted", **reach) if key in names}
 
 
 def current_name(store: "Store", name: str) -> str:

@@ -244,7 +244,7 @@ def _may_see(context: Context, project: str) -> bool:
 
 def _sessions(context: Context) -> dict[str, tuple[int, int]]:
     """How many sessions each project has in reach, and when something was last said in one of them."""
-    names = list_projects(context.store)
+    names = list_projects(context.unrestricted)
     context.views.catch_up()
     with context.views.read() as tx:
         rows = tx.run("sessions_by_project", **context.reach(Right.SEE))

@@ -61,11 +61,15 @@ FROM member m JOIN granted g ON g.who = m.team WHERE m.principal = :principal
 DELETE FROM granted WHERE session = :session
 
 -- name: projects_of_accessible_sessions
--- The projects with a session that a principal opened or was granted by itself.
+-- The projects with a session that a principal opened or was granted by itself, and those that they are part of now.
+WITH own (project) AS (
 SELECT DISTINCT project FROM session WHERE owner = :me
 UNION SELECT s.project FROM granted g JOIN session s ON s.id = g.session WHERE g.who = :me AND g.session <> ''
 UNION SELECT s.project FROM member m JOIN granted g ON g.who = m.team JOIN session s ON s.id = g.session
 WHERE m.principal = :me AND g.session <> ''
+)
+SELECT project FROM own
+UNION SELECT p.part_of FROM own JOIN project p ON p.key = own.project WHERE p.part_of IS NOT NULL
 
 -- name: principal_lock
 SELECT name FROM principal WHERE name = :name {for_update}
