@@ -457,3 +457,27 @@ def test_a_process_that_opens_no_servers_neither_pushes_nor_pulls(running: Runni
     for operation, arguments in (("push", {}), ("pull", {"session": id})):
         with pytest.raises(Unavailable, match="cannot open other servers"):
             call(alone, operation, arguments)
+
+
+@pytest.mark.parametrize("database", ["sqlite"])
+def test_a_machine_pushes_by_the_old_name_of_a_project_that_the_server_renamed(
+    running: Running, machine: Start
+) -> None:
+    here: Machine = machine()
+    first = here.open("one")
+    here.push()
+    owner = running.authenticator.owner_context()
+    call(owner, "project_rename", {"project": PROJECT, "name": "store"})
+    second = here.open("two")
+    fork = here.plane.client.call("fork", session=first).id
+    here.say(fork, "three")
+    assert here.push().refused == {}
+    server = running.authenticator.store
+    assert {server.session(id).project for id in (first, second, fork)} == {"store"}
+    assert server.session(fork).parent == first
+    here.plane.client.call("project_rename", project=PROJECT, name="market")
+    here.say(first, "four")
+    third = here.open("five", project="market")
+    pushed = here.push()
+    assert pushed.events > 0
+    assert third in pushed.refused, "the server knows no project of that name, and nobody may open one there"

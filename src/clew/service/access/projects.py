@@ -83,7 +83,7 @@ def project_rename(context: Context, project: str, name: str, *, dry_run: DryRun
     project_keys(context, project, Right.ADMINISTER)
     taken = names_now(context.unrestricted).get(new, project)
     if taken != project:
-        raise Conflict(f"there is a project {new!r} already; `clew project merge` makes two projects one", project=new)
+        raise Conflict(f"there is a project {new!r} already; merge the two, or choose another name", project=new)
     change = _change(context, new, [project], dry_run=dry_run)
     if not dry_run:
         _note(context, rename(context.unrestricted, project, new))
@@ -157,7 +157,7 @@ def _move_folder(context: Context, machine: str, old: str, new: str, *, dry_run:
         raise InvalidInput(f"{new!r} and {old!r} are one inside the other; name two folders")
     moved = _places_moved(context, machine, old, new)
     if not moved:
-        raise NotFound(f"no session was captured in {old} on {machine}; `clew project list` shows folders", folder=old)
+        raise NotFound(f"no session was captured in {old} on {machine}; the list of projects shows folders", folder=old)
     taken = [moving for moving in moved if moving.is_free]
     merged = {moving.other: moving.place.project for moving in taken if moving.other}
     for project, into in merged.items():
@@ -200,9 +200,7 @@ def _assign_folder(context: Context, machine: str, folder: str, to: str, *, dry_
     found = ProjectFinder(context.unrestricted, machine).of_folder(folder)
     notes = []
     if not found.is_new and found.project != into:
-        notes.append(
-            f"sessions that were captured before stay in {found.project}; `clew project merge` moves all of them"
-        )
+        notes.append(f"sessions that were captured before stay in {found.project}; a merge of the two takes them along")
     if not dry_run:
         [key, *_] = keys_by_name(context.unrestricted)[into]
         remember(context.unrestricted, key, [Place(machine=machine, place=folder, is_set=True)])

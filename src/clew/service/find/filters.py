@@ -86,7 +86,7 @@ def project_keys(context: Context, name: str, right: Right = Right.SEE) -> list[
         return keys_by_name(context.store)[name]
     if not context.reach(right):
         near = suggestion(name, readable.values())
-        some = ", ".join(sorted(readable.values())[:10]) or "none yet"
+        some = ", ".join(sorted(set(readable.values()))[:10]) or "none yet"
         raise NotFound(f"no project {name!r}; {near or f'there are: {some}'}", project=name)
     raise NotFound(f"no project {name!r} that you may look into", project=name)
 

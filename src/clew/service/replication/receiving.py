@@ -43,6 +43,7 @@ from clew.store.native_files.lookup import find_file
 from clew.store.native_files.remote_copies import Copy, Stretch
 from clew.store.objects import objects
 from clew.store.objects.pack import address
+from clew.store.projects import current_name
 
 MOST_ASKED = 100
 # The largest total size of the parts of one blob, body or stretch.
@@ -103,13 +104,14 @@ def _open(context: Context, id: str, *, parent: str, parent_source: str, **about
             return store.open(Opening(id=id, **about), actor=me)
         parent_session = store.session(parent, context.reach(Right.FORK))
         permit(context, Right.READ, parent_session)
+        project = current_name(context.unrestricted, about["project"])
         # Without a source they share only the opening event.
         fork_seq = (
             receiving.find(store, parent_session, parent_source, receiving.store_id(context.unrestricted))
             if parent_source
             else 1
         )
-        if fork_seq is None or len(parent) != LENGTH or parent_session.project != about["project"]:
+        if fork_seq is None or len(parent) != LENGTH or parent_session.project != project:
             raise NotFound(f"no session {parent!r} with that event in this store", session=parent)
         child = Forking(
             parent=parent_session,
