@@ -360,3 +360,25 @@ def test_sessions_share_a_project_exactly_if_they_share_a_repository(
         by_identity.setdefault(identity, set()).add(found[id])
     assert all(len(same) == 1 for same in by_project.values()), by_project
     assert all(len(same) == 1 for same in by_identity.values()), by_identity
+
+
+def test_a_file_that_has_just_begun_waits_until_it_says_where_its_program_works(
+    plane: Plane, person: Path, work: Path
+) -> None:
+    """The name of Claude Code's folder fits both folders, so the first record alone could name the wrong one."""
+    for name in ("文档", "书籍"):
+        (work / name).mkdir()
+    id = session_in(person, work / "书籍")
+    [path] = person.rglob(f"{id}.jsonl")
+    whole = path.read_bytes()
+    path.write_bytes(claude.lines([{"type": "mode", "mode": "normal", "sessionId": id}]))
+    [report] = capture(plane, person)
+    assert (report.status, report.session, report.error) == ("new", "", None)
+    path.write_bytes(path.read_bytes() + whole)
+    assert projects(plane, person)[id] == "书籍"
+    # What has said nothing for an hour says no more.
+    other = session_in(person, work / "文档")
+    [path] = person.rglob(f"{other}.jsonl")
+    path.write_bytes(claude.lines([{"type": "mode", "mode": "normal", "sessionId": other}]))
+    os.utime(path, (0, 0))
+    assert projects(plane, person)[other] not in ("文档", "书籍")

@@ -33,8 +33,8 @@ VALUES (:project, :session, :state, :head, :digest, :at, :epoch, NULL, 0,
     :budget_tokens, :budget_cost_micros, 0, 0)
 
 -- name: session_by_prefix
-SELECT s.id, s.key, COALESCE(r.name, p.name), s.project, s.agent, s.title, s.metadata, q.id, s.upto, s.opened_at, s.owner, s.private,
-    p.name
+SELECT s.id, s.key, COALESCE(r.name, p.name), s.project, s.agent, s.title, s.metadata, q.id, s.upto,
+    s.opened_at, s.owner, s.private, p.name
 FROM session s JOIN project p ON p.key = s.project LEFT JOIN project r ON r.key = p.part_of
     LEFT JOIN session q ON q.key = s.parent
 WHERE s.id >= :prefix AND s.id < :beyond AND s.control = 0
@@ -42,15 +42,15 @@ WHERE s.id >= :prefix AND s.id < :beyond AND s.control = 0
 ORDER BY s.id LIMIT 6
 
 -- name: session_by_key
-SELECT s.id, s.key, COALESCE(r.name, p.name), s.project, s.agent, s.title, s.metadata, q.id, s.upto, s.opened_at, s.owner, s.private,
-    p.name
+SELECT s.id, s.key, COALESCE(r.name, p.name), s.project, s.agent, s.title, s.metadata, q.id, s.upto,
+    s.opened_at, s.owner, s.private, p.name
 FROM session s JOIN project p ON p.key = s.project LEFT JOIN project r ON r.key = p.part_of
     LEFT JOIN session q ON q.key = s.parent
 WHERE s.key = :key
 
 -- name: sessions_by_key
-SELECT s.id, s.key, COALESCE(r.name, p.name), s.project, s.agent, s.title, s.metadata, q.id, s.upto, s.opened_at, s.owner, s.private,
-    p.name
+SELECT s.id, s.key, COALESCE(r.name, p.name), s.project, s.agent, s.title, s.metadata, q.id, s.upto,
+    s.opened_at, s.owner, s.private, p.name
 FROM session s JOIN project p ON p.key = s.project LEFT JOIN project r ON r.key = p.part_of
     LEFT JOIN session q ON q.key = s.parent
 WHERE s.key IN ({keys})
@@ -59,15 +59,15 @@ WHERE s.key IN ({keys})
 SELECT id, key FROM session WHERE id IN ({sources})
 
 -- name: control_session
-SELECT s.id, s.key, COALESCE(r.name, p.name), s.project, s.agent, s.title, s.metadata, NULL, s.upto, s.opened_at, s.owner, s.private,
-    p.name
+SELECT s.id, s.key, COALESCE(r.name, p.name), s.project, s.agent, s.title, s.metadata, NULL, s.upto,
+    s.opened_at, s.owner, s.private, p.name
 FROM session s JOIN project p ON p.key = s.project LEFT JOIN project r ON r.key = p.part_of
 WHERE s.project IN ({keys_of_project}) AND s.control = 1
 ORDER BY s.key LIMIT 1
 
 -- name: session_list
-SELECT s.id, s.key, COALESCE(r.name, p.name), s.project, s.agent, s.title, s.metadata, q.id, s.upto, s.opened_at, s.owner,
-    s.private, p.name, h.state, h.head, h.digest, h.at, h.epoch, h.holder, h.lease_until,
+SELECT s.id, s.key, COALESCE(r.name, p.name), s.project, s.agent, s.title, s.metadata, q.id, s.upto, s.opened_at,
+    s.owner, s.private, p.name, h.state, h.head, h.digest, h.at, h.epoch, h.holder, h.lease_until,
     h.budget_tokens, h.budget_cost_micros, h.spent_tokens, h.spent_cost_micros
 FROM session s JOIN project p ON p.key = s.project LEFT JOIN project r ON r.key = p.part_of
     LEFT JOIN session q ON q.key = s.parent
@@ -80,8 +80,8 @@ WHERE s.control = 0
 ORDER BY s.key DESC LIMIT :limit
 
 -- name: sessions_standing
-SELECT s.id, s.key, COALESCE(r.name, p.name), s.project, s.agent, s.title, s.metadata, q.id, s.upto, s.opened_at, s.owner,
-    s.private, p.name, h.state, h.head, h.digest, h.at, h.epoch, h.holder, h.lease_until,
+SELECT s.id, s.key, COALESCE(r.name, p.name), s.project, s.agent, s.title, s.metadata, q.id, s.upto, s.opened_at,
+    s.owner, s.private, p.name, h.state, h.head, h.digest, h.at, h.epoch, h.holder, h.lease_until,
     h.budget_tokens, h.budget_cost_micros, h.spent_tokens, h.spent_cost_micros
 FROM session s JOIN project p ON p.key = s.project LEFT JOIN project r ON r.key = p.part_of
     LEFT JOIN session q ON q.key = s.parent
