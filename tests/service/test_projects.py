@@ -56,7 +56,8 @@ def somebody(owner: Context, who: str) -> Context:
 def everything_in(by: Context, project: str) -> dict[str, set[str]]:
     """The sessions that each list and search finds with a filter on this project."""
     ask(by, "artifacts", project=project)
-    ask(by, "files", path="x.py", project=project)
+    for path in ("x.py", "src/", ""):
+        ask(by, "files", path=path, project=project)
     return {
         "sessions": {line.id for line in ask(by, "sessions", project=project)},
         "search": {hits.session for hits in ask(by, "search", query="lighthouse", project=project).sessions},
@@ -216,13 +217,18 @@ def test_policies_and_settings_follow_and_the_stricter_setting_holds(owner: Cont
     ask(owner, "setting_set", name="secrets", value="mask", project="shop")
     with pytest.raises(Conflict, match="retention"):
         ask(owner, "project_merge", project="shop", into="bank")
+    ask(owner, "setting_set", name="budget_day", value="$20", project="shop")
     ask(owner, "project_rename", project="shop", name="store")
+    assert [budget.project for budget in ask(owner, "usage", project="store").budgets] == ["store"]
+    ask(owner, "setting_set", name="budget_day", value="none", project="store")
     assert [(policy.project, policy.keep_days) for policy in ask(owner, "retention_list")] == [("store", 90)]
-    assert [(one.project, one.value) for one in ask(owner, "setting_list")] == [("store", "mask")]
+    masking = [one for one in ask(owner, "setting_list") if one.name == "secrets"]
+    assert [(one.project, one.value) for one in masking] == [("store", "mask")]
     ask(owner, "retention_remove", project="shop")
     ask(owner, "setting_set", name="secrets", value="keep", project="bank")
     ask(owner, "project_merge", project="store", into="bank")
-    assert [(one.project, one.value) for one in ask(owner, "setting_list")] == [("bank", "mask")]
+    masking = [one for one in ask(owner, "setting_list") if one.name == "secrets"]
+    assert [(one.project, one.value) for one in masking] == [("bank", "mask")]
     secret = {"kind": "message_added", "role": "user", "text": "ghp_" + "a1B2c3D4" * 4 + "e5F6"}
     fresh = Context(store=owner.store, unrestricted=owner.store, principal=ADA, grants=owner.grants)
     session = ask(fresh, "open", project="shop").id

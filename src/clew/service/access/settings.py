@@ -9,7 +9,7 @@ from clew.model.access import Right, Target
 from clew.model.errors import InvalidInput
 from clew.model.events import Budget
 from clew.model.ids import check_name
-from clew.service.find.filters import project_key
+from clew.service.find.filters import project_keys
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import Group, operation
 from clew.store.access.settings import list_settings, set_setting
@@ -60,7 +60,7 @@ def setting_set(
     elif name in BUDGETS:
         _check_budget(value)
         if project:
-            project_key(context, project, Right.SEE)  # A budget of a misspelt project would never warn.
+            project_keys(context, project, Right.SEE)  # A budget of a misspelt project would never warn.
     elif name not in VALUES or value not in VALUES[name]:
         allowed = "; ".join(f"{setting}: {', '.join(values)}" for setting, values in VALUES.items())
         allowed += f"; {DISK_LIMIT}: a size such as 20 GB, or none; {', '.join(BUDGETS)}: $20, 5M tokens, or none"

@@ -13,7 +13,7 @@ from clew.service.find.filters import now
 from clew.service.find.spending import Counts, price_table, reached_sessions, share_of, spent_by_day
 from clew.service.kernel.context import Context
 from clew.store.access.settings import list_settings
-from clew.store.projects import list_projects
+from clew.store.projects import list_projects, names_now
 
 
 class PeriodBudget(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,7 +64,10 @@ def period_budgets(context: Context) -> list[PeriodBudget]:
 def _limits(context: Context) -> dict[tuple[str, str], Budget]:
     """The budgets that are set, by project and period."""
     limits: dict[tuple[str, str], Budget] = {}
+    now = names_now(context.unrestricted)
     for (project, setting), value in list_settings(context.store).items():
+        if now.get(project, project) != project:
+            continue  # What a project of another name had, has the one it is part of.
         name = setting.removeprefix("budget_")
         limit = budget_limit(value) if name in PERIODS and name != setting else None
         is_seen = not context.reach(Right.SEE) or not project

@@ -62,6 +62,7 @@ SELECT t.session, t.type, t.what, t.read, t.written, t.read_seq, t.written_seq, 
 FROM touched t JOIN listing l ON l.session = t.session
 WHERE t.type = 'file' AND lower(t.what) LIKE :like ESCAPE '\'
 --if project AND l.project = :project
+--if projects AND l.project IN ({projects})
 --if me AND {reached(l.project, l.person, l.session, l.private, l.agent)}
 ORDER BY t.last_at DESC, t.session DESC, t.what LIMIT :limit
 
@@ -70,6 +71,7 @@ SELECT l.project, t.what, min(t.name), count(*), sum(t.read), sum(t.written)
 FROM touched t JOIN listing l ON l.session = t.session
 WHERE t.type = 'file' AND t.written >= :least_written
 --if project AND l.project = :project
+--if projects AND l.project IN ({projects})
 --if me AND {reached(l.project, l.person, l.session, l.private, l.agent)}
 GROUP BY l.project, t.what
 ORDER BY count(*) DESC, sum(t.read) + sum(t.written) DESC, max(t.last_at) DESC, t.what LIMIT :limit

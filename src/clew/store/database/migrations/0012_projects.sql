@@ -19,6 +19,5 @@ CREATE TABLE place (
 CREATE INDEX place_project ON place (project);
 CREATE INDEX place_mark ON place (mark) WHERE mark <> '';
 --pg ALTER TABLE place ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
---pg CREATE POLICY wall ON place USING (CASE current_setting('clew.reach', TRUE) WHEN '*' THEN TRUE
---pg     ELSE project = ANY (CAST(string_to_array(current_setting('clew.reach', TRUE), ',') AS BIGINT[])) END);
+--pg CREATE POLICY wall ON place USING ({in_reach(project)});
 --pg ALTER TABLE place ALTER place SET STATISTICS 0, ALTER machine SET STATISTICS 0;
