@@ -55,7 +55,8 @@ def somebody(owner: Context, who: str) -> Context:
 
 def everything_in(by: Context, project: str) -> dict[str, set[str]]:
     """The sessions that each list and search finds with a filter on this project."""
-    ask(by, "artifacts", project=project)
+    for operation in ("artifacts", "tags"):
+        ask(by, operation, project=project)
     for path in ("x.py", "src/", ""):
         ask(by, "files", path=path, project=project)
     return {

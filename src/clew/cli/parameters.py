@@ -8,7 +8,7 @@ from typing import Any
 import click
 import msgspec
 
-from clew.cli.options import SessionId, TouchedPath, complete_id, flag_of
+from clew.cli.options import FolderPath, SessionId, TouchedPath, complete_id, flag_of, takes_a_path
 from clew.service.kernel.registry import Parameter
 
 JSON = click.Option(["--json", "as_json"], is_flag=True, help="One JSON object per line.")
@@ -22,7 +22,7 @@ def parameter_of(parameter: Parameter) -> click.Parameter:
         return _session_parameter(parameter, flag)
     kind = _plain_type(parameter.type)
     if parameter.required:
-        return click.Argument([parameter.name], type=kind, metavar=parameter.name.upper())
+        return _required_argument(parameter, kind)
     if not parameter.by_name:
         several = -1 if parameter.name == "query" else 1  # The words of a query need no quotes.
         own_type = TouchedPath() if parameter.name == "path" else None
@@ -45,6 +45,12 @@ def parameter_of(parameter: Parameter) -> click.Parameter:
     return click.Option(
         [*short, flag, parameter.name], type=kind, default=None, multiple=several, metavar=shown, help=help
     )
+
+
+def _required_argument(parameter: Parameter, kind: type) -> click.Argument:
+    when = takes_a_path(parameter)
+    own_type = FolderPath(when) if when else kind
+    return click.Argument([parameter.name], type=own_type, metavar=parameter.name.upper())
 
 
 def _session_parameter(parameter: Parameter, flag: str) -> click.Parameter:

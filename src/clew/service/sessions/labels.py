@@ -155,7 +155,7 @@ def tags(
 ) -> list[TagCount]:
     """List the tags that are in use, and on how many sessions each is."""
     context.views.catch_up()
-    only = {"project": filters.project_key(context, project, Right.SEE)} if project else {}
+    only = filters.in_project(filters.project_keys(context, project, Right.SEE)) if project else {}
     with context.views.read() as tx:
         rows = tx.run("labels_tags", limit=limit, **only, **context.reach(Right.SEE))
     return [TagCount(tag=name, sessions=count, last_at=last_at) for name, count, last_at in rows]

@@ -124,7 +124,7 @@ class _Wanted(msgspec.Struct, frozen=True, kw_only=True):
         quiet = filters.times("", self.quiet_since, "").start
         context.views.catch_up()
         wanted: dict[str, Any] = {
-            "project": filters.project_key(context, self.project) if self.project else None,
+            **(filters.in_project(filters.project_keys(context, self.project)) if self.project else {}),
             "agent": storable(self.agent) or None,
             "person": storable(filters.principal(self.person)) if self.person else None,
             "runtime": filters.runtime_name(context, self.runtime) or None, "machine": storable(self.machine) or None,

@@ -49,6 +49,7 @@ SELECT t.name, count(*), max(l.last_at)
 FROM label t JOIN listing l ON l.session = t.session
 WHERE t.kind = 'tag'
 --if project AND l.project = :project
+--if projects AND l.project IN ({projects})
 --if me AND {reached(l.project, l.person, l.session, l.private, l.agent)}
 GROUP BY t.name ORDER BY count(*) DESC, t.name LIMIT :limit
 

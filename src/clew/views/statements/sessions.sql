@@ -100,6 +100,7 @@ ORDER BY last_at DESC, session DESC LIMIT :limit
 SELECT count(*), coalesce(sum(empty), 0) FROM listing l
 WHERE TRUE
 --if project AND project = :project
+--if projects AND project IN ({projects})
 --if agent AND agent = :agent
 --if person AND person = :person
 --if runtime AND runtime = :runtime
