@@ -71,7 +71,7 @@ def projects(plane: Plane, person: Path) -> dict[str, str]:
     for report in capture(plane, person):
         assert report.error is None, report
     found = {}
-    for line in plane.client.call("sessions", limit=1000):
+    for line in plane.client.call("sessions", limit=1000, empty=True):
         about = plane.client.call("show", session=line.id).session
         found[str(json.loads(bytes(about.metadata)).get("native", line.id))] = about.project
     return found
