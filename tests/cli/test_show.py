@@ -191,7 +191,7 @@ def test_json_is_the_session_and_not_the_transcript(clew: Clew, session: str, ad
     [found] = clew("show", session, "--json").objects
     assert list(found) == [
         "session", "lineage", "forks", "subagent_of", "subagents", "facts", "decisions", "progress", "scratch",
-        "working_set",
+        "working_set", "notes",
     ]  # fmt: skip
 
 
@@ -546,6 +546,8 @@ def test_every_kind_of_event_can_be_shown(kind: str, full: bool) -> None:
     quiet = {
         "session_opened", "turn_started", "turn_ended", "usage_counted", "rewound", "scratch_set", "scratch_cleared",
         "bodies_pruned", "lease_taken", "lease_released",
+        # The list and the head of the session show these.
+        "session_tagged", "session_untagged", "session_starred", "session_unstarred", "note_removed",
     }  # fmt: skip
     assert bool(paper) == (kind not in quiet)
     assert bool(screen) == (kind not in quiet)

@@ -4,6 +4,7 @@ import pytest
 
 from clew.model.events import KINDS
 from clew.service.access.authenticator import Authenticator
+from clew.service.kernel import refusals
 from clew.store import Store
 from clew.store.database import sqlite
 from clew.store.database.statements import tables
@@ -80,6 +81,8 @@ def test_what_is_anothers_takes_the_same_statements_as_what_is_not_there(
         fact="nofact", tag="notag", decision="nodecision", machine="nobox", model="nomodel",
     )  # fmt: skip
     authenticator = Authenticator(store, fresh_seconds=0)
+    # The first refusals of a minute have entries of their own; no new minute begins here.
+    monkeypatch.setattr(refusals, "MINUTE_US", 10**18)
     counted: list[str] = []
     run = sqlite._Transaction.run
 
