@@ -92,6 +92,11 @@ def test_a_newcomer_sees_all_work_goes_on_elsewhere_and_takes_it_back(mine: dict
         terminal.expect(f"{forks[0]['id']} is taken back")
         assert terminal.end() == 0
     assert not [*(Path(mine["HOME"]) / ".codex").rglob("*.jsonl")]
+    with started(mine, "project", "merge", "other", "app") as terminal:
+        terminal.expect("all sessions of other sessions of app")
+        terminal.send("y\n")
+        assert terminal.end() == 0
+    assert {line["project"] for line in clew("sessions", "--json", "--all", **mine).objects} == {"app"}
     with started(mine, "--help") as terminal:
         terminal.expect("Everyday:")
         terminal.expect("Go on:")
