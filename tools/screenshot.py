@@ -145,6 +145,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         # Short, so that no path is broken in two before it is shown as what it stands for.
         home = Path(folder) / "a"
+        home.mkdir()
         agents(home)
         terminal = Terminal(home)
         others(terminal)
