@@ -69,6 +69,12 @@ READING: dict[str, Callable[[str, str], dict[str, Any]]] = {
     "artifacts": lambda *_: {},
     "search": lambda *_: {"query": "apricotword"},
     "files": lambda *_: {"path": "src/apricot.py"},
+    "scratch": lambda left, _: {"session": left},
+    "head": lambda left, _: {"session": left},
+    "notes": lambda left, _: {"session": left},
+    "object_list": lambda left, _: {"session": left},
+    "object_stat": lambda left, _: {"session": left, "object": "report.txt"},
+    "object_open": lambda left, _: {"session": left, "object": "report.txt"},
 }
 # `blob` shows a part of what `events` named; the others work on this machine's own files, or record each call anyway.
 RECORDED_OTHERWISE = {"blob", "export_files", "push"}
@@ -86,6 +92,7 @@ def test_a_read_is_recorded_in_every_project_that_it_showed(owner: Context, oper
     token = KINDS["GITHUB_TOKEN"](random.Random(1))  # What a scan shows.
     said = {"kind": "message_added", "role": "user", "text": f"apricotword {token}"}
     call(owner, "append", {"session": ours.session, "drafts": [said]})
+    call(owner, "object_put", {"session": ours.session, "source": [b"report"], "name": "report.txt"})
     touched = {"kind": "call_made", "call": "1", "tool": "Edit", "input": {"file_path": "src/apricot.py"}}
     fact = {"kind": "fact_learned", "fact": "f", "text": "apricotword"}
     call(owner, "append", {"session": other, "drafts": [said, touched, fact]})

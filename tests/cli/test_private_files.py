@@ -19,7 +19,7 @@ from clew.service.privacy import mask_key
 from clew.service.replication import remotes
 
 # These run until they are stopped; `clew up` is in tests/server.
-ENDLESS = {"up", "serve", "watch", "worker", "mcp"}
+ENDLESS = {"up", "demo", "serve", "watch", "worker", "mcp"}
 # These ask which file standard input is, and so run in a process of their own.
 READ_INPUT = {"append", "follow"}
 CLAUDE = (

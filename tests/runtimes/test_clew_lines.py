@@ -69,6 +69,8 @@ def sample(kind: str) -> Body:
         given["usage"] = {"input": 3}
     if kind == "bodies_pruned":
         given["ranges"] = [[1, 2]]
+    if "tags" in KINDS[kind].__struct_fields__:
+        given["tags"] = ["é"]
     text = msgspec.json.encode(given)
     return msgspec.json.decode(text, type=KINDS[kind])
 

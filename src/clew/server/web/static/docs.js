@@ -20,7 +20,9 @@ function row(name, where, required, schema, text) {
 }
 function parameters(one) {
   const rows = (one.parameters || []).map((p) => row(p.name, p.in, p.required, p.schema, p.description));
-  const body = one.requestBody && one.requestBody.content["application/json"].schema;
+  const content = one.requestBody && one.requestBody.content;
+  const body = content && content["application/json"] && content["application/json"].schema;
+  if (content && !body) rows.push(row("", "body", true, { type: Object.keys(content)[0] }, "The body is the bytes."));
   for (const [name, schema] of Object.entries((body && body.properties) || {}))
     rows.push(row(name, "body", (body.required || []).includes(name), schema));
   if (!rows.length) return make("p", "No parameters.");
@@ -28,7 +30,8 @@ function parameters(one) {
   return make("table", "", make("thead", "", head), make("tbody", "", ...rows));
 }
 function sample(method, path, one) {
-  const body = one.requestBody ? ` \\\n  --json '{}'` : "";
+  const content = one.requestBody && one.requestBody.content;
+  const body = !content ? "" : content["application/json"] ? ` \\\n  --json '{}'` : ` \\\n  --data-binary @FILE`;
   return make("pre", `curl ${method === "get" ? "" : `-X ${method.toUpperCase()} `}${location.origin}${path} \\\n  -H "Authorization: Bearer $CLEW_KEY"${body}`);
 }
 function operation(method, path, one, schemas) {
