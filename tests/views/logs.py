@@ -267,7 +267,7 @@ def check_against_log(store: Store, views: Views) -> None:
         # A record that came again in another version counts as it was said last.
         spending += [(key, event.position) for event in {identity(one.source) or one.seq: one for one in used}.values()]
         for body in bodies:
-            for touch in touches(body) if isinstance(body, CallMade) else ():
+            for touch in touches(body):
                 touched[key, touch.what[-50:], "written" if touch.how == "written" else "read"] += 1
     listed = {row[0]: (row[2], row[9], *row[11:15]) for row in found["listing"]}
     assert listed == lines

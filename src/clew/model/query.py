@@ -232,7 +232,7 @@ def _cut(query: Query, text: str, first: int, width: int) -> Snippet:
     marks = _apart({(a + low, b + low) for term in query.terms for a, b in _positions(term, located)})
     if first and (space := text.find(" ", first, first + 20)) >= 0:
         first = space + 1
-    inside = [(a, min(b, last)) for a, b in sorted(marks) if first <= a < last]
+    inside = [(a, min(b, last)) for a, b in marks if first <= a < last]
     before, after = "…" if first else "", "…" if last < len(text) else ""
     shown, moved = _closed_up(text[first:last], [(a - first, b - first) for a, b in inside])
     return Snippet(text=f"{before}{shown}{after}", marks=[(a + len(before), b + len(before)) for a, b in moved])
@@ -256,6 +256,8 @@ def _closed_up(text: str, marks: list[tuple[int, int]]) -> tuple[str, list[tuple
 
 def _apart(marks: set[tuple[int, int]]) -> list[tuple[int, int]]:
     """The marks in order, without those that lie inside another."""
+    if len(marks) < 2:
+        return list(marks)
     outer: list[tuple[int, int]] = []
     for start, end in sorted(marks, key=lambda mark: (mark[0], -mark[1])):
         if not outer or end > outer[-1][1]:
@@ -265,6 +267,8 @@ def _apart(marks: set[tuple[int, int]]) -> list[tuple[int, int]]:
 
 def _positions(term: Term, located: list[tuple[str, int, int]]) -> list[tuple[int, int]]:
     """The positions of a term among the words of a text."""
+    if len(term.words) == 1 and SEAM not in term.words[0]:
+        return _word_positions(term.words[0], located, is_prefix=term.prefix)
     by_start: dict[int, list[tuple[str, int]]] = {}
     for word, start, end in located:
         by_start.setdefault(start, []).append((word, end))
@@ -287,6 +291,15 @@ def _positions(term: Term, located: list[tuple[str, int, int]]) -> list[tuple[in
         if stops:
             positions.append((start, max(stops)))
     return positions
+
+
+def _word_positions(
+    wanted: str, located: list[tuple[str, int, int]], *, is_prefix: bool
+) -> list[tuple[int, int]]:  # fmt: skip
+    """The positions of a single word: the common case, without a look at what stands next to it."""
+    if is_prefix:
+        return [(start, end) for word, start, end in located if word.startswith(wanted)]
+    return [(start, end) for word, start, end in located if word == wanted]
 
 
 def _ends(
