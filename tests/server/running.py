@@ -163,7 +163,9 @@ class Listener:
                     client.stream("GET", self._path, headers=headers) as got,
                 ):
                     assert got.status_code == 200, got.read()
-                    self.broken += 1
+                    with self._grown:
+                        self.broken += 1
+                        self._grown.notify_all()
                     self._read(got.iter_lines())
                     self.broken -= 1
             except httpx2.TransportError:
@@ -207,6 +209,11 @@ class Listener:
                 f"{len(self.events)} of {count} came"
             )
         return self.events
+
+    def wait_until_open(self, seconds: float = 20.0) -> None:
+        """Return when the server has answered, so that what happens from then on comes."""
+        with self._grown:
+            assert self._grown.wait_for(lambda: self.broken > 0, seconds), "no stream was opened"
 
     def wait_for_problem(self, seconds: float = 20.0) -> dict[str, Any]:
         with self._grown:

@@ -190,6 +190,7 @@ def test_a_server_without_descriptors_closes_the_connection_that_was_idle_for_lo
     key = running.key()
     host, port = running.address.removeprefix("http://").split(":")
     with listening(running, "/v1/stream", key) as stream:
+        stream.wait_until_open()
         idle = [socket.create_connection((host, int(port)), timeout=20) for _ in range(30)]
         with running.client(key) as client:
             id = client.post("/v1/sessions", json={}).json()["id"]
