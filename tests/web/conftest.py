@@ -79,6 +79,12 @@ class Tab:
         self.page.wait_for_selector("[data-theme-toggle]:not([hidden])")
         return self.page
 
+    def expect_refusals(self, count: int) -> None:
+        """A browser reports each answer that is a refusal, and each that does not come, as an error of its own."""
+        assert len(self.complaints) == count
+        assert all("Failed to load resource" in complaint for complaint in self.complaints)
+        self.complaints.clear()
+
     def is_wider_than_its_window(self) -> bool:
         return bool(self.page.evaluate("document.documentElement.scrollWidth > innerWidth"))
 

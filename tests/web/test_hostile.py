@@ -10,7 +10,8 @@ HARMLESS = ("/", "?", "#", "https://", "http://", "mailto:", "data:,")
 PATHS = (
     "/", "/sessions", "/sessions/{id}", "/sessions/{id}?event=5", "/sessions/{id}?part=turns", "/search?q=hacked",
     "/search?q=evil",
-    "/usage?by=session&when=this+year", *(f"/sessions/{{id}}/events/{seq}" for seq in (1, 2, 4, 10, 20, 24)),
+    "/usage?by=session&when=this+year", "/sessions/{id}/rename", "/sessions/{id}/erase",
+    *(f"/sessions/{{id}}/events/{seq}" for seq in (1, 2, 4, 10, 20, 24)),
 )  # fmt: skip
 
 

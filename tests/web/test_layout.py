@@ -22,7 +22,7 @@ PAGES = {
     "session": "/sessions/{session}",
     "hostile": "/sessions/{hostile}", "event": "/sessions/{session}/events/12", "search": "/search?q=lock",
     "usage": "/usage", "usage of sessions": "/usage?by=session&when=this+year", "design": "/_design", "docs": "/docs",
-    "login": "/login",
+    "login": "/login", "an action": "/sessions/{session}/close", "a hostile action": "/sessions/{hostile}/erase",
 }  # fmt: skip
 
 

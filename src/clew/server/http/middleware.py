@@ -120,5 +120,5 @@ def _check_repeated(headers: Headers) -> None:
 
 def _is_page(exchange: Exchange) -> bool:
     """Whether a browser asks for a page: it says that it takes HTML, which a program does not."""
-    is_open = not exchange.scope["path"].startswith(PREFIX + "/") and exchange.method in ("GET", "HEAD")
+    is_open = not exchange.scope["path"].startswith(PREFIX + "/")
     return is_open and b"text/html" in exchange.headers.get(b"accept", b"")

@@ -1,8 +1,9 @@
-"""The pages. A new one is a module, a folder with its template, and an entry here."""
+"""The pages, and what they can do. A new page is a module, a folder with its template, and an entry here."""
 
 from collections.abc import Callable
 from typing import NamedTuple
 
+from clew.server.web.actions.session import SESSION
 from clew.server.web.page_request import Page, PageRequest
 from clew.server.web.pages.design import design
 from clew.server.web.pages.event import event
@@ -33,3 +34,5 @@ PAGES = (
     Entry("/_design", design),
 )
 MENU = tuple(entry for entry in PAGES if entry.name)
+
+ACTIONS = (*SESSION,)

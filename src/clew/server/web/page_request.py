@@ -4,18 +4,30 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from clew.model.errors import ClewError
+from clew.service.kernel.registry import operation_named
 
 
 class PageRequest(NamedTuple):
     call: Callable[..., Any]
-    """Calls an operation by name as the signed-in principal; the result has secrets masked."""
+    """Calls a reading operation by name as the signed-in principal; the result has secrets masked."""
     path: dict[str, str]
     query: dict[str, str]
+    given: tuple[tuple[str, str], ...] = ()
+    """What the address gives, or the form that was sent: a name can be there more than once."""
     principal: str = ""
     now: int = 0
     """The time of the request, in microseconds."""
     told: Callable[[ClewError], str] = str
     """The message of an error, with secrets masked."""
+    address: str = ""
+    """The address of the server, as the browser knows it."""
+    is_own: bool = False
+    """Whether the server is that of one person on their own machine."""
+
+    @staticmethod
+    def right_of(operation: str) -> str:
+        """The right that an operation needs."""
+        return str(operation_named(operation).right)
 
 
 class Page(NamedTuple):
@@ -24,6 +36,14 @@ class Page(NamedTuple):
     template: str
     values: dict[str, Any] = {}  # noqa: RUF012 - A page without values shows none, and nothing adds one.
     status: int = 200
+
+
+class Done(NamedTuple):
+    """An action was done: the page that comes next, and what it says."""
+
+    next: str
+    words: str
+    key: str
 
 
 class Shell(NamedTuple):
@@ -35,3 +55,5 @@ class Shell(NamedTuple):
     theme: str = ""
     is_fragment: bool = False
     """Whether the browser puts the answer into a page that it shows already."""
+    done: str = ""
+    """What the action that led here did, in words."""

@@ -13,6 +13,7 @@ from clew.model.access import Right, Target
 from clew.model.errors import ClewError, Conflict, Denied, InvalidInput, Unauthenticated
 from clew.server.http import request_body
 from clew.server.http.answer_text import AnswerText, NeedsNoMasking, masked, unmasked
+from clew.server.http.arguments import pairs
 from clew.server.http.compression import compressed
 from clew.server.http.exchange import Exchange
 from clew.server.http.lazy_mount import LazyMount
@@ -22,9 +23,10 @@ from clew.server.http.operations import Operations, no_route
 from clew.server.http.problems import STATUS, Headers, Refusal
 from clew.server.login.identity import Identity
 from clew.server.options import LOOPBACK_NAMES
-from clew.server.web import static_files
-from clew.server.web.navigation import PAGES
-from clew.server.web.page_request import Page, PageRequest, Shell
+from clew.server.web import acting, static_files
+from clew.server.web.action import Action
+from clew.server.web.navigation import ACTIONS, PAGES
+from clew.server.web.page_request import Done, Page, PageRequest, Shell
 from clew.server.web.pages import others
 from clew.server.web.rendering import render
 from clew.service.kernel.call import call
@@ -46,8 +48,14 @@ PAGE_HEADERS = {
 }
 FORWARDED = (b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip")
 LONGEST_LOGIN = 4096
+LONGEST_FORM = 512 * 1024
+FORM = b"application/x-www-form-urlencoded"
 THEME = "clew-theme"
 THEMES = ("light", "dark")
+# The action that led to the next page; that page says what was done, once.
+DONE = "clew-done"
+DONE_SECONDS = 30
+BY_KEY = {action.key: action for action in ACTIONS}
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -64,6 +72,8 @@ class Web:
     def routes(self, mcp: LazyMount | None) -> list[BaseRoute]:
         routes: list[BaseRoute] = [
             *(self._route(entry.path, partial(self._page, entry.page)) for entry in PAGES),
+            *(self._route(action.path, partial(self._ask, action)) for action in ACTIONS if action.asks),
+            *(self._route(action.path, partial(self._act, action), "POST") for action in ACTIONS),
             self._route("/login", self._login),
             self._route("/login", self._redeem, "POST"),
             self._route("/logout", self._logout, "POST"),
@@ -90,31 +100,68 @@ class Web:
 
     async def _page(self, page: Callable[[PageRequest], Page], request: Request) -> Response:
         """A page for callers who may see it; others are sent to the login."""
+        return await self._answer(request, page)
+
+    async def _ask(self, action: Action, request: Request) -> Response:
+        """The page that says what an action will do."""
+        return await self._answer(request, partial(acting.ask, action))
+
+    async def _act(self, action: Action, request: Request) -> Response:
+        """Do what a form asks for. A form of another site is refused with its credential, before its body is read."""
+        exchange = _exchange(request)
+        try:
+            self._operations.credential(exchange)
+        except Unauthenticated:
+            return RedirectResponse("/login", 303)
+        if exchange.headers.get(b"content-type", b"").split(b";")[0].strip().lower() != FORM:
+            raise InvalidInput("expected the fields of a form")
+        body = await request_body.read(
+            request.receive, exchange.headers, most=LONGEST_FORM, seconds=self._identity.options.body_seconds
+        )
+        form = tuple(pairs(body))
+
+        def act(about: PageRequest) -> Page | Done:
+            run = partial(_result, _context(exchange))
+            return acting.act(action, about._replace(given=form), store=self._operations.store, run=run)
+
+        return await self._answer(request, act)
+
+    async def _answer(self, request: Request, make: Callable[[PageRequest], Page | Done]) -> Response:
         exchange = _exchange(request)
         try:
             credential = self._operations.credential(exchange)
-            text, status = await self._operations.in_turn(
-                credential, partial(self._render, exchange, credential, request, page), request.receive
+            made, text = await self._operations.in_turn(
+                credential, partial(self._made, exchange, credential, request, make), request.receive
             )
         except Unauthenticated:
             return RedirectResponse("/login", 303)
-        return _html(request, text, status)
+        if isinstance(made, Done):
+            return _went(request, made, text)
+        answer = _html(request, text, made.status)
+        if DONE in request.cookies and not _is_fragment(request):
+            answer.set_cookie(DONE, "", max_age=0, httponly=True, samesite="lax")
+        return answer
 
-    def _render(
-        self, exchange: Exchange, credential: Any, request: Request, page: Callable[[PageRequest], Page]
-    ) -> tuple[str, int]:
+    def _made(
+        self, exchange: Exchange, credential: Any, request: Request, make: Callable[[PageRequest], Page | Done]
+    ) -> tuple[Page | Done, str]:
+        """A page and its text, in a thread."""
         context = self._operations.admit(exchange, credential)
         now = context.store.now()
 
         def told(error: ClewError) -> str:
             return masked(context, str(error).encode()).decode()
 
+        is_own = self._identity.options.is_own
+        address = self._identity.options.public_url or f"{request.url.scheme}://{request.url.netloc}"
         page_request = PageRequest(
-            call=lambda name, **arguments: _masked_result(context, name, arguments), path=dict(request.path_params),
-            query=dict(request.query_params), principal=context.principal, now=now, told=told,
+            call=partial(_read, context, is_own), path=dict(request.path_params), query=dict(request.query_params),
+            given=tuple(request.query_params.multi_items()), principal=context.principal, now=now, told=told,
+            address=address.rstrip("/"), is_own=is_own,
         )  # fmt: skip
+        made: Page | Done
         try:
-            made = page(page_request)
+            made = make(page_request)
         except Unauthenticated:
             raise
         except ClewError as error:
@@ -122,7 +169,9 @@ class Web:
                 raise
             made = others.problem(told(error), STATUS[error.code])
         shell = _shell(request, principal=context.principal, has_login=credential.how == "cookie")
-        return render(made, shell, now=now), made.status
+        if isinstance(made, Done):
+            return made, render(others.done(made), shell, now=now)
+        return made, render(made, shell, now=now)
 
     # Login ------------------------------------------------------------------------------------------------------------
 
@@ -236,17 +285,47 @@ def _is_local(request: Request, exchange: Exchange) -> bool:
     return is_loopback and host in LOOPBACK_NAMES and not any(header in exchange.headers for header in FORWARDED)
 
 
-def _masked_result(context: Context, name: str, arguments: Mapping[str, Any]) -> Any:
+def _read(context: Context, is_own: bool, name: str, /, **arguments: Any) -> Any:
+    """The result of an operation that only reads: nothing changes because somebody follows a link."""
+    operation = operation_named(name)
+    is_local = is_own and not operation.route and operation.right in (Right.SEE, Right.READ)
+    if not operation.route.startswith("GET ") and not is_local:
+        raise AssertionError(f"a page reads; {name} belongs in an action")
+    return _result(context, name, arguments)
+
+
+def _result(context: Context, name: str, arguments: Mapping[str, Any]) -> Any:
     """The result of an operation, read back from its text with secrets masked: pages are made from nothing else."""
-    return result_from(operation_named(name).result, masked(context, to_json(call(context, name, arguments))))
+    operation, text = operation_named(name), to_json(call(context, name, arguments))
+    is_shown = operation.shows_secret or operation.proves
+    return result_from(operation.result, unmasked(text, NeedsNoMasking.DECLARED) if is_shown else masked(context, text))
+
+
+def _context(exchange: Exchange) -> Context:
+    if exchange.context is None:
+        raise AssertionError("nobody is admitted yet")
+    return exchange.context
 
 
 def _shell(request: Request, *, principal: str = "", has_login: bool = False) -> Shell:
     theme = request.cookies.get(THEME, "")
+    is_fragment = _is_fragment(request)
+    action = BY_KEY.get(request.cookies.get(DONE, "")) if not is_fragment else None
     return Shell(
         path=request.url.path, principal=principal, has_login=has_login, theme=theme if theme in THEMES else "",
-        is_fragment=request.headers.get("hx-request") == "true",
+        is_fragment=is_fragment, done=action.done if action else "",
     )  # fmt: skip
+
+
+def _is_fragment(request: Request) -> bool:
+    return request.headers.get("hx-request") == "true"
+
+
+def _went(request: Request, done: Done, text: str) -> Response:
+    """Where the browser goes after an action: a script is told, a form is sent there."""
+    answer = _html(request, text, 200) if _is_fragment(request) else RedirectResponse(done.next, 303)
+    answer.set_cookie(DONE, done.key, max_age=DONE_SECONDS, httponly=True, samesite="lax")
+    return answer
 
 
 def problem_page(exchange: Exchange, body: AnswerText, status: int) -> tuple[AnswerText, Headers]:

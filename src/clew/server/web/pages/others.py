@@ -1,6 +1,6 @@
 """Pages that call no operation: the login, the API, errors."""
 
-from clew.server.web.page_request import Page
+from clew.server.web.page_request import Done, Page
 
 
 def login(provider: str = "") -> Page:
@@ -19,3 +19,8 @@ def error(code: str, status: int) -> Page:
 
 def problem(text: str, status: int, *, code: str = "") -> Page:
     return Page("problem/page.html", {"text": text, "code": code}, status)
+
+
+def done(made: Done) -> Page:
+    """Where the browser goes after an action, for the script that asked."""
+    return Page("action/done.html", {"next": made.next, "words": made.words})

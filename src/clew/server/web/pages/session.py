@@ -4,6 +4,8 @@ from typing import Any
 
 from clew.model.errors import ClewError
 from clew.model.events import Compacted
+from clew.server.web.action import offers
+from clew.server.web.actions.session import SESSION
 from clew.server.web.page_request import Page, PageRequest
 from clew.server.web.transcript_rows import TurnRows, rows_of
 
@@ -18,12 +20,14 @@ def session(request: PageRequest) -> Page:
     detail = request.call("show", session=request.path["session"])
     line = detail.session
     transcript = _transcript(request, line.id, line.head)
+    access = _access(request, line.id)
+    rights = frozenset(ruling.right for ruling in access if ruling.allowed)
     return Page(
         "session/page.html",
         {
-            **transcript, "detail": detail, "line": line, "access": _access(request, line.id), "title": line.title,
+            **transcript, "detail": detail, "line": line, "access": access, "title": line.title,
             "beside": request.call("sessions", limit=BESIDE), "resume": f"clew resume {line.id[:10]}",
-            "compacted": Compacted.kind,
+            "compacted": Compacted.kind, "offers": offers(SESSION, request, line, rights, session=line.id),
         },
     )  # fmt: skip
 

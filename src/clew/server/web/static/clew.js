@@ -2,4 +2,5 @@
 import "./times.js";
 import "./keys.js";
 import "./controls.js";
+import "./actions.js";
 import "./live.js";

@@ -2,12 +2,23 @@
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const root = document.documentElement;
 
+const toasts = document.getElementById("toasts");
+
 export function say(text) {
   const toast = document.createElement("p");
   toast.textContent = text;
-  document.getElementById("toasts").append(toast);
-  setTimeout(() => toast.remove(), 3000);
+  toasts.append(toast);
+  setTimeout(() => toast.remove(), 4000);
 }
+
+// What the page that the server made says was done.
+export function sayIn(page) {
+  for (const toast of page.querySelectorAll("#toasts p")) {
+    toast.remove();
+    say(toast.textContent);
+  }
+}
+sayIn(document);
 
 for (const button of document.querySelectorAll("[data-theme-toggle], [data-opens], [data-copies]")) button.hidden = false;
 

@@ -1,0 +1,1 @@
+"""The actions of pages, by what they are about."""
