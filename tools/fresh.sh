@@ -4,7 +4,7 @@
 #
 #   tools/fresh.sh                 all steps of tools/fresh_steps.sh
 #   tools/fresh.sh up wheel        some of them
-#   FRESH_TESTS=all tools/fresh.sh test     the whole suite, with PostgreSQL and strace installed before
+#   FRESH_TESTS=all tools/fresh.sh test     the whole suite, not only a part of it
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -69,7 +69,8 @@ for folder in $(printf '%s\n' "${settings[@]}" | grep -oE '(file://|FIND_LINKS=)
     mkdir -p "$root$folder"
     mount --bind "$folder" "$root$folder"
 done
-if [ "${FRESH_TESTS:-}" = all ]; then
+# The person may install no packages of the system; the tests need PostgreSQL, a browser and strace.
+if [ $# -eq 0 ] || [[ " $* " == *" test "* ]]; then
     copy_tree "$root/root/clew"
     chroot "$root" sh /root/clew/tools/system_packages.sh
 fi

@@ -32,6 +32,7 @@ from clew.views import search as searching
 from clew.views.text import MARK, ROLE, ROOM, SESSION, tag
 from store.rows import change
 from store.rows import one as the_row
+from support.counting import counted
 from support.talks import (
     DAY,
     HOUR,
@@ -444,6 +445,19 @@ def test_beyond_a_thousand_a_count_says_so(context: Context) -> None:
     found = search(context, role="asked", flat=True, limit=200)
     assert (len(found.hits), found.total, found.total_is_exact) == (200, 1000, False)
     assert len(hits(context, '"lock"')) == 1001
+
+
+def test_a_page_takes_the_same_few_statements_however_many_hits_it_has(context: Context) -> None:
+    counts = []
+    for sessions in (1, 19):
+        for number in range(sessions):
+            add(context, opened(context), *(asked(f"orbit {number} of {which}") for which in range(4)))
+        context.views.catch_up()
+        with counted(context.store) as names:
+            assert len(search(context, "orbit").sessions) == (1 if sessions == 1 else 20)
+        counts.append(len(names))
+    # Of 80 hits the first page of the index holds 50, so another one is read.
+    assert counts[1] - counts[0] <= 3, names
 
 
 def test_one_look_has_an_end_and_the_next_goes_on(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -89,6 +89,7 @@ STATEMENTS: dict[str, list[dict[str, Any]]] = {
         )
     ],
     "sessions_row": [{"session": 7}],
+    "sessions_rows": [{"keys": "[1, 2, 3]"}],
     "sessions_called_by": [{"native": "native9", "runtime": "runtime3", "limit": 100, **more} for more in ({}, REACH)],
     "labels_of": [{"keys": "[1, 2, 3]", "principal": "person:1"}],
     "labels_sessions": [{"kind": "tag", "name": "label7", "limit": 10_000, **more} for more in ({}, REACH)],

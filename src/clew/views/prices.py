@@ -14,7 +14,7 @@ the price: the provider's own name, a date, `latest`, a revision, an effort. Oth
 import re
 from collections.abc import Iterator
 from decimal import Decimal
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 import msgspec
@@ -145,8 +145,13 @@ def _unfit(name: str, model: str, why: str) -> InvalidInput:
 # The ids of models ----------------------------------------------------------------------------------------------------
 
 
-def _spellings(model: str) -> Iterator[str]:
+@lru_cache(maxsize=256)
+def _spellings(model: str) -> tuple[str, ...]:
     """The id itself, then ever shorter forms without the parts that never change the price."""
+    return tuple(_shorter_and_shorter(model))
+
+
+def _shorter_and_shorter(model: str) -> Iterator[str]:
     yield model
     id = model.strip().lower() if len(model) <= _LONGEST else ""
     while owner := _OWNERS.match(id):

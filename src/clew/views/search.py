@@ -6,7 +6,8 @@ long text in several stretches; such a text is one hit all the same.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
@@ -18,7 +19,7 @@ from clew.model.session import Session
 from clew.model.steps import end_step
 from clew.model.words import words
 from clew.store.derived import Parameters, Transaction
-from clew.store.log.feed import own_events, session_by_key
+from clew.store.log.feed import EventReader, own_events_at
 from clew.store.log.rows import EVERYTHING
 from clew.store.reach import EVERYWHERE
 from clew.store.store import Store
@@ -28,6 +29,8 @@ from clew.views.upkeep import Views
 
 FIRST_PAGE = 50
 PAGE = 500
+# How many events are read together.
+READ_TOGETHER = 64
 # How many texts one search reads to check word order.
 MOST_LOOKED_AT = 5000
 # How many of the newest passages are ranked by relevance.
@@ -123,7 +126,7 @@ class PassageRow(NamedTuple):
 
 
 def _passage_rows(tx: Transaction, statement: str, parameters: Mapping[str, Any]) -> list[PassageRow]:
-    return [PassageRow(*row) for row in tx.run(statement, **parameters)]
+    return list(map(PassageRow._make, tx.run(statement, **parameters)))
 
 
 class Search:
@@ -157,6 +160,10 @@ class Search:
         self._scope = scope
         self._dialect = views.database.dialect
         self._sessions: dict[int, Session] = {}
+        # A page of the index, how far it was gone through, and the events of it that were read.
+        self._page_rows: list[PassageRow] = []
+        self._number = 0
+        self._read: dict[tuple[int, int], EventReader] = {}
         self._looked_at = 0
         self._last_looked_at = 0
         # Events that were read and do not match, and events that are hits already; a long text has several rows.
@@ -170,7 +177,7 @@ class Search:
         hits: list[Hit] = []
         last = 0
         with self._views.read() as tx:
-            for row in self._rows(tx, before or EVERYTHING):
+            for row in self._rows(tx, before or EVERYTHING, first=lambda rows: rows[:limit]):
                 if hit := self._new_hit(row):
                     if len(hits) == limit:
                         return Hits(hits=_by_time(hits), following=last)
@@ -183,6 +190,7 @@ class Search:
         ranked = sorted(((Rank(self.points(passage), row.id), row) for row, passage in self.candidates()), reverse=True)
         remaining = [pair for pair in ranked if below is None or pair[0] < below]
         page = remaining[:limit]
+        self._read_events(row for _, row in page)
         return Ranked(
             hits=[hit for _, row in page if (hit := self.hit(row))],
             following=page[-1][0] if len(remaining) > limit else None,
@@ -210,7 +218,7 @@ class Search:
         grouping = _Grouping(limit=limit, each=each)
         last = 0
         with self._views.read() as tx:
-            for row in self._rows(tx, before):
+            for row in self._rows(tx, before, first=partial(grouping.first, most=limit * each)):
                 key, newest = row.session, newest or row.id
                 if grouping.wants(key) and (hit := self._new_hit(row)):
                     if grouping.is_new(key):
@@ -273,22 +281,34 @@ class Search:
     def _gave_up(self) -> bool:
         return self._looked_at >= MOST_LOOKED_AT
 
-    def _rows(self, tx: Transaction, before: int) -> Iterator[PassageRow]:
-        """Passages that have the words, newest first, until `MOST_LOOKED_AT` were read."""
-        if self._scope.sessions == frozenset():
+    def _rows(
+        self,
+        tx: Transaction,
+        before: int,
+        first: Callable[[list[PassageRow]], Iterable[PassageRow]] = lambda rows: rows[:READ_TOGETHER],
+    ) -> Iterator[PassageRow]:
+        """Passages that have the words, newest first, until `MOST_LOOKED_AT` were read.
+
+        The events of those that come `first` in a page are read with it.
+        """
+        inside = self._scope.sessions
+        if inside == frozenset():
             return
         size = FIRST_PAGE
         while not self._gave_up:
-            rows = self._page(tx, before, size)
+            rows = self._page_rows = self._page(tx, before, size)
+            self._read = {}
+            self._read_events(first(rows))
             # Reading a long text counts for more, so the limit can be reached inside a page.
-            for row in rows:
+            for self._number, row in enumerate(rows):
                 if self._looked_at >= MOST_LOOKED_AT:
                     return
                 end_step()
                 self._looked_at += 1
                 self._last_looked_at = row.id
-                is_inside = self._scope.sessions is None or row.session in self._scope.sessions
-                if is_inside and (not self._only_seen or self._passage(row) is not None):
+                if inside is not None and row.session not in inside:
+                    continue
+                if not self._only_seen or self._passage(row) is not None:
                     yield row
             if len(rows) < size:
                 return
@@ -320,16 +340,20 @@ class Search:
             parameters |= status_parameters(scope.status, scope.now)
         return {**parameters, **scope.reach}
 
+    def _read_events(self, rows: Iterable[PassageRow]) -> None:
+        """Read the events of these passages together."""
+        self._read |= own_events_at(self._store, {row.event for row in rows}, self._sessions)
+
     def _passage(self, row: PassageRow) -> tuple[Session, Event, Passage] | None:
         """The passage of a row; None when its event was removed or does not match after all."""
-        key, seq = row.event
         if row.event in self._rejected:
             return None
-        session = self._sessions.get(key)
-        if session is None:
-            session = self._sessions[key] = session_by_key(self._store, key)
-        event = next(own_events(self._store, session, after=seq - 1, upto=seq), None)
-        if event is not None:
+        if row.event not in self._read:
+            next_rows = self._page_rows[self._number : self._number + READ_TOGETHER]
+            self._read_events([row, *(other for other in next_rows if other.event not in self._rejected)])
+        reader = self._read.get(row.event)
+        if reader is not None:
+            session, event = reader.session, reader.event()
             # Either all rules apply to the event as it is, or all to what the caller sees of it.
             end_step()
             is_match = self._only_seen or self._is_decided or self._matches(passage_of(event.body))
@@ -415,6 +439,19 @@ class _Grouping:
             self._uncounted.add(key)
             return False
         return key not in self.earlier
+
+    def first(self, rows: list[PassageRow], most: int) -> list[PassageRow]:
+        """Those of some passages that the page needs, if all of them are hits."""
+        needed = {key: self._each - len(hits) for key, hits in self.hits.items()}
+        first: list[PassageRow] = []
+        for row in rows:
+            left = needed.get(row.session, self._each)
+            if left > 0 and row.session not in self.earlier:
+                first.append(row)
+                needed[row.session] = left - 1
+            if len(needed) > self._limit or len(first) == most:
+                break
+        return first
 
     def is_new(self, key: int) -> bool:
         return key not in self.hits

@@ -282,7 +282,8 @@ def _cursor(after: str, count: int) -> list[int]:
 
 def _lines(context: Context, keys: list[int]) -> dict[int, SessionRow]:
     with context.views.read() as tx:
-        return {key: session_row(row) for key in keys for row in tx.run("sessions_row", session=key)}
+        rows = tx.run("sessions_rows", keys=msgspec.json.encode(keys).decode())
+    return {row.session: row for row in map(session_row, rows)}
 
 
 def _session(line: SessionRow, names: dict[int, str], hits: list[Hit], count: int, *, more: bool) -> SessionHits:

@@ -75,10 +75,13 @@ def session_lines(context: Context, rows: Sequence[SessionRow]) -> list[SessionL
             "outcome": row.outcome, "turns": row.turns, "calls": row.calls, "errors": row.errors,
             "tokens": counts.tokens, "cached_tokens": counts.cache_read, "cost_micros": counts.money,
             "spent_tokens": tokens, "spent_cost_micros": cost, "budget_used": share_of(head.budget, tokens, cost),
-            "tags": tuple(sorted(label.name for label in own_labels if label.kind == TAG)),
-            "starred": any(label.kind == STAR for label in own_labels),
-            "notes": sum(label.kind == NOTE for label in own_labels),
         }  # fmt: skip
+        if own_labels:  # Few sessions have any.
+            values |= {
+                "tags": tuple(sorted(label.name for label in own_labels if label.kind == TAG)),
+                "starred": any(label.kind == STAR for label in own_labels),
+                "notes": sum(label.kind == NOTE for label in own_labels),
+            }
         lines.append(SessionLine(**values))
     return lines
 

@@ -11,6 +11,7 @@ import msgspec
 from clew.model.events import Event
 from clew.model.lineage import Segment, clip
 from clew.model.session import Session
+from clew.store.database.contract import Row
 from clew.store.log.decoding import Decoder
 from clew.store.log.reading import pages
 from clew.store.log.rows import EVENTS_PAGE, EVERYTHING, position_of, session_from, stretches
@@ -69,12 +70,44 @@ def changed_sessions(store: Store, *, after: int, upto: int) -> list[Changed]:
 
 def own_events(store: Store, session: Session, *, after: int = 0, upto: int) -> Iterator[Event]:
     """What a session itself wrote after one event, up to and including another."""
-    decoder = Decoder(
-        store.database, store.pack_stores, project=session.project_key, key=session.key, session=session.id
-    )  # fmt: skip
+    decoder = _decoder(store, session)
     own = Segment(session.key, session.id, after + 1, upto)
     for rows in pages(store.database, session.project_key, own, EVERYTHING):
         yield from decoder.events_or_stand_ins(rows)
+
+
+class EventReader(NamedTuple):
+    """A row of an event that was read with others. Its body is decoded when it is asked for; bodies can be large."""
+
+    session: Session
+    decoder: Decoder
+    row: Row
+
+    def event(self) -> Event:
+        """The event, or a stand-in for a damaged one."""
+        return self.decoder.event_or_stand_in(self.row)
+
+
+def own_events_at(
+    store: Store, wanted: Iterable[tuple[int, int]], known: dict[int, Session]
+) -> dict[tuple[int, int], EventReader]:
+    """What sessions themselves wrote, by session key and seq, read together.
+
+    `known` are the sessions that were read before; those that were not are added to it.
+    """
+    wanted = list(wanted)
+    with store.database.read() as tx:
+        if unknown := sorted({key for key, _ in wanted if key not in known}):
+            sessions = tx.run("sessions_by_key", keys=msgspec.json.encode(unknown).decode())
+            known.update((session.key, session) for session in map(session_from, sessions))
+        keys = [(known[key].project_key, key, seq) for key, seq in wanted if key in known]
+        rows = tx.run("events_by_key", keys=msgspec.json.encode(keys).decode())
+    decoders = {key: _decoder(store, known[key]) for key in {row[0] for row in rows}}
+    return {(row[0], row[1]): EventReader(known[row[0]], decoders[row[0]], row[1:]) for row in rows}
+
+
+def _decoder(store: Store, session: Session) -> Decoder:
+    return Decoder(store.database, store.pack_stores, project=session.project_key, key=session.key, session=session.id)
 
 
 def inherited_events(store: Store, session: Session) -> Iterator[Event]:

@@ -53,6 +53,11 @@ SELECT session, project, id, title, agent, person, runtime, machine, folder, sta
     errors, began_at, said_at, kept_at, last_at, private, called_by, waiting, titled, empty
 FROM listing WHERE session = :session
 
+-- name: sessions_rows
+SELECT session, project, id, title, agent, person, runtime, machine, folder, state, outcome, events, turns, calls,
+    errors, began_at, said_at, kept_at, last_at, private, called_by, waiting, titled, empty
+FROM listing WHERE session IN ({keys})
+
 -- name: sessions_set
 INSERT INTO listing (session, project, id, title, agent, person, runtime, machine, folder, state, outcome, events,
     turns, calls, errors, began_at, said_at, kept_at, last_at, private, called_by, waiting, titled, empty)

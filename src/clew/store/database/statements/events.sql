@@ -86,6 +86,20 @@ SELECT seq, position, at, said_at, actor, source, digest, kind, version, body, b
 FROM event WHERE project = :project AND session = :session AND seq IN ({keys})
 ORDER BY seq
 
+-- name: events_by_key
+-- Events by the keys of their projects and sessions and by their seqs. Each is found in the index.
+SELECT e.session, e.seq, e.position, e.at, e.said_at, e.actor, e.source, e.digest, e.kind, e.version, e.body, e.blob,
+    e.seal
+--lite FROM json_each(:keys) k
+--lite CROSS JOIN event e ON e.project = k.value ->> 0 AND e.session = k.value ->> 1 AND e.seq = k.value ->> 2
+--pg FROM json_array_elements(CAST(:keys AS json)) k
+--pg CROSS JOIN LATERAL (
+--pg     SELECT * FROM event
+--pg     WHERE project = CAST(k.value ->> 0 AS BIGINT) AND session = CAST(k.value ->> 1 AS BIGINT)
+--pg         AND seq = CAST(k.value ->> 2 AS BIGINT)
+--pg     LIMIT 1
+--pg ) e
+
 -- name: event_seqs
 SELECT seq FROM event WHERE project = :project AND session = :session AND seq >= :first ORDER BY seq LIMIT :limit
 
