@@ -13,6 +13,8 @@ from clew.model.errors import InvalidInput
 
 LARGEST = 2**64 - 1
 SMALLEST = -(2**63)
+# Values that hold no such number; most are of these types, and asking for the type is fastest.
+_HARMLESS = frozenset({str, int, bool, type(None)})
 # What may be such a number; most texts hold none, and are not looked at any further.
 _SUSPECT = re.compile(rb"[0-9]{19}|[0-9.][eE][+-]?[0-9]{2}")
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|-?[0-9][0-9.eE+-]*', re.DOTALL)
@@ -37,12 +39,14 @@ def check_values(value: Any) -> None:
     match value:
         case float():
             _check(value)
-        case Mapping():
+        case dict() | Mapping():
             for inner in value.values():
-                check_values(inner)
+                if type(inner) not in _HARMLESS:
+                    check_values(inner)
         case list() | tuple():
             for inner in value:
-                check_values(inner)
+                if type(inner) not in _HARMLESS:
+                    check_values(inner)
 
 
 def _is_number(token: bytes) -> bool:

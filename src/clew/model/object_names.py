@@ -27,8 +27,11 @@ class _Field(NamedTuple):
 
 def objects_of(body: Any) -> list[str]:
     """The digests of the objects that a body names, in its order."""
+    fields = _declared(body.__class__)
+    if not fields:
+        return []
     digests: list[str] = []
-    for field in _declared(body.__class__):
+    for field in fields:
         value = getattr(body, field.name)
         if not field.is_name:
             for item in value:
