@@ -42,6 +42,12 @@ class Knowledge(msgspec.Struct, kw_only=True):
     scratch: dict[str, msgspec.Raw] = {}
 
 
+# The bodies that add to the knowledge or take from it.
+KNOWING = (
+    e.FactLearned, e.FactRetired, e.DecisionMade, e.DecisionReversed, e.ProgressNoted, e.ScratchSet, e.ScratchCleared,
+)  # fmt: skip
+
+
 def known_by(event: Event) -> Known | None:
     """What an event adds to the knowledge or takes from it; None for any other event."""
     body = event.body

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, NamedTuple
 from clew.model.events import ArtifactSaved, Event
 from clew.model.session import Session
 from clew.store.derived import Transaction
-from clew.views.contract import LATEST, storable, when
+from clew.views.contract import LATEST, Bodies, storable, when
 
 # A size is what somebody wrote into the log, believable or not; a database counts only so far.
 LARGEST_SIZE = 2**62
@@ -31,6 +31,7 @@ class ArtifactsView:
 
     name: ClassVar[str] = "artifacts"
     version: ClassVar[int] = 1
+    bodies: ClassVar[Bodies] = (ArtifactSaved,)
 
     def __init__(self, tx: Transaction, session: Callable[[int], Session], dialect: str) -> None:
         self._tx = tx

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import msgspec
 
 from clew.model.errors import Damaged
-from clew.model.events import Event, SessionForked, SessionOpened
+from clew.model.events import AnyBody, Event, SessionForked, SessionOpened
 from clew.model.session import Session
 from clew.store.derived import Transaction
 
@@ -43,6 +43,10 @@ class Sessions(Protocol):
         ...
 
 
+Bodies = tuple[type[AnyBody], ...] | None
+"""The bodies whose events a view folds; None stands for every event."""
+
+
 class View(Protocol):
     """One fold in progress: it takes events and writes the changed rows in one transaction.
 
@@ -52,6 +56,7 @@ class View(Protocol):
 
     name: ClassVar[str]
     version: ClassVar[int]
+    bodies: ClassVar[Bodies]
 
     def __init__(self, tx: Transaction, session: Sessions, dialect: str) -> None: ...
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from clew.model.course import Branch, Call, Return, Revision, Turn, traces
 from clew.model.events import Event
 from clew.store.derived import Transaction
-from clew.views.contract import LATEST, Sessions
+from clew.views.contract import LATEST, Bodies, Sessions
 
 TABLES = ("turn", "branch", "revised", "called")
 
@@ -19,6 +19,7 @@ class CourseView:
 
     name: ClassVar[str] = "course"
     version: ClassVar[int] = 1
+    bodies: ClassVar[Bodies] = None
 
     def __init__(self, tx: Transaction, session: Sessions, dialect: str) -> None:
         self._tx = tx

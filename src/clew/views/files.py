@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
-from clew.model.events import Event
+from clew.model.events import CallMade, CallReturned, Event
 from clew.model.session import Session
 from clew.model.working_set import touches
 from clew.store.derived import Transaction
-from clew.views.contract import LATEST, LONGEST, storable, when
+from clew.views.contract import LATEST, LONGEST, Bodies, storable, when
 
 MOST_OF_TYPE = 50
 
@@ -39,6 +39,7 @@ class FilesView:
 
     name: ClassVar[str] = "files"
     version: ClassVar[int] = 1
+    bodies: ClassVar[Bodies] = (CallMade, CallReturned)
 
     def __init__(self, tx: Transaction, session: Callable[[int], Session], dialect: str) -> None:
         self._tx = tx

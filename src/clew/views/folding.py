@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from clew.model.course import Following, Places, Records
-from clew.model.events import BodiesPruned, Event, Rewound, SessionErased
+from clew.model.events import AnyBody, BodiesPruned, Event, Rewound, SessionErased
 from clew.model.session import Session
 from clew.model.source import REVISION, identity
 from clew.store import Store
@@ -31,6 +31,7 @@ class Folding:
 
     def _begin(self) -> None:
         self._folds = self._make()
+        self._adds: dict[type[AnyBody], list[Callable[[int, Event], None]]] = {}
         self._due = time.monotonic() + STEP_SECONDS
 
     def fold(self, *, after: int, upto: int, most: int) -> tuple[int, int]:
@@ -68,8 +69,13 @@ class Folding:
     def _add(self, key: int, event: Event) -> None:
         if is_first(event):
             self._session.begin(key)
-        for fold in self._folds:
-            fold.add(key, event)
+        body = event.body.__class__
+        adds = self._adds.get(body)
+        if adds is None:
+            folds = (fold for fold in self._folds if fold.bodies is None or issubclass(body, fold.bodies))
+            adds = self._adds[body] = [fold.add for fold in folds]
+        for add in adds:
+            add(key, event)
 
     def _write(self) -> None:
         """Write the changed rows."""

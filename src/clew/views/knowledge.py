@@ -6,10 +6,10 @@ from typing import Any, ClassVar
 
 from clew.model import codec
 from clew.model.events import Event, FactLearned
-from clew.model.knowledge import Known, Tier, known_by
+from clew.model.knowledge import KNOWING, Known, Tier, known_by
 from clew.model.session import Session
 from clew.store.derived import Transaction
-from clew.views.contract import storable
+from clew.views.contract import Bodies, storable
 
 # A longer body stays in the log alone.
 LONGEST_BODY = 256 * 1024
@@ -20,6 +20,7 @@ class KnowledgeView:
 
     name: ClassVar[str] = "knowledge"
     version: ClassVar[int] = 1
+    bodies: ClassVar[Bodies] = KNOWING
 
     def __init__(self, tx: Transaction, session: Callable[[int], Session], dialect: str) -> None:
         self._tx = tx

@@ -15,7 +15,7 @@ from clew.model.events import (
 from clew.model.labels import LONGEST_NOTE, NOTE, STAR, TAG, is_tag
 from clew.model.session import Session
 from clew.store.derived import Transaction
-from clew.views.contract import storable
+from clew.views.contract import Bodies, storable
 
 # An event can name more tags than any person gives.
 MOST_TAGS = 1000
@@ -26,6 +26,14 @@ class LabelsView:
 
     name: ClassVar[str] = "labels"
     version: ClassVar[int] = 1
+    bodies: ClassVar[Bodies] = (
+        SessionTagged,
+        SessionUntagged,
+        SessionStarred,
+        SessionUnstarred,
+        NoteAdded,
+        NoteRemoved,
+    )
 
     def __init__(self, tx: Transaction, session: Callable[[int], Session], dialect: str) -> None:
         self._tx = tx

@@ -31,7 +31,7 @@ from clew.model.events import (
 from clew.model.labels import LABEL
 from clew.model.session import LIFECYCLE, QUIET_US, UNANSWERED_US, State
 from clew.store.derived import Row, Transaction
-from clew.views.contract import LATEST, Sessions, is_first, origin_of, storable, when
+from clew.views.contract import LATEST, Bodies, Sessions, is_first, origin_of, storable, when
 
 # The steps that count as activity; leases, handoffs and retention do not.
 WORK = ("work", "knowledge")
@@ -194,6 +194,7 @@ class SessionsView:
 
     name: ClassVar[str] = "sessions"
     version: ClassVar[int] = 4
+    bodies: ClassVar[Bodies] = None
 
     def __init__(self, tx: Transaction, session: Sessions, dialect: str) -> None:
         self._tx = tx

@@ -27,7 +27,7 @@ from clew.model.query import Query, Term, parts_of, whole_of
 from clew.model.session import Session
 from clew.model.words import indexed, words
 from clew.store.derived import Transaction
-from clew.views.contract import is_first, origin_of, storable, when
+from clew.views.contract import Bodies, is_first, origin_of, storable, when
 
 # From Unicode's private use area, so no word contains it (model/words.py).
 MARK = "\ue000"
@@ -66,6 +66,7 @@ class TextView:
 
     name: ClassVar[str] = "text"
     version: ClassVar[int] = 3
+    bodies: ClassVar[Bodies] = None
 
     def __init__(self, tx: Transaction, session: Callable[[int], Session], dialect: str) -> None:
         self._tx = tx

@@ -8,7 +8,7 @@ from clew.model.events import Event, TurnEnded
 from clew.model.session import SPENDING, Session
 from clew.model.source import identity
 from clew.store.derived import Row, Transaction
-from clew.views.contract import LATEST, storable, when
+from clew.views.contract import LATEST, Bodies, storable, when
 
 # The log has a provider's figures unchecked; larger ones would overflow the database's sums.
 MOST = 2**40
@@ -87,6 +87,7 @@ class UsageView:
 
     name: ClassVar[str] = "usage"
     version: ClassVar[int] = 2
+    bodies: ClassVar[Bodies] = SPENDING
 
     def __init__(self, tx: Transaction, session: Callable[[int], Session], dialect: str) -> None:
         self._tx = tx
@@ -108,9 +109,8 @@ class UsageView:
             "cache_write": used.cache_write, "cache_write_hour": used.cache_write_hour, "reasoning": used.reasoning,
             "cost_micros": used.cost_micros,
         }  # fmt: skip
-        for name in COUNTS:
-            if not 0 <= row[name] <= MOST:
-                row[name] = min(max(row[name], 0), MOST)
+        if not all(0 <= row[name] <= MOST for name in COUNTS):
+            row |= {name: min(max(row[name], 0), MOST) for name in COUNTS}
         self._rows.setdefault(key, []).append(row)
 
     def _session_with(self, key: int) -> Session:
