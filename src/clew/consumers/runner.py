@@ -15,6 +15,8 @@ from clew.store import Store
 
 # Poll this often, in case the database's notice of a commit got lost.
 POLL_SECONDS = 60.0
+# After a commit the runner does not listen for so long, so that a busy writer is not held up by waking it each time.
+REST_SECONDS = 0.02
 LONGEST_STOP_SECONDS = 10.0
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.5, 10.0
 
@@ -111,6 +113,7 @@ class Runner:
                 return
             try:
                 self._store.wait_for_commit(since=mark, timeout=POLL_SECONDS)
+                self._stopping.wait(REST_SECONDS)
                 pause = FIRST_PAUSE_SECONDS
             except ClewError:
                 # Every consumer reports on its own that the database is unreachable.
