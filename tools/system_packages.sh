@@ -10,6 +10,8 @@ command -v strace >/dev/null || missing="$missing strace"
 command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || missing="$missing postgresql"
 # The pages are looked at in a browser, which shows no letter without a font.
 command -v chromium >/dev/null || command -v google-chrome >/dev/null || missing="$missing chromium fonts-dejavu-core"
+# What drives the browser is a program of Node.js that needs this library.
+ls /usr/lib/*/libatomic.so.1 >/dev/null 2>&1 || missing="$missing libatomic1"
 
 [ -n "$missing" ] || exit 0
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
 
@@ -155,8 +155,25 @@ PROGRAMS_WITH_REWINDS = st.builds(
 )
 
 
+# A record whose first form is a call, and whose second one is a prompt.
+TURNED = [
+    ("open", "", "{}"),
+    (
+        "append",
+        0,
+        [
+            e.Draft(body=e.MessageAdded(role="user", text="lock error")),
+            e.Draft(body=e.CallMade(call="1", tool="Bash", input=Raw(b"{}")), source="r1~a"),
+            e.Draft(body=e.CallMade(call="1", tool="Bash", input=Raw(b"{}"))),
+            e.Draft(body=e.MessageAdded(role="user", text="lock error"), source="r1~b"),
+        ],
+    ),
+]
+
+
 @settings(max_examples=60, suppress_health_check=UNHURRIED)
 @given(steps=PROGRAMS_WITH_REWINDS, limit=st.integers(1, 5))
+@example(steps=TURNED, limit=1)
 def test_a_transcript_in_pages_is_the_fold_of_all_events_on_sqlite(steps: list[Any], limit: int) -> None:
     memory = Path("/dev/shm")
     with (

@@ -82,10 +82,6 @@ class Item(msgspec.Struct, frozen=True, kw_only=True):
         """Whether the item is of no use to a reader of the conversation."""
         return self.event is not None and self.event.kind in BOOKKEEPING
 
-    @property
-    def is_prompt(self) -> bool:
-        return self.event is not None and is_prompt(self.event)
-
 
 class Subagent(msgspec.Struct, frozen=True, kw_only=True):
     """A session that was called in a turn; its transcript is read by itself."""
@@ -178,7 +174,8 @@ def turns(events: Iterable[Event], stretch: Stretch) -> Iterator[Turn]:
     folding = _Folding(stretch)
     for event in events:
         for item, about in folding.add(event):
-            if item is not None and item.is_prompt:
+            # The first form of a record decides, as in the view: a later one can be of another kind.
+            if item is not None and item.seq == event.seq and is_prompt(event):
                 if not open_turn.is_empty:
                     yield open_turn.turn()
                 open_turn = _OpenTurn(item.seq, begins=True)
