@@ -74,7 +74,7 @@ class Archive:
         data = zstandard.ZstdDecompressor().decompressobj().decompress((HERE / f"{name}.tar.zst").read_bytes())
         with tarfile.open(fileobj=io.BytesIO(data)) as archive:
             # Python 3.11.0 to 3.11.3, such as Debian's, have no filters; the archives are our own.
-            archive.extractall(folder, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
+            archive.extractall(folder, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))  # noqa: S202
         (folder / "clew").mkdir(exist_ok=True)  # On PostgreSQL old code wrote no file there.
         self.snapshot: dict[str, Any] = json.loads((folder / "snapshot.json").read_text("utf-8"))
         rows: dict[str, int] = self.snapshot.pop("rows")
