@@ -4,7 +4,7 @@
 #
 #   tools/fresh.sh                 all steps of tools/fresh_steps.sh
 #   tools/fresh.sh up wheel        some of them
-#   FRESH_TESTS=all tools/fresh.sh test     the whole suite, not only a part of it
+#   FRESH_TESTS=all tools/fresh.sh test     the whole suite, not only a part of it; or name the part: tests/web
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -100,10 +100,11 @@ step_wheel() {
 }
 
 step_test() {
+    local some="tests/model tests/runtimes/test_claude_code.py tests/cli/test_first_run.py tests/docs"
     if [ "${FRESH_TESTS:-}" = all ]; then
         run make test
     else
-        run make test ARGS="-q tests/model tests/runtimes/test_claude_code.py tests/cli/test_first_run.py tests/docs"
+        run make test ARGS="-q ${FRESH_TESTS:-$some}"
     fi
 }
 
