@@ -59,6 +59,8 @@ READING: dict[str, Callable[[str, str], dict[str, Any]]] = {
     "brief": lambda left, _: {"session": left},
     "show": lambda left, _: {"session": left},
     "transcript": lambda left, _: {"session": left},
+    "family": lambda left, _: {"session": left},
+    "continuation": lambda left, _: {"session": left},
     "diff": lambda left, right: {"left": left, "right": right},
     "events": lambda left, _: {"session": left},
     "tail": lambda *_: {},

@@ -23,7 +23,9 @@ SAID = {
     ("server/http/request_handler.py", "OWN_WORDS"): 1,
     ("server/streams/sse.py", "MASKED_BEFORE"): 1,
     ("server/streams/sse.py", "OWN_WORDS"): 4,
-    ("server/web/routes.py", "MASKED_BEFORE"): 1,
+    ("server/web/results.py", "DECLARED"): 1,
+    ("server/web/results.py", "MASKED_BEFORE"): 1,
+    ("server/web/routes.py", "MASKED_BEFORE"): 2,
     ("server/web/routes.py", "OWN_WORDS"): 2,
 }
 

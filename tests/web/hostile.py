@@ -7,7 +7,7 @@ from msgspec import Raw
 
 from clew.model import events as e
 from clew.model.session import Session
-from clew.service import Context
+from clew.service import Context, call
 from support.talks import add, opened
 
 HTML = '"\'><script>window.hacked=1;alert(1)</script><img src=x onerror="window.hacked=1"></title></textarea></style>'
@@ -57,6 +57,7 @@ def hostile_session(context: Context) -> Session:
     ]
     add(context, session, *bodies)
     add(context, session, e.Draft(body=e.MessageAdded(role="user", text="far in the future"), said_at=2**62))
+    call(context, "fork", {"session": session.id, "at": 5, "title": EVIL})
     return session
 
 

@@ -1,5 +1,6 @@
 """Acting with a browser: in a dialog, without scripts, by keys alone, and two people at once."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -156,10 +157,8 @@ def test_a_session_is_worked_with_by_keys_alone(site: Site, tab: Tab) -> None:
     assert set(shown(site, id).session.tags) == {"work", "client/acme"}
 
 
-@pytest.mark.parametrize("has_scripts", [True, False], ids=["with scripts", "without"])
-def test_each_action_of_a_session(has_scripts: bool, site: Site, new_tab: Any) -> None:
+def test_each_action_of_a_session(site: Site, tab: Tab) -> None:
     id = said(site, "every action")
-    tab = new_tab(java_script_enabled=has_scripts)
     page = tab.page
     page.goto(f"{site.address}/sessions/{id}")
 
@@ -204,6 +203,101 @@ def test_each_action_of_a_session(has_scripts: bool, site: Site, new_tab: Any) -
     expect(form.get_by_role("alert")).to_contain_text("erase the forks first")
     form.get_by_label("Erase the sessions that were forked from it, too").check()
     form.get_by_role("button", name="Erase").click()
-    expect(form).to_have_count(0)
+    expect(page.get_by_role("status")).to_contain_text(["Erased"])
+    expect(page.locator("#transcript")).not_to_contain_text("go")
     assert shown(site, id).session.state == "erased"
     tab.expect_refusals(1)
+
+
+def test_a_session_is_continued_elsewhere_with_what_that_costs_told_first(
+    site: Site, tab: Tab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("CODEX_HOME", str(tmp_path / ".codex"))
+    page = tab.open(f"/sessions/{site.session}")
+    page.get_by_role("link", name="Continue in …").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Continue in Claude Code")
+    page.get_by_role("navigation", name="Programs").get_by_role("link", name="Codex CLI").click()
+    report = page.locator(".fidelity")
+    expect(report).to_contain_text("Carried")
+    expect(report).to_contain_text("written as Codex CLI names them")
+    expect(page.locator("#command")).to_have_text(f"clew resume {site.session[:10]} --in codex")
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=site.address)
+    page.get_by_role("button", name="Copy the command").click()
+    expect(page.get_by_role("status")).to_contain_text(["Copied"])
+    page.get_by_role("link", name="Write it on this machine").click()
+    dialog = page.get_by_role("dialog", name="Write it on this machine")
+    expect(dialog.get_by_label("Program")).to_have_value("codex")
+    dialog.get_by_label("Folder to work in").fill(str(tmp_path))
+    dialog.get_by_role("button", name="Write it on this machine").click()
+    written = page.get_by_role("dialog", name="Written")
+    command = written.locator("#made-command").inner_text()
+    assert command.startswith(f"cd {tmp_path} && codex resume ")
+    [file] = (tmp_path / ".codex").rglob("*.jsonl")
+    expect(written).to_contain_text(file.name)
+    written.get_by_role("link", name="The fork it belongs to").click()
+    expect(page.locator(".about")).to_contain_text("codex")
+
+
+def test_a_session_is_forked_at_the_event_that_is_looked_at(site: Site, tab: Tab) -> None:
+    id = said(site, "many ways", *(f"step {number}" for number in range(9)))
+    page = tab.open(f"/sessions/{id}")
+    row = page.locator("article#e5")
+    row.hover()
+    row.get_by_label("Fork here, at event 5").click()
+    dialog = page.get_by_role("dialog", name="Fork")
+    expect(dialog.get_by_label("Last event to share")).to_have_value("5")
+    dialog.get_by_role("button", name="Fork").click()
+    expect(page.get_by_role("status")).to_contain_text(["Forked"])
+    child = page.url.rpartition("/")[2]
+    assert shown(site, child).session.upto == 5
+    page.goto(f"{site.address}/sessions/{id}/events/3")
+    page.get_by_role("link", name="Fork here").click()
+    expect(page.get_by_role("dialog", name="Fork").get_by_label("Last event to share")).to_have_value("3")
+
+
+def test_a_family_is_a_picture_and_a_list_and_two_of_it_are_compared(site: Site, new_tab: Any) -> None:
+    id = said(site, "the first way", "look at it", "use a lock", "measure")
+    child = call(site.context, "fork", {"session": id, "at": 2, "title": "the second way"}).id
+    edit = {"kind": "call_made", "call": "1", "tool": "Edit", "input": {"file_path": "a.py", "old_string": "1"}}
+    for session, file in ((id, "a.py"), (child, "b.py")):
+        drafts = [
+            {"kind": "message_added", "role": "user", "text": f"now {file}"},
+            edit | {"input": {"file_path": file, "old_string": "1", "new_string": "2"}},
+            edit | {"call": "2", "input": {"file_path": "both.py", "old_string": "1", "new_string": "2"}},
+            {"kind": "fact_learned", "fact": file, "text": f"{file} is slow"},
+        ]
+        call(site.context, "append", {"session": session, "drafts": drafts})
+    for has_scripts in (True, False):
+        page = new_tab(java_script_enabled=has_scripts).page
+        page.goto(f"{site.address}/sessions/{child}")
+        choose(page, "Family and compare")
+        picture = page.locator("svg.family")
+        expect(picture.get_by_role("link", name="the first way")).to_be_visible()
+        expect(picture).to_contain_text("forked after event 2")
+        kin = page.get_by_role("region", name="The family as a list")
+        expect(kin.locator("b")).to_have_text("the second way")
+        kin.get_by_role("link", name="compare").click()
+        expect(page.locator("main")).to_contain_text("The two share the events 1 to 2")
+        facts = page.get_by_role("row", name="Facts it alone has").get_by_role("cell")
+        expect(facts.first).to_contain_text("b.py is slow")
+        expect(facts.last).to_contain_text("a.py is slow")
+        expect(page.get_by_role("row", name="Files it alone touched")).to_contain_text("b.py")
+        expect(page.get_by_role("row", name="Files both touched")).to_contain_text("both.py")
+        right = page.locator("#right")
+        expect(right).to_contain_text("use a lock")
+        expect(right).not_to_contain_text("look at it")
+        expect(page.locator("#left")).not_to_contain_text("use a lock")
+        page.get_by_role("link", name="Change sides").click()
+        expect(page.locator("#left")).to_contain_text("use a lock")
+
+
+def test_a_session_is_taken_along_in_each_form(site: Site, tab: Tab) -> None:
+    page = tab.open(f"/sessions/{site.session}")
+    choose(page, "Export")
+    dialog = page.get_by_role("dialog", name="Export")
+    with page.expect_download() as told:
+        dialog.get_by_role("link", name="Markdown").click()
+    text = Path(told.value.path()).read_text()
+    assert told.value.suggested_filename.endswith(".md")
+    assert "database is locked" in text

@@ -11,6 +11,8 @@ PATHS = (
     "/", "/sessions", "/sessions/{id}", "/sessions/{id}?event=5", "/sessions/{id}?part=turns", "/search?q=hacked",
     "/search?q=evil",
     "/usage?by=session&when=this+year", "/sessions/{id}/rename", "/sessions/{id}/erase",
+    "/sessions/{id}/continue?in=codex", "/sessions/{id}/export", "/sessions/{id}/family", "/compare?a={id}",
+    "/compare?a={id}&b={session}",
     *(f"/sessions/{{id}}/events/{seq}" for seq in (1, 2, 4, 10, 20, 24)),
 )  # fmt: skip
 
@@ -20,7 +22,7 @@ def test_no_stored_text_runs_or_leaves(width: int, site: Site, new_tab: Any) -> 
     tab = new_tab(viewport={"width": width, "height": 900})
     for path in PATHS:
         page = tab.page
-        page.goto(site.address + path.format(id=site.hostile))
+        page.goto(site.address + path.format(id=site.hostile, session=site.session))
         page.evaluate("for (const details of document.querySelectorAll('details')) details.open = true")
         assert page.evaluate("window.hacked") is None, path
         assert not tab.is_wider_than_its_window(), path

@@ -22,7 +22,9 @@ PAGES = {
     "session": "/sessions/{session}",
     "hostile": "/sessions/{hostile}", "event": "/sessions/{session}/events/12", "search": "/search?q=lock",
     "usage": "/usage", "usage of sessions": "/usage?by=session&when=this+year", "design": "/_design", "docs": "/docs",
-    "login": "/login", "an action": "/sessions/{session}/close", "a hostile action": "/sessions/{hostile}/erase",
+    "login": "/login", "an action": "/sessions/{session}/close",
+    "continue": "/sessions/{session}/continue?in=codex", "family": "/sessions/{hostile}/family",
+    "compare": "/compare?a={session}&b={hostile}",
 }  # fmt: skip
 
 

@@ -59,6 +59,16 @@ class Fidelity(msgspec.Struct, frozen=True, kw_only=True):
     stayed: dict[str, int] = {}
 
 
+def in_words(count: int, name: str) -> str:
+    """The count and the name, which is a plural; 1 takes the singular."""
+    if count != 1:
+        return f"{count:,} {name}"
+    noun = name
+    for word in (" of ", " before ", " without "):
+        noun = noun.partition(word)[0]
+    return f"1 {' or '.join(word.removesuffix('s') for word in noun.split(' and '))}{name.removeprefix(noun)}"
+
+
 class Tally:
     """Counts what is adapted and dropped."""
 

@@ -10,6 +10,7 @@ from clew.cli.options import complete_id, json_option
 from clew.cli.output import print_json
 from clew.cli.results.events import print_events
 from clew.cli.results.session import print_side
+from clew.model.plain import plain
 
 if TYPE_CHECKING:
     from clew.model.events import Event
@@ -40,6 +41,10 @@ def command(plane: Any, left: str, right: str, limit: int | None, as_json: bool)
         for events in _pages(plane, side, shared, limit):
             print_events(events)
         print_side(side)
+    if difference.files_of_both:
+        click.secho("\nin both", bold=True)
+        for file in difference.files_of_both:
+            click.echo(f"  file {plain(file)}")
 
 
 def _pages(plane: Any, side: "Side", shared: int, limit: int | None) -> "Iterator[list[Event]]":

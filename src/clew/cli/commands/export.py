@@ -14,11 +14,12 @@ import click
 
 from clew.cli import bulk, upkeep
 from clew.cli.bulk import Words, filter_options
-from clew.cli.fidelity import counted, print_fidelity
+from clew.cli.fidelity import print_fidelity
 from clew.cli.options import json_option, optional_session_argument
 from clew.cli.output import print_json
 from clew.cli.progress import progress
 from clew.model.errors import Conflict, InvalidInput
+from clew.runtimes.fit import in_words
 from clew.store.durable_folders import create_private, make_private
 
 if TYPE_CHECKING:
@@ -215,4 +216,4 @@ def _print_masked(files: "list[ExportedFile]") -> None:
         rules.update(file.masked)
     if rules:
         kinds = ", ".join(f"{times:,} {rule}" for rule, times in rules.most_common())
-        click.echo(f"masked: {counted(rules.total(), 'secrets')} ({kinds}); --with-secrets keeps them", err=True)
+        click.echo(f"masked: {in_words(rules.total(), 'secrets')} ({kinds}); --with-secrets keeps them", err=True)

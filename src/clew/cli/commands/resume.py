@@ -83,6 +83,8 @@ def _materialise(plane: Any, id: str, wanted: dict[str, Any]) -> Any:
 
 def _print_materialised(made: Any, *, dry_run: bool) -> None:
     """Print what was carried over to standard error, and the command to standard output."""
+    from clew.service.handover.materialised import command_line
+
     click.echo(f"session: {made.session or 'a new fork'}", err=True)
     print_fidelity(made.fidelity)
     for path in made.files:
@@ -91,18 +93,7 @@ def _print_materialised(made: Any, *, dry_run: bool) -> None:
         click.echo("dry run: nothing was written", err=True)
     for note in made.notes:
         click.echo(f"note: {plain(note)}", err=True)
-    settings = "".join(f"{name}={_quoted(value)} " for name, value in made.env.items())
-    click.echo(f"cd {_quoted(made.cwd)} && {settings}{' '.join(map(_quoted, made.command))}")
-
-
-def _quoted(word: str) -> str:
-    """The word quoted for a shell; control characters are escaped."""
-    import shlex
-
-    if plain(word) == word:
-        return shlex.quote(word)
-    spelled = (chr(byte) if 32 <= byte < 127 and byte not in b"'\\" else f"\\x{byte:02x}" for byte in os.fsencode(word))
-    return f"$'{''.join(spelled)}'"
+    click.echo(command_line(made))
 
 
 def _run(plane: Any, made: Any) -> None:

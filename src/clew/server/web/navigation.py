@@ -4,9 +4,13 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from clew.server.web.actions.session import SESSION
-from clew.server.web.page_request import Page, PageRequest
+from clew.server.web.page_request import Download, Page, PageRequest
+from clew.server.web.pages.compare import compare
+from clew.server.web.pages.continuing import continuing
 from clew.server.web.pages.design import design
 from clew.server.web.pages.event import event
+from clew.server.web.pages.exporting import export_file, exporting
+from clew.server.web.pages.family import family
 from clew.server.web.pages.home import home
 from clew.server.web.pages.search import search
 from clew.server.web.pages.session import session
@@ -18,7 +22,7 @@ class Entry(NamedTuple):
     """A page: its address, what makes it, and its name and icon in the menu."""
 
     path: str
-    page: Callable[[PageRequest], Page]
+    page: Callable[[PageRequest], Page | Download]
     name: str = ""
     """Empty for a page that is not in the menu."""
     icon: str = ""
@@ -30,6 +34,11 @@ PAGES = (
     Entry("/search", search, "Search", "search"),
     Entry("/usage", usage, "Usage", "chart"),
     Entry("/sessions/{session}", session),
+    Entry("/sessions/{session}/continue", continuing),
+    Entry("/sessions/{session}/family", family),
+    Entry("/compare", compare),
+    Entry("/sessions/{session}/export", exporting),
+    Entry("/sessions/{session}/export/{form}", export_file),
     Entry("/sessions/{session}/events/{seq}", event),
     Entry("/_design", design),
 )

@@ -46,6 +46,17 @@ class Done(NamedTuple):
     key: str
 
 
+class Download(NamedTuple):
+    """A file for the person to keep; what an operation gave has its secrets masked."""
+
+    name: str
+    """Letters, digits, dots, dashes and underscores."""
+    data: bytes
+
+
+Made = Page | Done | Download
+
+
 class Shell(NamedTuple):
     """What is around a page: whose browser it is, and how it wants to see things."""
 

@@ -16,12 +16,14 @@ from markupsafe import Markup
 from clew.model import figures
 from clew.model.plain import plain
 from clew.model.steps import end_step
+from clew.runtimes.fit import in_words
 from clew.server.web import static_files
 from clew.server.web.page_request import Page, Shell
 from clew.server.web.text.ansi import coloured
 from clew.server.web.text.code import highlighted
 from clew.server.web.text.markdown import rendered
 from clew.server.web.text.patience import begin_page
+from clew.service.handover.materialised import command_line
 
 # How many pieces of a page are made before other requests have their turn.
 PIECES = 100
@@ -55,7 +57,7 @@ def _environment() -> Environment:
     environment.filters |= {
         "ago": figures.ago, "ansi": coloured, "code": highlighted, "cost": figures.cost, "count": figures.count,
         "duration": figures.duration, "line": one_line, "markdown": rendered, "minutes": minutes, "number": number,
-        "person": person, "short": short, "timestamp": timestamp,
+        "person": person, "counted": in_words, "shell": command_line, "short": short, "timestamp": timestamp,
     }  # fmt: skip
     return environment
 

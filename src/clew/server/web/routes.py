@@ -23,16 +23,13 @@ from clew.server.http.operations import Operations, no_route
 from clew.server.http.problems import STATUS, Headers, Refusal
 from clew.server.login.identity import Identity
 from clew.server.options import LOOPBACK_NAMES
-from clew.server.web import acting, static_files
+from clew.server.web import acting, results, static_files
 from clew.server.web.action import Action
 from clew.server.web.navigation import ACTIONS, PAGES
-from clew.server.web.page_request import Done, Page, PageRequest, Shell
+from clew.server.web.page_request import Done, Download, Made, Page, PageRequest, Shell
 from clew.server.web.pages import others
 from clew.server.web.rendering import render
-from clew.service.kernel.call import call
 from clew.service.kernel.context import Context
-from clew.service.kernel.registry import operation_named
-from clew.service.kernel.results import result_from, to_json
 
 POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; "
@@ -98,7 +95,7 @@ class Web:
 
     # Pages ------------------------------------------------------------------------------------------------------------
 
-    async def _page(self, page: Callable[[PageRequest], Page], request: Request) -> Response:
+    async def _page(self, page: Callable[[PageRequest], Page | Download], request: Request) -> Response:
         """A page for callers who may see it; others are sent to the login."""
         return await self._answer(request, page)
 
@@ -121,12 +118,12 @@ class Web:
         form = tuple(pairs(body))
 
         def act(about: PageRequest) -> Page | Done:
-            run = partial(_result, _context(exchange))
+            run = partial(results.result, _context(exchange))
             return acting.act(action, about._replace(given=form), store=self._operations.store, run=run)
 
         return await self._answer(request, act)
 
-    async def _answer(self, request: Request, make: Callable[[PageRequest], Page | Done]) -> Response:
+    async def _answer(self, request: Request, make: Callable[[PageRequest], Made]) -> Response:
         exchange = _exchange(request)
         try:
             credential = self._operations.credential(exchange)
@@ -137,14 +134,20 @@ class Web:
             return RedirectResponse("/login", 303)
         if isinstance(made, Done):
             return _went(request, made, text)
+        if isinstance(made, Download):
+            return _download(made)
         answer = _html(request, text, made.status)
         if DONE in request.cookies and not _is_fragment(request):
             answer.set_cookie(DONE, "", max_age=0, httponly=True, samesite="lax")
         return answer
 
     def _made(
-        self, exchange: Exchange, credential: Any, request: Request, make: Callable[[PageRequest], Page | Done]
-    ) -> tuple[Page | Done, str]:
+        self,
+        exchange: Exchange,
+        credential: Any,
+        request: Request,
+        make: Callable[[PageRequest], Made],
+    ) -> tuple[Made, str]:
         """A page and its text, in a thread."""
         context = self._operations.admit(exchange, credential)
         now = context.store.now()
@@ -155,11 +158,11 @@ class Web:
         is_own = self._identity.options.is_own
         address = self._identity.options.public_url or f"{request.url.scheme}://{request.url.netloc}"
         page_request = PageRequest(
-            call=partial(_read, context, is_own), path=dict(request.path_params), query=dict(request.query_params),
-            given=tuple(request.query_params.multi_items()), principal=context.principal, now=now, told=told,
-            address=address.rstrip("/"), is_own=is_own,
+            call=partial(results.read, context, is_own), path=dict(request.path_params),
+            query=dict(request.query_params), given=tuple(request.query_params.multi_items()),
+            principal=context.principal, now=now, told=told, address=address.rstrip("/"), is_own=is_own,
         )  # fmt: skip
-        made: Page | Done
+        made: Made
         try:
             made = make(page_request)
         except Unauthenticated:
@@ -169,8 +172,10 @@ class Web:
                 raise
             made = others.problem(told(error), STATUS[error.code])
         shell = _shell(request, principal=context.principal, has_login=credential.how == "cookie")
+        if isinstance(made, Download):
+            return made, ""
         if isinstance(made, Done):
-            return made, render(others.done(made), shell, now=now)
+            return made, render(others.done(made, is_anew=BY_KEY[made.key].is_dangerous), shell, now=now)
         return made, render(made, shell, now=now)
 
     # Login ------------------------------------------------------------------------------------------------------------
@@ -285,22 +290,6 @@ def _is_local(request: Request, exchange: Exchange) -> bool:
     return is_loopback and host in LOOPBACK_NAMES and not any(header in exchange.headers for header in FORWARDED)
 
 
-def _read(context: Context, is_own: bool, name: str, /, **arguments: Any) -> Any:
-    """The result of an operation that only reads: nothing changes because somebody follows a link."""
-    operation = operation_named(name)
-    is_local = is_own and not operation.route and operation.right in (Right.SEE, Right.READ)
-    if not operation.route.startswith("GET ") and not is_local:
-        raise AssertionError(f"a page reads; {name} belongs in an action")
-    return _result(context, name, arguments)
-
-
-def _result(context: Context, name: str, arguments: Mapping[str, Any]) -> Any:
-    """The result of an operation, read back from its text with secrets masked: pages are made from nothing else."""
-    operation, text = operation_named(name), to_json(call(context, name, arguments))
-    is_shown = operation.shows_secret or operation.proves
-    return result_from(operation.result, unmasked(text, NeedsNoMasking.DECLARED) if is_shown else masked(context, text))
-
-
 def _context(exchange: Exchange) -> Context:
     if exchange.context is None:
         raise AssertionError("nobody is admitted yet")
@@ -319,6 +308,13 @@ def _shell(request: Request, *, principal: str = "", has_login: bool = False) ->
 
 def _is_fragment(request: Request) -> bool:
     return request.headers.get("hx-request") == "true"
+
+
+def _download(made: Download) -> Response:
+    """A file to keep. What it holds is never shown as a page of this server."""
+    headers = {**PAGE_HEADERS, "content-disposition": f'attachment; filename="{made.name}"'}
+    body = unmasked(made.data, NeedsNoMasking.MASKED_BEFORE)
+    return Response(body, headers=headers, media_type="application/octet-stream")
 
 
 def _went(request: Request, done: Done, text: str) -> Response:

@@ -5,6 +5,7 @@ import os
 import msgspec
 
 from clew.model.errors import InvalidInput
+from clew.model.plain import plain
 from clew.model.session import Session
 from clew.runtimes.contract import Runtime, Writer
 from clew.runtimes.fit import Fidelity
@@ -34,6 +35,22 @@ class Materialised(msgspec.Struct, frozen=True, kw_only=True):
     files: list[str]
     fidelity: Fidelity
     notes: list[str]
+
+
+def command_line(made: Materialised) -> str:
+    """The command that resumes it, in its directory and with its settings, as a person pastes it into a shell."""
+    settings = "".join(f"{name}={_quoted(value)} " for name, value in made.env.items())
+    return f"cd {_quoted(made.cwd)} && {settings}{' '.join(map(_quoted, made.command))}"
+
+
+def _quoted(word: str) -> str:
+    """The word quoted for a shell; control characters are escaped."""
+    import shlex
+
+    if plain(word) == word:
+        return shlex.quote(word)
+    spelled = (chr(byte) if 32 <= byte < 127 and byte not in b"'\\" else f"\\x{byte:02x}" for byte in os.fsencode(word))
+    return f"$'{''.join(spelled)}'"
 
 
 def writer_of(target: Runtime) -> Writer:

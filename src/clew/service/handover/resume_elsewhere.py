@@ -72,7 +72,7 @@ def materialise(
     head = context.store.head(session).head
     if at is not None and at > head:
         raise InvalidInput(f"session {session.id} has events 1 to {head}; it cannot go on from {at}", head=head, at=at)
-    attached = _last_attached(context, session, at)
+    attached = last_attached(context, session, at)
     target, directory = _target_and_directory(session, runtime, cwd, attached)
     if at is None and not flatten and attached is not None and attached.runtime == target.name:
         from clew.service.handover.resume_in_place import (
@@ -83,7 +83,7 @@ def materialise(
         if native is not None:
             return native
     history = History(context.store, session, upto=at)
-    fitted = _fitted(history, target, attached, directory, flatten=flatten)
+    fitted = fitted_for(history, target, attached, directory, flatten=flatten)
     if strict:
         _refuse_losses(target, fitted)
     if not fitted.rounds:
@@ -101,7 +101,7 @@ def _target_and_directory(
     """The program to go on in, and the directory: the session's own, unless others are named."""
     if not runtime and attached is None:
         raise InvalidInput(f"session {session.id} ran in no agent program; name one to go on in", session=session.id)
-    target = _target(runtime or (attached.runtime if attached else ""))
+    target = writable(runtime or (attached.runtime if attached else ""))
     return target, os.path.abspath(cwd or (attached.cwd if attached else "") or os.getcwd())
 
 
@@ -159,7 +159,7 @@ def _write_elsewhere(
     return msgspec.structs.replace(made, session=child.id, notes=notes)
 
 
-def _target(name: str) -> Runtime:
+def writable(name: str) -> Runtime:
     target = runtime(resolve(name))
     if target.writer is None:
         from clew.runtimes.connect.connections import CONNECTIONS
@@ -170,7 +170,7 @@ def _target(name: str) -> Runtime:
     return target
 
 
-def _last_attached(context: Context, session: Session, upto: int | None) -> RuntimeAttached | None:
+def last_attached(context: Context, session: Session, upto: int | None) -> RuntimeAttached | None:
     attached = None
     for event in context.store.read(session, kinds=(RuntimeAttached.kind,), upto=upto):
         if isinstance(event.body, RuntimeAttached):
@@ -178,7 +178,7 @@ def _last_attached(context: Context, session: Session, upto: int | None) -> Runt
     return attached
 
 
-def _fitted(
+def fitted_for(
     history: History, target: Runtime, attached: RuntimeAttached | None, directory: str, *, flatten: bool
 ) -> Fitted:
     outline = history.outline()

@@ -39,6 +39,8 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     shared: int
     left: Side
     right: Side
+    files_of_both: list[str] = []
+    """The files that both touched since they part."""
 
 
 @operation(right=Right.FORK, route="POST /sessions/{session}/forks")
@@ -87,7 +89,8 @@ def diff(
     ]
     shared = parting(*lines)
     sides = [_side(context, session, shared, heads[session.id], limit) for session in (left, right)]
-    return Difference(shared=shared, left=_without(*sides), right=_without(*reversed(sides)))
+    both = sorted(set(sides[0].files) & set(sides[1].files))
+    return Difference(shared=shared, left=_without(*sides), right=_without(*reversed(sides)), files_of_both=both)
 
 
 def _side(context: Context, session: Session, shared: int, head: int, limit: int | None) -> Side:

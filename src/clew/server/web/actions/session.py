@@ -4,11 +4,14 @@ from collections.abc import Callable
 from typing import Any
 
 from clew.model.access import ROLES
+from clew.model.errors import ClewError
 from clew.model.figures import count
 from clew.model.labels import LONGEST_NOTE, LONGEST_TITLE
 from clew.model.session import LIFECYCLE
 from clew.server.web.action import About, Action, Field, Kind, Servers
 from clew.server.web.page_request import PageRequest
+from clew.service.access.grants import Explained
+from clew.service.handover.continuation import Continuation
 from clew.service.knowledge.terms import LONGEST, Holds
 from clew.service.sessions.line import SessionLine
 from clew.service.sessions.show import SessionDetail
@@ -26,6 +29,20 @@ if {role for role, _ in ROLE_CHOICES} - ROLES.keys():
 def takes(step: str) -> Callable[[SessionLine], bool]:
     """Whether a session takes an event of this step in its state."""
     return lambda line: step in LIFECYCLE.get(line.state, {})
+
+
+def rights_on(request: PageRequest, session: str) -> frozenset[str]:
+    """The rights that the reader has on a session."""
+    return frozenset(ruling.right for ruling in access_to(request, session) if ruling.allowed)
+
+
+def access_to(request: PageRequest, session: str) -> list[Explained]:
+    """Which rights the reader has on a session, and why; who holds a link is told nothing."""
+    try:
+        explained: list[Explained] = request.call("access_explain", who=request.principal, what=session)
+    except ClewError:
+        return []
+    return explained
 
 
 # What an action is about ----------------------------------------------------------------------------------------------
@@ -87,6 +104,13 @@ def _closing(detail: SessionDetail) -> dict[str, Any]:
     return {"notes": (f"{line.holder} is writing to it now and is stopped by that.",) if line.holder else ()}
 
 
+def _writing(request: PageRequest) -> About:
+    made: Continuation = request.call("continuation", session=request.path["session"])
+    line = request.call("show", session=made.session).session
+    programs = tuple((program.runtime, program.title) for program in made.programs)
+    return About(line.title or line.id[:10], f"/sessions/{line.id}", choices={"runtime": programs})
+
+
 def _of(result: Any) -> str:
     return f"/sessions/{result.id}"
 
@@ -139,7 +163,7 @@ NOTE = Action(
 NOTE_REMOVE = Action(
     "/sessions/{session}/notes/{note}/remove", "note_remove", "Remove the note",
     "Removes the note; the log keeps that it was there.", "The note is removed", _about("label"),
-    is_possible=lambda line: False,
+    is_possible=takes("label"),
 )  # fmt: skip
 REMEMBER = Action(
     "/sessions/{session}/remember", "remember", "Remember a fact",
@@ -215,7 +239,23 @@ ERASE = Action(
     is_dangerous=True, is_possible=takes("erased"),
 )  # fmt: skip
 
+WRITE = Action(
+    "/sessions/{session}/write", "materialise", "Write it on this machine",
+    "Writes the session into the folder of the program, as a new session of its own, and opens a fork for it here. "
+    "Where it ran in that program last, its own file is used, or put back if it is gone. No file that is there is "
+    "changed and nothing is run; the command to go on with is shown. In a terminal, clew undo takes it back.",
+    "Written", _writing,
+    (
+        Field("runtime", "Program", Kind.CHOICE, needed=True),
+        Field("cwd", "Folder to work in", hint="Empty: that of the session.", longest=4000),
+        Field("at", "Last event to go on from", Kind.NUMBER, "Empty: the last there is."),
+    ),
+    shows="session/written.html", is_possible=takes("label"), servers=Servers.OWN,
+)  # fmt: skip
+
 SESSION = (
     FORK, RENAME, STAR, UNSTAR, TAG, UNTAG, NOTE, NOTE_REMOVE, REMEMBER, PAUSE, RESUME, CLOSE, ARCHIVE, SHARE, LINK,
-    HIDE, OPEN, ERASE,
+    HIDE, OPEN, ERASE, WRITE,
 )  # fmt: skip
+# What is not offered under the title has its place elsewhere in the page.
+ON_PAGE = tuple(action for action in SESSION if action not in (NOTE_REMOVE, WRITE))

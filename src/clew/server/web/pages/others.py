@@ -21,6 +21,6 @@ def problem(text: str, status: int, *, code: str = "") -> Page:
     return Page("problem/page.html", {"text": text, "code": code}, status)
 
 
-def done(made: Done) -> Page:
-    """Where the browser goes after an action, for the script that asked."""
-    return Page("action/done.html", {"next": made.next, "words": made.words})
+def done(made: Done, *, is_anew: bool) -> Page:
+    """Where the browser goes after an action, for the script that asked; anew, if its page shows what is gone."""
+    return Page("action/done.html", {"next": made.next, "words": made.words, "is_anew": is_anew})

@@ -2,10 +2,9 @@
 
 from typing import Any
 
-from clew.model.errors import ClewError
 from clew.model.events import Compacted
 from clew.server.web.action import offers
-from clew.server.web.actions.session import SESSION
+from clew.server.web.actions.session import ON_PAGE, access_to
 from clew.server.web.page_request import Page, PageRequest
 from clew.server.web.transcript_rows import TurnRows, rows_of
 
@@ -20,14 +19,14 @@ def session(request: PageRequest) -> Page:
     detail = request.call("show", session=request.path["session"])
     line = detail.session
     transcript = _transcript(request, line.id, line.head)
-    access = _access(request, line.id)
+    access = access_to(request, line.id)
     rights = frozenset(ruling.right for ruling in access if ruling.allowed)
     return Page(
         "session/page.html",
         {
             **transcript, "detail": detail, "line": line, "access": access, "title": line.title,
             "beside": request.call("sessions", limit=BESIDE), "resume": f"clew resume {line.id[:10]}",
-            "compacted": Compacted.kind, "offers": offers(SESSION, request, line, rights, session=line.id),
+            "compacted": Compacted.kind, "offers": offers(ON_PAGE, request, line, rights, session=line.id),
         },
     )  # fmt: skip
 
@@ -55,12 +54,3 @@ def _page_of(query: dict[str, str], head: int) -> dict[str, int]:
 def _bars(turns: list[TurnRows]) -> list[tuple[str, int, str]]:
     """The turns of the page by their tokens: the name, the value, and the address of each."""
     return [(f"turn at {turn.seq}", turn.tokens, f"#e{turn.seq}") for turn in turns if turn.tokens]
-
-
-def _access(request: PageRequest, id: str) -> list[Any]:
-    """Which rights the reader has on a session, and why."""
-    try:
-        explained: list[Any] = request.call("access_explain", who=request.principal, what=id)
-    except ClewError:
-        return []
-    return explained

@@ -25,15 +25,17 @@ async function refresh() {
   for (const part of document.querySelectorAll("[data-fresh]")) {
     const fresh = made.getElementById(part.id);
     if (fresh) part.replaceWith(document.adoptNode(fresh));
+    else part.remove();
   }
   window.htmx?.process(document.body);
   document.dispatchEvent(new CustomEvent("clew:refreshed"));
   sayIn(made);
 }
 
-function arrive(address) {
+function arrive(address, isAnew = false) {
   const next = new URL(address, location.href);
-  if (next.pathname === location.pathname && document.querySelector("[data-fresh]")) refresh();
+  if (isAnew) location.replace(next);
+  else if (next.pathname === location.pathname && document.querySelector("[data-fresh]")) refresh();
   else location.assign(next);
 }
 
@@ -43,7 +45,7 @@ async function take(answer, address) {
   const next = made.querySelector("[data-next]");
   if (!next) return show(made);
   dialog.close();
-  arrive(next.getAttribute("href"));
+  arrive(next.getAttribute("href"), "anew" in next.dataset);
 }
 
 dialog.addEventListener("close", () => dialog.replaceChildren());

@@ -1,0 +1,38 @@
+"""The results of operations, as pages get them: read back from their text with secrets masked, and nothing else."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from clew.model.access import Right
+from clew.server.http.answer_text import AnswerText, NeedsNoMasking, masked, unmasked
+from clew.service.kernel.call import call, prepare_call, record_done, run_in_pieces
+from clew.service.kernel.context import Context
+from clew.service.kernel.registry import Operation, operation_named
+from clew.service.kernel.results import result_from, to_json
+
+
+def read(context: Context, is_own: bool, name: str, /, **arguments: Any) -> Any:
+    """The result of an operation that only reads: nothing changes because somebody follows a link."""
+    operation = operation_named(name)
+    is_local = is_own and not operation.route and operation.right in (Right.SEE, Right.READ)
+    if not operation.route.startswith("GET ") and not is_local:
+        raise AssertionError(f"a page reads; {name} belongs in an action")
+    return result(context, name, arguments)
+
+
+def result(context: Context, name: str, arguments: Mapping[str, Any]) -> Any:
+    """The result of an operation."""
+    operation = operation_named(name)
+    return result_from(operation.result, _text(context, operation, arguments))
+
+
+def _text(context: Context, operation: Operation, arguments: Mapping[str, Any]) -> AnswerText:
+    if operation.in_pieces is not None:
+        prepared = prepare_call(context, operation.name, arguments)
+        # The operation masks its pieces; the bytes of a file are no text in which secrets could be found.
+        text = unmasked(b"".join(run_in_pieces(prepared)), NeedsNoMasking.MASKED_BEFORE)
+        record_done(prepared)
+        return text
+    told = to_json(call(context, operation.name, arguments))
+    is_shown = operation.shows_secret or operation.proves
+    return unmasked(told, NeedsNoMasking.DECLARED) if is_shown else masked(context, told)
