@@ -11,7 +11,7 @@ from clew.service import call
 from server.running import Running, writer
 
 EVIL = "\"><script>alert(1)</script><img src=x onerror=alert(1)>' onload=x javascript:alert(1) &amp; \x1b[31m</title>"
-OUR_PICTURES = ("icon", "heat chart", "stacks chart")
+OUR_PICTURES = ("icon", "heat chart", "stacks chart", "family chart")
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 
 
@@ -56,6 +56,8 @@ def test_stored_text_is_never_markup(evil: str, client: httpx2.Client) -> None:
                  f"/sessions/{evil}?{httpx2.QueryParams(after=EVIL)}", f"/sessions/{evil}?part=turns", "/sessions",
                  f"/sessions?{httpx2.QueryParams(filter=EVIL)}", f"/sessions?{httpx2.QueryParams(project=EVIL)}",
                  f"/usage?{httpx2.QueryParams(model=EVIL)}", f"/search?{httpx2.QueryParams(q=EVIL)}",
+                 f"/sessions/{evil}/family", f"/sessions/{evil}/continue?in=codex", f"/sessions/{evil}/rename",
+                 f"/sessions/{evil}/fork?{httpx2.QueryParams(title=EVIL)}", f"/compare?a={evil}&b={evil}",
                  *every_event):  # fmt: skip
         page = client.get(path)
         assert page.headers["content-type"].startswith("text/html")

@@ -1,14 +1,16 @@
 """Acting with a browser: in a dialog, without scripts, by keys alone, and two people at once."""
 
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from clew.service import call
 from support.talks import opened
-from web.conftest import Site, Tab
+from web.conftest import OWN, Site, Tab
 
 
 def said(site: Site, title: str, *texts: str) -> str:
@@ -301,3 +303,49 @@ def test_a_session_is_taken_along_in_each_form(site: Site, tab: Tab) -> None:
     text = Path(told.value.path()).read_text()
     assert told.value.suggested_filename.endswith(".md")
     assert "database is locked" in text
+
+
+FOREIGN = """<!doctype html><title>foreign</title>
+<form method="post" action="{target}"><input name="title" value="forged"><button>Win a prize</button></form>
+<script>
+const body = new URLSearchParams({{title: "forged"}});
+const sent = fetch("{target}", {{method: "POST", mode: "no-cors", credentials: "include", body}}).catch(() => 0);
+sent.then(() => document.title = "sent");
+</script>"""
+
+
+class Elsewhere(BaseHTTPRequestHandler):
+    """A page of somebody else, on another port of the same machine: browsers send it our cookie's requests, too."""
+
+    page = b""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+        self.wfile.write(self.page)
+
+    def log_message(self, *_: object) -> None:
+        """Nothing is printed."""
+
+
+def test_a_page_of_another_program_on_this_machine_cannot_act(site: Site, browser: Browser) -> None:
+    id = said(site, "not forged")
+    Elsewhere.page = FOREIGN.format(target=f"{site.address}/sessions/{id}/rename").encode()
+    foreign = ThreadingHTTPServer(("127.0.0.1", 0), Elsewhere)
+    Thread(target=foreign.serve_forever, daemon=True).start()
+    context = browser.new_context()
+    try:
+        context.add_cookies([{"name": site.running.application.identity.cookie, "value": OWN, "url": site.address}])
+        page = context.new_page()
+        for host in ("127.0.0.1", "localhost"):
+            page.goto(f"http://{host}:{foreign.server_port}/")
+            expect(page).to_have_title("sent")
+            page.get_by_role("button").click()
+            expect(page.get_by_role("alert").or_(page.locator("#login"))).to_be_visible()
+            assert shown(site, id).session.title == "not forged"
+        expect(page.get_by_role("heading", level=1)).to_be_visible()
+    finally:
+        context.close()
+        foreign.shutdown()
+        foreign.server_close()

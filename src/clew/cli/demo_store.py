@@ -14,7 +14,7 @@ from clew.model import events as e
 from clew.model.session import Session
 from clew.service.kernel.call import call
 from clew.service.kernel.context import Context
-from clew.store.log.opening import Opening
+from clew.store.log.opening import Forking, Opening
 
 SECOND = 1_000_000
 MINUTE, HOUR, DAY = 60 * SECOND, 3_600 * SECOND, 86_400 * SECOND
@@ -81,7 +81,25 @@ def fill(context: Context, *, days: int = 21, each_day: int = 3) -> Session:
     _add(context, running, [e.CallMade(call="late", tool="shell", input=_json({"command": "make test"}))], now - MINUTE)
     session = _opened(context, "Why does the lock test fail now and then?", "shop", "claude-code", PEOPLE[0])
     _add(context, session, _long(), now - 40 * MINUTE, source="demo")
+    _other_ways(context, chance, session, now - 30 * MINUTE)
     return session
+
+
+def _other_ways(context: Context, chance: random.Random, session: Session, at: int) -> None:
+    """What else was tried from a session: a fork, a fork of that, and one that went on in another program."""
+    elsewhere = {"runtime": "codex", "native": "demo-elsewhere", "resumed": ["/home/ada/.codex/sessions/demo.jsonl"]}
+    second = _forked(context, session, 13, "A second connection instead", "{}")
+    _add(context, second, list(_turns(chance, "Try the second connection", "claude-opus-4-5", "/home/ada/shop")), at)
+    head = context.store.head(second).head
+    pool = _forked(context, second, head - 1, "And a pool of connections", "{}")
+    _add(context, pool, list(_turns(chance, "How large a pool?", "claude-opus-4-5", "/home/ada/shop")), at + MINUTE)
+    codex = _forked(context, session, 22, "Measure on PostgreSQL", msgspec.json.encode(elsewhere).decode())
+    turns = _turns(chance, "Measure it there", "gpt-5.2-codex", "/home/ada/shop")
+    _add(context, codex, [_attached("codex", "shop"), *turns], at + 2 * MINUTE)
+
+
+def _forked(context: Context, parent: Session, at: int, title: str, metadata: str) -> Session:
+    return context.store.open(Forking(parent=parent, at=at, title=title, metadata=metadata), actor=context.principal)
 
 
 def _task(context: Context, chance: random.Random, at: int, *, end: str = "") -> Session:

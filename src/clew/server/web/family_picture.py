@@ -7,7 +7,7 @@ from typing import NamedTuple
 from clew.service.sessions.family import SUBAGENT, Relative
 from clew.service.sessions.line import SessionLine
 
-WIDTH, LEFT, ROW, LINE = 720, 12, 44, 32
+WIDTH, LABEL, LEFT, ROW, LINE = 720, 340, 12, 44, 32
 # About how wide a character of a label is, and what is said beside it.
 CHARACTER, BESIDE = 7.2, 230
 
@@ -27,8 +27,6 @@ class Branch(NamedTuple):
     curve: str
     """The path from the parent; empty for the first."""
     label_x: float
-    is_right: bool
-    """Whether its label ends at `label_x`."""
     letters: int
     """How many characters of a label fit beside its line."""
     opens: bool
@@ -54,23 +52,20 @@ def picture(members: Sequence[Relative], here: str) -> Picture:
         id = member.session.id
         x, y = begins[id], rows[id]
         if member.how == SUBAGENT:
-            x = begins[id] = begins[member.parent] + 2 * LEFT
+            x = begins[id] = min(begins[member.parent] + 2 * LEFT, WIDTH)
         next_depth = ordered[number + 1][1] if number + 1 < len(ordered) else 0
-        # A label is above its line; one that begins far to the right ends at the edge.
-        is_right = x > WIDTH * 0.6
-        label_x = WIDTH + LEFT if is_right else x + LEFT + 4
         branches.append(Branch(
             session=member.session, how=member.how, at=member.at, is_here=id == here, parent=member.parent,
             depth=depth, y=y, x=round(x, 1), end=round(max(x + 2 * LEFT, place(member.session.head)), 1),
-            curve=_curve(rows[member.parent], y, x) if member.parent else "", label_x=round(label_x, 1),
-            is_right=is_right, letters=max(16, min(60, int(((x if is_right else WIDTH - x) - BESIDE) / CHARACTER))),
+            curve=_curve(rows[member.parent], y, x) if member.parent else "", label_x=round(x + LEFT + 4, 1),
+            letters=max(16, min(60, int((WIDTH + LABEL - x - BESIDE) / CHARACTER))),
             opens=number > 0 and depth > ordered[number - 1][1], closes=max(0, depth - next_depth),
         ))  # fmt: skip
-    return Picture(branches, WIDTH + 2 * LEFT, len(ordered) * ROW)
+    return Picture(branches, WIDTH + LABEL + LEFT, len(ordered) * ROW)
 
 
 def _in_order(members: Sequence[Relative]) -> list[tuple[Relative, int]]:
-    """The members with their depth, children after their parent; those that part first come first."""
+    """The members with their depth, children after their parent. Who parts last comes first, so no line crosses one."""
     children: dict[str, list[Relative]] = {}
     for member in members:
         children.setdefault(member.parent, []).append(member)
@@ -80,7 +75,7 @@ def _in_order(members: Sequence[Relative]) -> list[tuple[Relative, int]]:
         member, depth = waiting.pop()
         ordered.append((member, depth))
         below = sorted(children.get(member.session.id, []), key=lambda child: (child.at, child.session.opened_at))
-        waiting += [(child, depth + 1) for child in reversed(below)]
+        waiting += [(child, depth + 1) for child in below]
     return ordered
 
 
