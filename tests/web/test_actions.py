@@ -85,6 +85,10 @@ def test_a_star_needs_no_question(site: Site, tab: Tab) -> None:
     assert shown(site, id).session.starred
     page.get_by_role("button", name="Take the star away").click()
     expect(page.get_by_role("button", name="Star", exact=True)).to_be_visible()
+    page.locator(".more-actions summary").click()
+    expect(page.get_by_role("link", name="Tag", exact=True)).to_be_visible()
+    page.get_by_role("heading", level=1).click()
+    expect(page.get_by_role("link", name="Tag", exact=True)).to_be_hidden()
     assert not shown(site, id).session.starred
 
 
@@ -147,8 +151,11 @@ def test_a_session_is_worked_with_by_keys_alone(site: Site, tab: Tab) -> None:
     expect(dialog).to_be_visible()
     page.keyboard.press("Escape")
     expect(dialog).to_be_hidden()
-    page.locator("body").press("Home")
-    go_to("More")
+    menu = page.locator(".more-actions summary")
+    expect(menu).to_be_focused()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("link", name="Tag", exact=True)).to_be_hidden()
     page.keyboard.press("Enter")
     go_to("Tag")
     page.keyboard.press("Enter")
@@ -157,6 +164,7 @@ def test_a_session_is_worked_with_by_keys_alone(site: Site, tab: Tab) -> None:
     page.keyboard.press("Enter")
     expect(page.locator(".about")).to_contain_text("#client/acme")
     assert set(shown(site, id).session.tags) == {"work", "client/acme"}
+    expect(page.locator(".more-actions summary")).to_be_focused()
 
 
 def test_each_action_of_a_session(site: Site, tab: Tab) -> None:

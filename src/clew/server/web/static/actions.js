@@ -5,6 +5,9 @@ import { sayIn } from "./controls.js";
 const dialog = document.getElementById("act");
 const FRAGMENT = { "HX-Request": "true", Accept: "text/html" };
 
+// The words of what was chosen last, to which the focus returns.
+let chosen = "";
+
 const parsed = (text) => new DOMParser().parseFromString(text, "text/html");
 
 function show(made) {
@@ -14,6 +17,14 @@ function show(made) {
   if (!dialog.open) dialog.showModal();
   (dialog.querySelector(".problem") ? dialog.querySelector("input:not([type=hidden]), textarea, select, button") :
     dialog.querySelector("input:not([type=hidden]), textarea, select, .go, [data-closes], [data-refreshes]"))?.focus();
+}
+
+// The focus goes back to what was chosen; where that is in a menu that closed, or is gone, to the menu.
+function refocus() {
+  if (document.activeElement && document.activeElement !== document.body) return;
+  const all = [...document.querySelectorAll("[data-fresh] :is(a[href], button, summary), [data-asks]")];
+  const same = all.find((one) => one.textContent.trim() === chosen && one.checkVisibility());
+  (same || document.querySelector(".more-actions summary"))?.focus({ preventScroll: true });
 }
 
 // What a page shows of its subject is fetched again and put in place, so that nobody loses where they were reading.
@@ -28,7 +39,7 @@ async function refresh() {
     else part.remove();
   }
   window.htmx?.process(document.body);
-  document.dispatchEvent(new CustomEvent("clew:refreshed"));
+  refocus();
   sayIn(made);
 }
 
@@ -48,9 +59,24 @@ async function take(answer, address) {
   arrive(next.getAttribute("href"), "anew" in next.dataset);
 }
 
-dialog.addEventListener("close", () => dialog.replaceChildren());
+dialog.addEventListener("close", () => {
+  dialog.replaceChildren();
+  refocus();
+});
+
+function closeMenus(but) {
+  for (const menu of document.querySelectorAll(".more-actions[open]")) if (!menu.contains(but)) menu.open = false;
+}
+
+document.addEventListener("keydown", (event) => {
+  const menu = event.key === "Escape" && event.target.closest?.(".more-actions[open]");
+  if (!menu) return;
+  menu.open = false;
+  menu.querySelector("summary").focus();
+});
 
 document.addEventListener("click", async (event) => {
+  closeMenus(event.target);
   const link = event.target.closest("a");
   if (!link || event.defaultPrevented || event.button || event.ctrlKey || event.metaKey || event.shiftKey) return;
   if (dialog.contains(link) && ("closes" in link.dataset || "refreshes" in link.dataset)) {
@@ -59,7 +85,8 @@ document.addEventListener("click", async (event) => {
     if ("refreshes" in link.dataset) arrive(link.href);
   } else if ("asks" in link.dataset) {
     event.preventDefault();
-    link.closest("details.more-actions")?.removeAttribute("open");
+    chosen = link.textContent.trim();
+    closeMenus(document.body);
     try {
       await take(await fetch(link.href, { headers: FRAGMENT }), link.href);
     } catch {
@@ -72,6 +99,7 @@ document.addEventListener("submit", async (event) => {
   const form = event.target.closest("form[data-act]");
   if (!form) return;
   event.preventDefault();
+  if (!dialog.contains(form)) chosen = event.submitter?.textContent.trim() || "";
   const buttons = [...form.querySelectorAll("button")];
   const body = new URLSearchParams(new FormData(form, event.submitter));
   for (const button of buttons) button.disabled = true;
