@@ -56,23 +56,26 @@ def continuation(
     if at is not None and at > head:
         raise InvalidInput(f"session {session.id} has events 1 to {head}; it cannot go on from {at}", head=head, at=at)
     attached = last_attached(context, session, at)
-    own = attached.runtime if attached is not None else ""
+    own, cwd = (attached.runtime, attached.cwd) if attached is not None else ("", "")
     target = _target(runtime, own)
     programs = [Program(runtime=one.name, title=one.title, is_own=one.name == own) for one in _writable()]
     made = Continuation(
-        session=session.id, runtime=target.name if target else "", title=target.title if target else "",
-        cwd=attached.cwd if attached else "", at=at or head, is_in_place=False, is_empty=False,
+        session=session.id, runtime="", title="", cwd=cwd, at=at or head, is_in_place=False, is_empty=False,
         fidelity=Fidelity(carried={}), programs=sorted(programs, key=lambda program: not program.is_own),
     )  # fmt: skip
     if target is None:
         return made
-    if at is None and target.name == own:
-        files = [file for file in files_of(context.store, session) if file.runtime == own and not file.erased]
-        if files:
-            records = Fidelity(carried={"records": sum(file.records for file in files)})
-            return msgspec.structs.replace(made, is_in_place=True, fidelity=records)
-    fitted = fitted_for(History(context.store, session, upto=at), target, attached, made.cwd, flatten=False)
+    made = msgspec.structs.replace(made, runtime=target.name, title=target.title)
+    records = _own_records(context, session, own) if at is None and target.name == own else 0
+    if records:
+        return msgspec.structs.replace(made, is_in_place=True, fidelity=Fidelity(carried={"records": records}))
+    fitted = fitted_for(History(context.store, session, upto=at), target, attached, cwd, flatten=False)
     return msgspec.structs.replace(made, fidelity=fitted.fidelity, is_empty=not fitted.rounds)
+
+
+def _own_records(context: Context, session: Session, own: str) -> int:
+    """How many records the session's own files have, as they are stored."""
+    return sum(file.records for file in files_of(context.store, session) if file.runtime == own and not file.erased)
 
 
 def _writable() -> list[Runtime]:
