@@ -26,8 +26,9 @@ from support.postgres import Server
 # Each family with its share of all attacks.
 FAMILIES = {
     naming.swaps: 22, naming.tells: 10, naming.cursors: 6, naming.injections: 12, naming.over_mcp: 4, naming.streams: 3,
-    naming.pages: 3, entering.tokens: 9, entering.logins: 4, entering.credentials: 6, entering.headers: 5,
-    entering.paths: 5, entering.encodings: 4, ruling.rules: 6, ruling.blobs: 4, ruling.secrets: 10, racing.races: 1,
+    naming.pages: 3, naming.actions: 3, entering.tokens: 9, entering.logins: 4, entering.credentials: 6,
+    entering.headers: 5, entering.paths: 5, entering.encodings: 4, ruling.rules: 6, ruling.blobs: 4, ruling.secrets: 10,
+    racing.races: 1,
 }  # fmt: skip
 # Attacks are not known to have changed anything until it is looked at; after those that were carried out, at once.
 LOOK_EVERY = 50

@@ -1,17 +1,20 @@
 """Attacks that name what is another's: ids in every parameter of every operation, tool, stream and page."""
 
+import re
 from collections.abc import Iterator
 from random import Random
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import msgspec
 
 from attack.attack import Attack
-from attack.wire import json_body, query, request
+from attack.wire import Headers, json_body, query, request
 from attack.world import VAULT, Way, World
 from clew.mcp import prompts
 from clew.mcp.tools import tools
+from clew.server.web.action import Field, Kind
+from clew.server.web.navigation import ACTIONS
 from clew.service.kernel.registry import load
 from isolation.tenants import NAMES, PLAIN, Question, questions
 from isolation.test_operations import WRITES_OWN
@@ -292,6 +295,42 @@ def pages(world: World, chance: Random) -> Iterator[Attack]:
             "pages", f"{way.name}: {path} {asked}", request("GET", query(path, asked), way.headers), denied,
             said=(session,),
         )  # fmt: skip
+
+
+def actions(world: World, chance: Random) -> Iterator[Attack]:
+    """The forms of pages, filled in about what is another's, by browsers and by whoever has a key."""
+    theirs = world.theirs
+    own: Headers = (("Origin", "http://{host}"),)
+    while True:
+        way, action = chance.choice(list(world.ways.values())), chance.choice(ACTIONS)
+        session = chance.choice((theirs.session, theirs.private, theirs.child, theirs.session[:8], world.vault.session))
+        names = re.findall(r"\{(\w+)\}", action.path)
+        path = action.address({name: quote(_theirs(world, name, session), safe="") for name in names})
+        filled = {field.name: _filled(field, world, chance) for field in action.fields}
+        filled |= {"typed": chance.choice((session, session[:10], "")), action.each or "once": session}
+        form = urlencode(filled).encode()
+        asked = chance.choice((
+            request("GET", query(path, filled.items()), way.headers),
+            request("POST", path, (*way.headers, *own), form, media_type="application/x-www-form-urlencoded"),
+        ))  # fmt: skip
+        denied = way.rights is not None and not way.rights
+        yield Attack("actions", f"{way.name}: {path} {filled}", asked, denied, said=(session, *filled.values()))
+
+
+def _theirs(world: World, name: str, session: str) -> str:
+    """What a parameter of this name is called at the other tenant's."""
+    return str(getattr(world.theirs, NAMES[name])) if name in NAMES else session
+
+
+def _filled(field: Field, world: World, chance: Random) -> str:
+    match field.kind:
+        case Kind.NUMBER:
+            return chance.choice(("1", "3", "-1", "x", str(2**63)))
+        case Kind.YES:
+            return "yes"
+        case _:
+            words = ("admin", "codex", world.ours.person, "<script>alert(1)</script>")
+            return chance.choice((*words, _theirs(world, field.name, world.theirs.project)))
 
 
 def over_mcp(world: World, chance: Random) -> Iterator[Attack]:
