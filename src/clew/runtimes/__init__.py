@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 GROUP = "clew.runtimes"
 # A file of unknown origin is tried with the adapters in this order: the most specific comes first.
 MODULES = {
+    "iflow": "iflow",
+    "openclaw": "openclaw",
+    "traex": "traex",
+    "workbuddy": "workbuddy",
+    "codebuddy": "codebuddy",
     "qwen-code": "qwen_code",
     "gemini-cli": "gemini_cli",
     "claude-code": "claude_code",
@@ -32,6 +37,17 @@ MODULES = {
     "droid": "droid",
     "kimi": "kimi",
     "cline": "cline",
+    "antigravity": "antigravity",
+    "kiro": "kiro",
+    "grok": "grok",
+    "gptme": "gptme",
+    "amp": "amp",
+    "goose": "goose",
+    "zed": "zed",
+    "copilot-chat": "copilot_chat",
+    "continue": "continue_dev",
+    "chatgpt": "chatgpt",
+    "claude-ai": "claude_ai",
     "swe-agent": "swe_agent",
     "atif": "atif",
     "aider": "aider",
@@ -44,6 +60,11 @@ MODULES = {
 # The folders that an adapter's patterns begin with, and the variables that name other folders. If none exists, the
 # search for sessions does not import the adapter. A test compares this table with the adapters.
 SIGNS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "iflow": ((".iflow",), ()),
+    "openclaw": ((".openclaw", ".clawdbot", ".moltbot"), ()),
+    "traex": ((".trae",), ()),
+    "workbuddy": ((".workbuddy",), ("WORKBUDDY_CONFIG_DIR",)),
+    "codebuddy": ((".codebuddy",), ("CODEBUDDY_CONFIG_DIR",)),
     "qwen-code": ((".qwen",), ("QWEN_HOME",)),
     "gemini-cli": ((".gemini",), ("GEMINI_CLI_HOME",)),
     "claude-code": ((".claude",), ("CLAUDE_CONFIG_DIR",)),
@@ -55,6 +76,20 @@ SIGNS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "droid": ((".factory",), ()),
     "kimi": ((".kimi", ".kimi-code"), ()),
     "cline": ((".config", ".vscode-server", ".cline", "Library", "AppData"), ()),
+    "antigravity": ((".gemini/antigravity-cli", ".gemini/antigravity"), ()),
+    "kiro": ((".kiro", ".local/share/kiro-cli", ".config/Kiro", "Library", "AppData"), ()),
+    "grok": ((".grok",), ("GROK_HOME",)),
+    "gptme": ((".local/share/gptme", "Library"), ()),
+    "amp": ((".local/share/amp",), ()),
+    "goose": ((".local/share/goose", "Library", "AppData"), ()),
+    "zed": ((".local/share/zed", "Library", "AppData"), ()),
+    "copilot-chat": (
+        (".config", ".vscode-server", ".vscode-server-insiders", "Library", "AppData"),
+        (),
+    ),
+    "continue": ((".continue",), ("CONTINUE_GLOBAL_DIR",)),
+    "chatgpt": ((), ()),
+    "claude-ai": ((), ()),
     "swe-agent": ((), ()),
     "atif": ((), ()),
     "aider": ((".aider.chat.history.md",), ()),
@@ -97,7 +132,10 @@ ALIASES = {
     "copilot": "copilot-cli", "github-copilot": "copilot-cli", "github-copilot-cli": "copilot-cli",
     "qwen": "qwen-code", "codex-cli": "codex", "openai-codex": "codex", "open-code": "opencode",
     "cursor-agent": "cursor", "cursor-cli": "cursor", "factory": "droid", "kimi-cli": "kimi", "roo": "cline",
-    "roo-code": "cline", "openai": "openai-chat",
+    "roo-code": "cline", "openai": "openai-chat", "agy": "antigravity", "antigravity-cli": "antigravity",
+    "kiro-cli": "kiro", "grok-cli": "grok", "grok-build": "grok", "clawdbot": "openclaw", "moltbot": "openclaw",
+    "vscode": "copilot-chat", "vscode-copilot": "copilot-chat", "continue.dev": "continue", "claude.ai": "claude-ai",
+    "iflow-cli": "iflow", "trae": "traex", "traecli": "traex", "trae-cli": "traex", "codebuddy-code": "codebuddy",
 }  # fmt: skip
 
 

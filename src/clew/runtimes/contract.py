@@ -97,7 +97,8 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
     `recognises` gets the path and the beginning of the file, `identify` the path and the first record.
     `mutable`: the program can write a record again with other content; the later events are revisions. `packed`: the
     program compresses files of lines with zstd and appends `.zst` to their names; its patterns name both. `elsewhere`:
-    for an environment variable that names another folder with sessions, the patterns below that folder.
+    for an environment variable that names another folder with sessions, the patterns below that folder. `sessions`:
+    a document holds many sessions (an export); it gives each with its own bytes, which `split` takes apart.
     """
 
     name: str
@@ -110,6 +111,7 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
     mutable: bool = False
     packed: bool = False
     split: Callable[[bytes], Iterable[Record]] | None = None
+    sessions: Callable[[bytes], Iterable[tuple[Identity, bytes]]] | None = None
     rows: "Rows | None" = None
 
 

@@ -12,9 +12,9 @@ Capturing a file is a pipeline of steps. Each step is a file of this folder:
 8. prepare.py saves blobs and masks secrets.
 9. commit_batch.py queues the result, commits many files at once and completes the reports (report.py).
 
-capture_lines.py, capture_records.py (documents and databases) and capture_packed.py run these steps. An error in one
-file is reported for that file; the other files are captured. An error of the log, such as a full disk, ends the capture
-and is raised once; what was committed before stays.
+capture_lines.py, capture_records.py (documents, collections of them, and databases) and capture_packed.py run these
+steps. An error in one file is reported for that file; the other files are captured. An error of the log, such as a full
+disk, ends the capture and is raised once; what was committed before stays.
 """
 
 import os
@@ -64,6 +64,11 @@ def _capture_file(run: CaptureRun, session_file: SessionFile) -> None:
             from clew.service.capture.capture_database import capture_database  # Most programs write files of lines.
 
             capture_database(run, session_file, format, format.rows)
+            return
+        if format.sessions is not None:
+            from clew.service.capture.capture_collection import capture_collection  # Exports are seldom.
+
+            capture_collection(run, session_file, format, format.sessions)
             return
         run.reports.append(report)
         _capture_content(run, session_file, format, report)

@@ -26,7 +26,7 @@ def capture_document(run: CaptureRun, session_file: SessionFile, format: Format,
         report.status = "empty"
         return
     source = source_of(run, session_file, format, fingerprint)
-    records = _split(format, data)
+    records = split_document(format, data)
     if records is None and is_cut_off(data):
         _report_half_written(run, source, report)
         return
@@ -43,7 +43,7 @@ def read_whole(session_file: SessionFile, what: str) -> tuple[bytes, str]:
         return file.read(), file_fingerprint(before)
 
 
-def _split(format: Format, data: bytes) -> list[Record] | None:
+def split_document(format: Format, data: bytes) -> list[Record] | None:
     """The records of a document; None if it cannot be read."""
     if format.split is None:
         raise AssertionError("the format of a document can split it")

@@ -9,12 +9,13 @@ import os
 import re
 from collections.abc import Iterator
 from typing import TypeVar
+from urllib.parse import unquote, urlparse
 
 import msgspec
 
 from clew.model.repository import address_of, project_names
 from clew.runtimes.contract import Identity
-from clew.service.capture.repositories import LONGEST_POINTER, Repository, read_small, real_folder, repository_of
+from clew.service.capture.repositories import Repository, read_small, real_folder, repository_of
 from clew.store import Store
 from clew.store.project_places import (
     WITHOUT_FOLDER,
@@ -32,6 +33,8 @@ from clew.store.projects import current_name, names_now
 # A program's own worktrees, which it removes when it is done.
 _OWN_WORKTREE = re.compile(r"(/.+?)/\.(?:claude|cursor|codex)/worktrees/.*", re.DOTALL)
 DEFAULT = "default"
+# How much of a JSON file is read to find the folder that it names.
+LONGEST_ABOUT = 256 * 1024
 
 
 _DecodedT = TypeVar("_DecodedT", bound=msgspec.Struct)
@@ -283,7 +286,27 @@ def _whereabouts(folder: str, url: str) -> Whereabouts:
 
 def _folder_in(path: str) -> str:
     """The folder that a small file of a program names; empty if there is no such file."""
-    return read_small(path, LONGEST_POINTER).strip() if path else ""
+    text = read_small(path, LONGEST_ABOUT).strip() if path else ""
+    if not text.startswith("{"):
+        return text
+    try:
+        about = msgspec.json.decode(text, type=_FolderNamed)
+    except (ValueError, RecursionError):
+        return ""
+    folder = about.cwd or about.info.cwd or about.folder
+    return unquote(urlparse(folder).path) if folder.startswith("file://") else folder
+
+
+class _Info(msgspec.Struct):
+    cwd: str = ""
+
+
+class _FolderNamed(msgspec.Struct):
+    """The members by which programs name a folder in a JSON file: Kiro, Grok, and VS Code with a URL."""
+
+    cwd: str = ""
+    folder: str = ""
+    info: _Info = msgspec.field(default_factory=_Info)
 
 
 def _upwards(folder: str) -> list[str]:
