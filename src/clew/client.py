@@ -184,6 +184,7 @@ class Plane:
 
         files: FoundFiles = self.client.call("capture_find", runtime=runtime, home=home, paths=paths)
         yield from files.unchanged
+        yield from files.damaged
         for portion in split_into_portions(files.changed):
             yield from self.client.call("capture", files=portion)
 

@@ -468,3 +468,13 @@ def talking(path: Path) -> Iterator[None]:
 
 def test_brief_is_a_page_of_text(clew: Clew, session: str) -> None:
     assert clew("brief", session).out.startswith("Session: Files\n")
+
+
+def test_a_folder_with_damaged_and_foreign_files_is_not_a_silent_success(clew: Clew, tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('{"cut')
+    (tmp_path / "package.json").write_text('{"name": "x"}')
+    (tmp_path / "x.jsonl").write_text('{"a": 1}\n')
+    done = clew("import", str(tmp_path))
+    assert "a.json: damaged: it ends in the middle" in done.err
+    assert "x.jsonl: warning: nothing in it is understood" in done.err
+    assert "1 file of JSON is of no program that clew reads, and left alone" in done.err

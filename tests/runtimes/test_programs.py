@@ -1,4 +1,4 @@
-"""What is read from programs that clew reads and does not write: what was said, called and returned, under their name."""
+"""What is read of programs that clew reads and does not write: what was said, called and returned, and their name."""
 
 import json
 from pathlib import Path, PurePath

@@ -17,7 +17,7 @@ from clew.cli.pushing import pushes_if_wanted
 from clew.cli.results.counts import count
 from clew.model.errors import ClewError, InvalidInput
 from clew.model.plain import plain
-from clew.service.capture.report import COPY_OF
+from clew.service.capture.report import COPY_OF, UNKNOWN
 
 FIELDS = ("runtime", "path", "session", "records", "events", "opaque", "quarantined", "error", "status", "note")
 
@@ -33,6 +33,9 @@ def capture(plane: Any, paths: list[str], runtime: str, home: str, *, as_json: b
 
         in_background.save_failures(plane.settings.home, runtime, [])
     _print_totals(reports, as_json=as_json, quiet=quiet)
+    if finds.foreign_json and not as_json and not quiet:
+        documents = count(finds.foreign_json, "file of JSON is", "files of JSON are")
+        click.echo(f"{documents} of no program that clew reads, and left alone", err=True)
     if store is not None and reports and not (paths or home or runtime or finds.changed):
         _cache_report(plane.settings, {**finds.fingerprints, **store}, reports)
 
@@ -91,6 +94,7 @@ def _fingerprints_of_store(settings: Any) -> dict[str, str | None] | None:
 def _captured(plane: Any, finds: Any, *, shown: bool) -> Iterator[Any]:
     """The report of each file, with a progress bar on a terminal."""
     yield from finds.unchanged
+    yield from finds.damaged
     total = sum(file.size for file in finds.changed)
     if is_worth_it(total):
         with following(plane):
@@ -146,8 +150,9 @@ def print_summary(reports: list[Any], *, quiet: bool) -> None:
         click.echo(f"{count(copies, 'file is a copy', 'files are copies')} of what was captured before", err=True)
     paths: dict[str, list[str]] = {}
     for report in reports:
-        if report.error:
-            paths.setdefault(report.error, []).append(report.path)
+        told = report.error or (f"warning: {report.note}" if report.note.startswith(UNKNOWN) else "")
+        if told:
+            paths.setdefault(told, []).append(report.path)
     for error, (first, *others) in paths.items():
         more = f" and {len(others):,} more" if others else ""
         click.echo(f"{plain(first)}{more}: {plain(error)}", err=True)

@@ -99,6 +99,7 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
     program compresses files of lines with zstd and appends `.zst` to their names; its patterns name both. `elsewhere`:
     for an environment variable that names another folder with sessions, the patterns below that folder. `sessions`:
     a document holds many sessions (an export); it gives each with its own bytes, which `split` takes apart.
+    `bookkeeping`: the kinds of opaque records that say nothing, so that a file of nothing else is no surprise.
     """
 
     name: str
@@ -110,6 +111,7 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
     state: type[msgspec.Struct] = NoState
     mutable: bool = False
     packed: bool = False
+    bookkeeping: frozenset[str] = frozenset()
     split: Callable[[bytes], Iterable[Record]] | None = None
     sessions: Callable[[bytes], Iterable[tuple[Identity, bytes]]] | None = None
     rows: "Rows | None" = None

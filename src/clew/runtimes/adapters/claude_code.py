@@ -422,6 +422,7 @@ RUNTIME = Runtime(
             identify=identify,
             read=read,
             state=State,
+            bookkeeping=frozenset(_OWN | {"progress", "system", "permission-mode"}),
         ),
     ),
     tools={

@@ -13,7 +13,8 @@ def _recognises(path: PurePath, head: bytes) -> bool:
 
 
 def _identify(path: PurePath, first: bytes) -> Identity:
-    return Identity(native=path.stem)
+    """The file's name with the folders it is in: programs give many files one name."""
+    return Identity(native="-".join([*path.parts[-3:-1], path.stem]).replace("/", ""))
 
 
 def _read(record: bytes, key: str, reading: Reading[msgspec.Struct]) -> list[Draft]:

@@ -28,6 +28,7 @@ from clew.service.capture.capture_lines import Lines, capture_lines
 from clew.service.capture.discovery import SessionFile, open_file, printable_path
 from clew.service.capture.report import NOTHING_SAID, WAITS_FOR_PARENT, Captured, report_copy, report_error
 from clew.service.capture.run import AlreadyCaptured, CaptureRun, NothingSaidYet, ParentNotCaptured, source_of
+from clew.service.capture.unrecognised import note_unknown
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
 
@@ -40,6 +41,7 @@ def capture(context: Context, *, files: list[SessionFile]) -> list[Captured]:
     _capture_files(run, files)
     run.is_last_pass = True
     _capture_files(run, run.postponed)
+    note_unknown(run.store, run.reports)
     return run.reports
 
 

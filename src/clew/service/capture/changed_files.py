@@ -25,12 +25,15 @@ PORTION_BYTES = 32 * 1024 * 1024
 class FoundFiles(msgspec.Struct, frozen=True, kw_only=True):
     """The session files of this machine: reports of the unchanged ones, and the files to capture.
 
-    `fingerprints` are of everything on disk that this depends on, the store excepted.
+    `fingerprints` are of everything on disk that this depends on, the store excepted. Of the other files below folders
+    that a person named, `damaged` has reports of JSON that is not whole, and `foreign_json` counts JSON of no program.
     """
 
     unchanged: list[Captured]
     changed: list[SessionFile]
     fingerprints: discovery.Fingerprints = {}
+    damaged: list[Captured] = []
+    foreign_json: int = 0
 
 
 @operation(right=Right.SEE, hidden=True)
@@ -47,7 +50,28 @@ def capture_find(
         discovery.recognise_files(paths, runtime) if paths else discovery.discover(runtime_name=runtime, home=home)
     )
     unchanged, changed = _compare_fingerprints(context, discovered)
-    return FoundFiles(unchanged=unchanged, changed=changed, fingerprints=discovered.fingerprints)
+    documents = [path for path in discovered.unrecognised if path.endswith(".json")]
+    damaged = _damaged(documents)
+    return FoundFiles(
+        unchanged=unchanged,
+        changed=changed,
+        fingerprints=discovered.fingerprints,
+        damaged=damaged,
+        foreign_json=len(documents) - len(damaged),
+    )
+
+
+def _damaged(paths: list[str]) -> list[Captured]:
+    """The reports of documents that are not whole."""
+    if not paths:
+        return []
+    from clew.service.capture.unrecognised import damage_of  # Only for folders that a person named.
+
+    return [
+        Captured(runtime="unknown", path=printable_path(path), status="failed", error=f"damaged: {damage}")
+        for path in paths
+        if (damage := damage_of(path))
+    ]
 
 
 def split_into_portions(

@@ -13,7 +13,7 @@ import msgspec
 
 from clew.capture_cache import file_fingerprint, fingerprint
 from clew.model.errors import InvalidInput, NotFound
-from clew.runtimes import absent, names, present, runtime, runtimes, sources
+from clew.runtimes import absent, present, runtime, runtimes, sources
 from clew.runtimes.contract import Format, Runtime
 
 HEAD_BYTES = 64 * 1024
@@ -34,10 +34,14 @@ class SessionFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Discovery(msgspec.Struct, frozen=True, kw_only=True):
-    """The session files that were found. The answer is valid while every fingerprint is unchanged."""
+    """The session files that were found. The answer is valid while every fingerprint is unchanged.
+
+    `unrecognised` are the other files below folders that a person named.
+    """
 
     session_files: list[SessionFile]
     fingerprints: Fingerprints = {}
+    unrecognised: list[str] = []
 
 
 def discover(*, runtime_name: str = "", home: str = "") -> Discovery:
@@ -77,6 +81,7 @@ def _paths(format: Format, root: str, fingerprints: Fingerprints, *, variables: 
 def recognise_files(paths: Iterable[str], runtime_name: str = "") -> Discovery:
     """Find the session files among these files and below these folders, by their content."""
     by_path: dict[str, SessionFile] = {}
+    unrecognised: list[str] = []
     for named_path in paths:
         if not os.path.lexists(named_path):
             raise NotFound(f"no file {printable_path(named_path)}; check the path", path=printable_path(named_path))
@@ -86,12 +91,12 @@ def recognise_files(paths: Iterable[str], runtime_name: str = "") -> Discovery:
             if name and (session_file := session_file_at(os.path.abspath(path), name, format)):
                 by_path[session_file.path] = session_file
             elif is_named:
-                printable = printable_path(path)
-                raise InvalidInput(
-                    f"{printable} is not a session file of {', '.join(names())}; name the runtime that wrote it",
-                    path=printable,
-                )
-    return Discovery(session_files=list(by_path.values()))
+                from clew.service.capture.unrecognised import why_unrecognised  # Only for an error.
+
+                raise InvalidInput(why_unrecognised(path, printable_path(path)), path=printable_path(path))
+            else:
+                unrecognised.append(path)
+    return Discovery(session_files=list(by_path.values()), unrecognised=unrecognised)
 
 
 def recognise(path: str, runtime_name: str = "", *, is_named: bool = True) -> tuple[str, str]:

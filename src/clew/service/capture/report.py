@@ -12,6 +12,7 @@ RACED = "another process captured it just now"
 IS_UNPACKED_TOO = "the unpacked file is there as well, and is captured instead"
 PARTLY_UNPACKED = "the packed file is damaged: only its undamaged beginning was captured"
 COPY_OF = "a copy of "
+UNKNOWN = "nothing in it is understood: "
 WAITS_FOR_PARENT = "it forks from a session that is being captured just now; the next capture includes it"
 
 NOTHING_SAID = "nothing was said in it yet, and it does not say where its program works; a later capture includes it"
