@@ -22,7 +22,7 @@ UV_EXPORT := $(BIN)/uv export --quiet --frozen --no-emit-project --no-annotate -
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help up down test test-clients fresh check format bench bench-compare bench-capture bench-search bench-transcript bench-team bench-memory bench-objects bench-hostile sbom fuzz nightly kill-campaign worker-campaign object-campaign bench-idle powerloss-campaign api-campaign tamper-campaign attack lock clean
+.PHONY: help up down test test-clients same-session fresh check format bench bench-compare bench-capture bench-search bench-transcript bench-team bench-memory bench-objects bench-hostile sbom fuzz nightly kill-campaign worker-campaign object-campaign bench-idle powerloss-campaign api-campaign tamper-campaign attack lock clean
 
 help:  ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,6 +46,10 @@ endif
 test-clients: $(VENV)/.dev  ## Run the real agent programs against a scripted model; installs them into a cache on first use.
 	@bash tools/install_clients.sh
 	$(BIN)/python -m pytest tests/clients -m clients -n 2 $(ARGS)
+
+same-session: $(VENV)/.dev  ## Compare how clients resume the session files in FOLDER with how they resume what clew writes of them.
+	@bash tools/install_clients.sh
+	cd tests && ../$(BIN)/python -m clients.same_session "$(abspath $(FOLDER))" $(ARGS)
 
 fresh:  ## Install clew in a new Debian as a newcomer would, and try it; ARGS are steps: up tool pipx wheel test.
 	@bash tools/fresh.sh $(ARGS)

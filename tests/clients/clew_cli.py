@@ -24,6 +24,13 @@ class Captured(NamedTuple):
     error: str | None
 
 
+class Imported(NamedTuple):
+    """The program that wrote an imported file, and its session."""
+
+    runtime: str
+    session: str
+
+
 class Resumed(NamedTuple):
     """How a session is resumed in another runtime: what a person would run, and where."""
 
@@ -47,6 +54,11 @@ class Clew:
         *reports, total = self._objects("capture", "--home", str(home))
         assert total["files"] == len(reports)
         return [Captured(*(report[field] for field in Captured._fields)) for report in reports]
+
+    def import_file(self, file: Path) -> Imported:
+        """Import a file with one session."""
+        report, *_ = self._objects("import", str(file))
+        return Imported(report["runtime"], report["session"])
 
     def session(self, session: str) -> Json:
         """A session with its lineage."""

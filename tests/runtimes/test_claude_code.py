@@ -714,3 +714,12 @@ def test_a_very_long_directory_is_resumed_by_path() -> None:
 
 def test_the_state_is_small_and_json() -> None:
     assert msgspec.json.encode(State()) == b"{}"
+
+
+def test_what_a_local_command_printed_is_said_to_the_model() -> None:
+    printed = "<local-command-stdout>Reconnected.</local-command-stdout>"
+    command = {**claude.line("s1", "u1", "system", {}), "subtype": "local_command", "content": printed}
+    command.pop("message")
+    data = claude.lines([claude.says("u1", None, "hello"), command, claude.says("u2", "s1", "go on")])
+    texts = [draft.body.text for draft in read("claude-code", data).drafts if isinstance(draft.body, MessageAdded)]
+    assert texts == ["hello", printed, "go on"]

@@ -594,6 +594,17 @@ def test_every_record_has_the_form_that_codex_does_not_drop() -> None:
     outputs = {payload["call_id"]: payload["type"] for payload in payloads if payload["type"].endswith("_output")}
     assert outputs["toolu_3"] == "custom_tool_call_output"
     assert outputs["toolu_4"] == "function_call_output"
+    [of_server] = [payload for payload in payloads if payload.get("call_id") == "toolu_4" and "name" in payload]
+    assert (of_server["namespace"], of_server["name"]) == ("mcp__x", "y")
+
+
+def test_a_program_is_written_as_the_text_that_it_was() -> None:
+    call = made("c1", "exec", input="await tools.ls();")
+    _, data = written([Prompt(key="1", at=AT, parts=(TextPart(text="go"),)), Answer(key="2", at=AT, parts=(call,)),
+                       Results(key="3", at=AT, returns=(CallReturned(call="c1", output=raw("a")),))])  # fmt: skip
+    payloads = [msgspec.json.decode(line)["payload"] for line in data.splitlines()]
+    [one] = [payload for payload in payloads if payload.get("name") == "exec"]
+    assert (one["type"], one["input"]) == ("custom_tool_call", "await tools.ls();")
 
 
 def test_names_and_ids_fit_what_the_api_takes() -> None:

@@ -247,8 +247,9 @@ def test_what_the_program_put_in_is_not_said_by_the_user() -> None:
     data = session(
         user("go"), user("skill text", source="skill-pdf"), user("keep going", isAutopilotContinuation=True), user("")
     )
-    assert seen(data) == [["user", "go"]]
-    assert [draft.body.kind for draft in read(NAME, data).drafts].count("copilot-cli.user.message") == 3
+    assert seen(data) == [["user", "go"], ["user", "skill text"], ["user", "keep going"]]
+    assert [message.role for message in bodies(data, MessageAdded)] == ["user", "system", "system"]
+    assert [draft.body.kind for draft in read(NAME, data).drafts].count("copilot-cli.user.message") == 1
 
 
 def test_a_compaction_keeps_what_was_said_while_it_was_made() -> None:

@@ -107,6 +107,7 @@ class Line(msgspec.Struct):
     gitBranch: str | None = None
     message: Message | None = None
     subtype: str | None = None
+    content: Any = None
     compactMetadata: dict[str, Any] | None = None
     attachment: dict[str, Any] | None = None
 
@@ -190,6 +191,9 @@ def _record_drafts(
             bodies, state.keep = [Compacted(summary=_text(message), keep=state.keep)], ""
         else:
             bodies = _prompt(message, side, reading, role="system" if line.isMeta else "user")
+    elif line.subtype == "local_command" and isinstance(line.content, str) and line.uuid:
+        # What a command of the client printed: the client sends it to the model like a prompt.
+        bodies = [MessageAdded(role="user", text=line.content, side=side)]
     elif line.type == "attachment" and (prompt := _queued(line.attachment)):
         message = prompt
         bodies = _prompt(message, side, reading)

@@ -11,6 +11,8 @@ from clew.model.events import CallMade, CallReturned, FilePart, ImagePart, TextP
 from clew.runtimes.contract import Command, Native, Target, Written, iso
 from clew.runtimes.rounds import Answer, Prompt, Round, output_text, text_of
 
+_OF_SERVER = re.compile("(mcp__.+?)__(.+)")
+CUSTOM_TOOLS = ("apply_patch", "exec")
 _ID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 FILE_ID = re.compile(f"({_ID})(_{_ID})?$")
 
@@ -33,14 +35,14 @@ def write(rounds: list[Round], target: Target) -> Native:
         named = {"type": "thread_name_updated", "thread_id": target.id, "thread_name": target.title}
         lines.append((target.at, "event_msg", named))
     answers = (answer for answer in rounds if isinstance(answer, Answer))
-    patches = {call.call for answer in answers for call in answer.calls if _patch(call) is not None}
+    with_text = {call.call for answer in answers for call in answer.calls if _text_input(call) is not None}
     for round in rounds:
         if isinstance(round, Prompt):
             lines += [(round.at, *line) for line in _write_prompt(round, target)]
         elif isinstance(round, Answer):
             lines += [(round.at, *line) for part in round.parts for line in _write_part(part)]
         else:
-            lines += [(round.at, "response_item", _write_return(back, patches, target)) for back in round.returns]
+            lines += [(round.at, "response_item", _write_return(back, with_text, target)) for back in round.returns]
     data = b"".join(
         msgspec.json.encode({"timestamp": iso(at), "type": type, "payload": payload}) + b"\n"
         for at, type, payload in lines
@@ -81,26 +83,30 @@ def _write_part(part: Any) -> list[tuple[str, dict[str, Any]]]:
 
 
 def _write_call(call: CallMade) -> dict[str, Any]:
-    if (patch := _patch(call)) is not None:
-        return {"type": "custom_tool_call", "call_id": _call_id(call.call), "name": call.tool, "input": patch}
+    if (text := _text_input(call)) is not None:
+        return {"type": "custom_tool_call", "call_id": _call_id(call.call), "name": call.tool, "input": text}
     name = re.sub("[^a-zA-Z0-9_-]", "_", call.tool)[:64] or "tool"
     # As text: if this is an object, Codex silently drops the call and its return.
     arguments = bytes(call.input).decode()
-    return {"type": "function_call", "name": name, "arguments": arguments, "call_id": _call_id(call.call)}
+    written = {"type": "function_call", "name": name, "arguments": arguments, "call_id": _call_id(call.call)}
+    if of_server := _OF_SERVER.fullmatch(name):
+        # Codex keeps the tools of an MCP server in a namespace, and sends it so.
+        written |= {"namespace": of_server[1], "name": of_server[2]}
+    return written
 
 
-def _write_return(returned: CallReturned, patches: set[str], target: Target) -> dict[str, Any]:
+def _write_return(returned: CallReturned, with_text: set[str], target: Target) -> dict[str, Any]:
     text, images = output_text(returned), _content(returned.parts, target)
     return {
-        "type": "custom_tool_call_output" if returned.call in patches else "function_call_output",
+        "type": "custom_tool_call_output" if returned.call in with_text else "function_call_output",
         "call_id": _call_id(returned.call),
         "output": [{"type": "input_text", "text": text}, *images] if images else text,
     }
 
 
-def _patch(call: CallMade) -> str | None:
-    """The patch of a call of apply_patch, whose input is text and not JSON."""
-    if call.tool != "apply_patch":
+def _text_input(call: CallMade) -> str | None:
+    """The input of a call of a custom tool, which is text and not JSON: a patch, or a program."""
+    if call.tool not in CUSTOM_TOOLS:
         return None
     arguments = msgspec.json.decode(call.input)
     text = arguments.get("input") if isinstance(arguments, dict) and len(arguments) == 1 else None

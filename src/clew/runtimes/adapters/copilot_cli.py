@@ -71,10 +71,14 @@ class Binary(msgspec.Struct):
     displayName: str | None = None
 
 
+_CLOCK = re.compile(r"<current_datetime(?:/>|>.*?</current_datetime>)\s*", re.DOTALL)
+
+
 class Prompted(msgspec.Struct):
     content: str | None = None
     attachments: Raw = Raw(b"null")
     source: str | None = None
+    transformedContent: str | None = None
     isAutopilotContinuation: bool | None = None
 
 
@@ -200,10 +204,12 @@ def _attached(context: Context | None, version: str | None, event: Event, readin
 def _prompted(event: Event, reading: Reading[State]) -> list[Any]:
     prompted = msgspec.json.decode(event.data, type=Prompted)
     side = event.agentId or ""
-    # A message with a source is from the program, except to a subagent: then the agent wrote it.
-    if prompted.isAutopilotContinuation or (prompted.source and not side):
-        return []
     attached = msgspec.json.decode(prompted.attachments, type=list[Binary] | None) or []
+    # A message with a source is from the program, except to a subagent: then the agent wrote it. The llm gets it.
+    is_programs = prompted.isAutopilotContinuation or (prompted.source and not side)
+    if is_programs or not (prompted.content or attached):
+        text = _CLOCK.sub("", prompted.transformedContent or prompted.content or "").strip()
+        return [MessageAdded(role="system", text=text, side=side)] if text else []
     parts = _binaries(attached, reading)
     bodies: list[Any] = []
     if prompted.content or parts:
