@@ -53,7 +53,7 @@ class Line(NamedTuple):
 
 
 class Compared(NamedTuple):
-    """What became of one file: its texts, calls and results by the client and by clew, and what differs between them."""
+    """What became of one file: its texts, calls and results by the client and by clew, and what differs."""
 
     file: str
     runtime: str

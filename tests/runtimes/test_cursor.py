@@ -515,3 +515,34 @@ def test_files_are_recognised_and_named() -> None:
     assert not recognises_cli(PurePath("/x/other.db"), SQLITE)
     assert recognises_ide(PurePath("/x/state.vscdb"), SQLITE)
     assert not recognises_ide(PurePath("/x/state.vscdb"), b"")
+
+
+def test_a_result_that_a_bubble_keeps_in_binary_is_read_from_the_messages() -> None:
+    call = {"name": "run_terminal_cmd", "toolCallId": "c1\nfc_1", "rawArgs": '{"command": "ls"}', "status": "completed"}
+    result = {"type": "tool-result", "toolCallId": "c1", "toolName": "Shell", "result": "a.txt"}
+    message = {"role": "tool", "content": [result]}
+    name = hashlib.sha256(json.dumps(message).encode()).digest()
+    state = "~" + base64.b64encode(b"\x0a\x20" + name).decode()
+    values = {
+        "composerData:k": composer("k", "b", conversationState=state),
+        "bubbleId:k:b": {"type": 2, "bubbleId": "b", "toolFormerData": call},
+        f"agentKv:blob:{name.hex()}": message,
+    }
+    _, _, records = rows("ide", database(values))["k"]
+    [returned] = [d.body for d in read_rows("ide", records).drafts if isinstance(d.body, CallReturned)]
+    assert (returned.call, bytes(returned.output)) == ("c1\nfc_1", b'"a.txt"')
+
+
+def test_a_store_that_names_no_root_has_the_longest_one() -> None:
+    connection = store({"role": "user", "content": "one"}, {"role": "user", "content": "two"})
+    first = connection.execute("SELECT data FROM blobs WHERE substr(data, 1, 2) = X'0A20'").fetchone()[0][:34]
+    connection.execute("INSERT INTO blobs (id, data) VALUES (?, ?)", (hashlib.sha256(first).hexdigest(), first))
+    meta = json.dumps({"agentId": "s-1", "latestRootBlobId": ""}).encode().hex()
+    connection.execute("UPDATE meta SET value = ?", (meta,))
+    [(_, _, records)] = rows("cli", connection).values()
+    assert [json.loads(record)["content"] for _, record in records[1:]] == ["one", "two"]
+
+
+def test_a_subagents_transcript_names_its_parent() -> None:
+    path = PurePath(".cursor/projects/home-me-app/agent-transcripts/s-1/subagents/s-2.jsonl")
+    assert identify_transcript(path, b"{}") == Identity(native="s-2", parent="s-1", project="-home-me-app")

@@ -28,7 +28,8 @@ def recognises_transcript(path: PurePath, head: bytes) -> bool:
 def identify_transcript(path: PurePath, first: bytes) -> Identity:
     folders = path.parts
     at = folders.index("agent-transcripts") if "agent-transcripts" in folders else 0
-    return Identity(native=path.stem, project=f"-{folders[at - 1]}" if at else "")
+    parent = path.parts[-3] if path.parent.name == "subagents" and len(path.parts) > 2 else ""
+    return Identity(native=path.stem, project=f"-{folders[at - 1]}" if at else "", parent=parent)
 
 
 def recognises_cli(path: PurePath, head: bytes) -> bool:
@@ -56,7 +57,7 @@ RUNTIME = Runtime(
             patterns=tuple(
                 f"{root}/projects/*/agent-transcripts/{name}"
                 for root in (".cursor", ".cursor-server")
-                for name in ("*.jsonl", "*/*.jsonl")
+                for name in ("*.jsonl", "*/*.jsonl", "*/subagents/*.jsonl")
             ),
             recognises=recognises_transcript,
             identify=identify_transcript,

@@ -64,8 +64,9 @@ def _blob(connection: Connection, id: str) -> bytes | None:
 def _root(connection: Connection, meta: Meta) -> tuple[list[str], str]:
     """The messages of the session in order, and its working directory."""
     messages, cwd = [], ""
+    root = _blob(connection, meta.latestRootBlobId) if meta.latestRootBlobId else _longest_root(connection)
     try:
-        for field, value in protobuf(_blob(connection, meta.latestRootBlobId) or b""):
+        for field, value in protobuf(root or b""):
             if field == 1 and isinstance(value, bytes) and len(value) == 32:
                 messages.append(value.hex())
             elif field == 9 and isinstance(value, bytes):
@@ -76,10 +77,21 @@ def _root(connection: Connection, meta: Meta) -> tuple[list[str], str]:
     return messages, cwd
 
 
+def _longest_root(connection: Connection) -> bytes | None:
+    """The root with the most messages: a session that was interrupted names none."""
+    best, most = None, 0
+    for (data,) in connection.execute("SELECT CAST(data AS BLOB) FROM blobs WHERE substr(data, 1, 2) = X'0A20'"):
+        count = bytes(data or b"").count(b"\x0a\x20")
+        if count > most:
+            best, most = bytes(data), count
+    return best
+
+
 def cli_sessions(connection: Connection) -> Iterator[tuple[Identity, str]]:
     if has(connection, "meta") and has(connection, "blobs") and (meta := _meta(connection)):
-        cwd = _root(connection, meta)[1]
-        yield Identity(native=meta.agentId, project=project_of(cwd) if cwd else ""), stamp_of(msgspec.json.encode(meta))
+        messages, cwd = _root(connection, meta)
+        stamp = stamp_of(msgspec.json.encode([meta, [] if meta.latestRootBlobId else messages]))
+        yield Identity(native=meta.agentId, project=project_of(cwd) if cwd else ""), stamp
 
 
 def cli_records(connection: Connection, native: str) -> Iterator[Record]:

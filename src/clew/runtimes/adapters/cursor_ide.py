@@ -8,8 +8,17 @@ import msgspec
 from msgspec import Raw
 
 from clew.model.events import CallMade, CallReturned, Draft, MessageAdded, Part, TextPart, ThinkingPart, Usage
+from clew.runtimes.adapters.cursor_agent_rows import call_name, result_of, results
 from clew.runtimes.adapters.cursor_rows import NAME, has, named, readable, stamp_of
-from clew.runtimes.adapters.cursor_transcript import About, State, about_of, drafts_of, message_of, title_of
+from clew.runtimes.adapters.cursor_transcript import (
+    About,
+    State,
+    about_of,
+    drafts_of,
+    message_of,
+    read_cli,
+    title_of,
+)
 from clew.runtimes.contract import Identity, Reading, Record, micros, opaque, project_of, raw
 
 
@@ -58,6 +67,8 @@ def read_ide(record: bytes, key: str, reading: Reading[State]) -> list[Draft]:
     """One bubble of the editor's chat, or the record about the session."""
     if key == "about":
         return about_of(msgspec.json.decode(record, type=About), key, reading)
+    if key.endswith("/result"):
+        return read_cli(record, key, reading)
     bubble, state = _decode_bubble(record), reading.state
     at = micros(bubble.createdAt) or state.created or None
     text = bubble.text or bubble.rawText or bubble.content or bubble.message
@@ -136,6 +147,7 @@ class Composer(msgspec.Struct):
     subComposerIds: list[str] | None = None
     modelConfig: ModelConfig | None = None
     workspaceIdentifier: Workspace | None = None
+    conversationState: str | None = None
 
     @property
     def id(self) -> str:
@@ -185,12 +197,26 @@ def ide_records(connection: Connection, native: str) -> Iterator[Record]:
     if composer is None:
         return
     yield "about", msgspec.json.encode(composer.about)
+    returned = results(connection, composer.conversationState or "")
     for key, id in named([header.bubbleId for header in composer.fullConversationHeadersOnly or []]):
-        yield key, readable(_bubble(connection, native, id))
+        bubble = readable(_bubble(connection, native, id))
+        yield key, bubble
+        call = _open_call(bubble) if returned else ""
+        if call_name(call) in returned:
+            yield f"{key}/result", result_of(call, returned[call_name(call)])
     if not composer.fullConversationHeadersOnly:
         bubbles = [readable(bytes(value)) for value in composer.inline]
         names = [_bubble_id(bubble) or f"bubble-{i}" for i, bubble in enumerate(bubbles)]
         yield from ((key, bubble) for (key, _), bubble in zip(named(names), bubbles, strict=True))
+
+
+def _open_call(bubble: bytes) -> str:
+    """The call of a bubble that does not hold what it returned."""
+    try:
+        used = _decode_bubble(bubble).toolFormerData
+    except (ValueError, RecursionError):
+        return ""
+    return used.toolCallId or "" if used is not None and not used.result else ""
 
 
 def _composers(connection: Connection, id: str = "") -> Iterator[tuple[Composer, bytes]]:

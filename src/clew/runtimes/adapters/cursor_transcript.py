@@ -68,6 +68,7 @@ class Block(msgspec.Struct):
 
     type: str
     text: str | None = None
+    thinking: str | None = None
     id: str | None = None
     name: str | None = None
     input: Raw = Raw()
@@ -143,8 +144,8 @@ def _message_bodies(role: str, contents: str | list[Raw], key: str, reading: Rea
         if block.type == "text" and block.text is not None:
             if text := typed(block.text) if role == "user" else block.text:
                 parts.append(TextPart(text=text))
-        elif block.type == "reasoning":
-            parts.append(ThinkingPart(text=block.text or "", signature=block.signature or ""))
+        elif block.type in ("reasoning", "thinking"):
+            parts.append(ThinkingPart(text=block.text or block.thinking or "", signature=block.signature or ""))
         elif block.type == "image" and block.image:
             data = base64.b64decode(block.image.rpartition(",")[2], validate=True)
             parts.append(ImagePart(blob=reading.blob(data), media_type=block.mimeType or block.mediaType or ""))

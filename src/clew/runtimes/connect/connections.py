@@ -360,12 +360,15 @@ CONNECTIONS: dict[str, Connecting] = {
         edits=(
             _json(
                 "~/.cursor/hooks.json",
-                _hooks("cursor", _cursor_hook, "sessionStart", "postToolUse", "stop", "sessionEnd"),
+                # With -p, cursor-agent runs no stop hook, but it runs the one after an answer.
+                _hooks(
+                    "cursor", _cursor_hook, "sessionStart", "postToolUse", "afterAgentResponse", "stop", "sessionEnd"
+                ),
                 version=1,
             ),
             _json("~/.cursor/mcp.json", _server("cursor", _plain_server, "mcpServers")),
         ),
-        by_hand="Restart Cursor. cursor-agent -p runs no stop hook.",
+        by_hand="Restart Cursor.",
     ),
     "opencode": Connecting(
         edits=(
