@@ -21,11 +21,6 @@ if TYPE_CHECKING:
 GROUP = "clew.runtimes"
 # A file of unknown origin is tried with the adapters in this order: the most specific comes first.
 MODULES = {
-    "iflow": "iflow",
-    "openclaw": "openclaw",
-    "traex": "traex",
-    "workbuddy": "workbuddy",
-    "codebuddy": "codebuddy",
     "qwen-code": "qwen_code",
     "gemini-cli": "gemini_cli",
     "claude-code": "claude_code",
@@ -48,6 +43,11 @@ MODULES = {
     "continue": "continue_dev",
     "chatgpt": "chatgpt",
     "claude-ai": "claude_ai",
+    "iflow": "iflow",
+    "openclaw": "openclaw",
+    "traex": "traex",
+    "codebuddy": "codebuddy",
+    "workbuddy": "workbuddy",
     "swe-agent": "swe_agent",
     "atif": "atif",
     "aider": "aider",
@@ -57,14 +57,12 @@ MODULES = {
     "unknown": "unknown",
 }
 
+# Programs that write the form of another one: a file of unknown origin is tried with these before all others.
+LOOK_ALIKES = ("iflow", "openclaw", "traex", "workbuddy", "codebuddy")
+
 # The folders that an adapter's patterns begin with, and the variables that name other folders. If none exists, the
 # search for sessions does not import the adapter. A test compares this table with the adapters.
 SIGNS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "iflow": ((".iflow",), ()),
-    "openclaw": ((".openclaw", ".clawdbot", ".moltbot"), ()),
-    "traex": ((".trae",), ()),
-    "workbuddy": ((".workbuddy",), ("WORKBUDDY_CONFIG_DIR",)),
-    "codebuddy": ((".codebuddy",), ("CODEBUDDY_CONFIG_DIR",)),
     "qwen-code": ((".qwen",), ("QWEN_HOME",)),
     "gemini-cli": ((".gemini",), ("GEMINI_CLI_HOME",)),
     "claude-code": ((".claude",), ("CLAUDE_CONFIG_DIR",)),
@@ -90,6 +88,11 @@ SIGNS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "continue": ((".continue",), ("CONTINUE_GLOBAL_DIR",)),
     "chatgpt": ((), ()),
     "claude-ai": ((), ()),
+    "iflow": ((".iflow",), ()),
+    "openclaw": ((".openclaw", ".clawdbot", ".moltbot"), ()),
+    "traex": ((".trae",), ()),
+    "workbuddy": ((".workbuddy",), ("WORKBUDDY_CONFIG_DIR",)),
+    "codebuddy": ((".codebuddy",), ("CODEBUDDY_CONFIG_DIR",)),
     "swe-agent": ((), ()),
     "atif": ((), ()),
     "aider": ((".aider.chat.history.md",), ()),
@@ -178,6 +181,11 @@ def names() -> list[str]:
 def runtimes() -> Iterator[Runtime]:
     """All runtimes except the `broken` ones of other packages."""
     return (adapter for name in names() if (adapter := _runtime_or_none(name)))
+
+
+def recognisers() -> list[Runtime]:
+    """All runtimes in the order in which a file of unknown origin is tried with them."""
+    return sorted(runtimes(), key=lambda adapter: adapter.name not in LOOK_ALIKES)
 
 
 def broken() -> dict[str, str]:

@@ -13,7 +13,7 @@ import msgspec
 
 from clew.capture_cache import file_fingerprint, fingerprint
 from clew.model.errors import InvalidInput, NotFound
-from clew.runtimes import absent, present, runtime, runtimes, sources
+from clew.runtimes import absent, present, recognisers, runtime, sources
 from clew.runtimes.contract import Format, Runtime
 
 HEAD_BYTES = 64 * 1024
@@ -104,7 +104,7 @@ def recognise(path: str, runtime_name: str = "", *, is_named: bool = True) -> tu
 
     A file that a person named together with its runtime has that runtime's first format, if no other fits.
     """
-    wanted = [runtime(runtime_name)] if runtime_name else list(runtimes())
+    wanted = [runtime(runtime_name)] if runtime_name else recognisers()
     try:
         with open_file(path) as file:
             head = file.read(HEAD_BYTES)
