@@ -25,6 +25,7 @@ def test_a_file_of_unknown_records_is_a_warning(plane: Plane, tmp_path: Path) ->
         "nothing in it is understood: no reader knows any of its 2 records; it is kept as it is; name the program that "
         "wrote it, if clew reads that"
     )
+    assert [(again.status, again.note) for again in capture_paths(plane, path)] == [("same", report.note)]
 
 
 @pytest.mark.parametrize(("folder", "program"), [(".grok/sessions/x/s-1", "Grok CLI"), (".hermes/sessions", "hermes")])

@@ -148,14 +148,19 @@ def print_summary(reports: list[Any], *, quiet: bool) -> None:
     copies = sum(report.note.startswith(COPY_OF) for report in reports)
     if copies and not quiet:
         click.echo(f"{count(copies, 'file is a copy', 'files are copies')} of what was captured before", err=True)
+    _print_problems(reports)
+
+
+def _print_problems(reports: list[Any]) -> None:
+    """Print each error and each warning once, with the first file that has it."""
     paths: dict[str, list[str]] = {}
     for report in reports:
-        told = report.error or (f"warning: {report.note}" if report.note.startswith(UNKNOWN) else "")
-        if told:
-            paths.setdefault(told, []).append(report.path)
-    for error, (first, *others) in paths.items():
+        problem = report.error or (f"warning: {report.note}" if report.note.startswith(UNKNOWN) else "")
+        if problem:
+            paths.setdefault(problem, []).append(report.path)
+    for problem, (first, *others) in paths.items():
         more = f" and {len(others):,} more" if others else ""
-        click.echo(f"{plain(first)}{more}: {plain(error)}", err=True)
+        click.echo(f"{plain(first)}{more}: {plain(problem)}", err=True)
 
 
 def _rows(reports: list[Any]) -> list[list[str]]:

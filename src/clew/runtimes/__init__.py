@@ -62,6 +62,7 @@ LOOK_ALIKES = ("iflow", "openclaw", "traex", "workbuddy", "codebuddy")
 
 # The folders that an adapter's patterns begin with, and the variables that name other folders. If none exists, the
 # search for sessions does not import the adapter. A test compares this table with the adapters.
+_MAC, _PC = "Library/Application Support", "AppData/Roaming"
 SIGNS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "qwen-code": ((".qwen",), ("QWEN_HOME",)),
     "gemini-cli": ((".gemini",), ("GEMINI_CLI_HOME",)),
@@ -75,14 +76,22 @@ SIGNS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "kimi": ((".kimi", ".kimi-code"), ()),
     "cline": ((".config", ".vscode-server", ".cline", "Library", "AppData"), ()),
     "antigravity": ((".gemini/antigravity-cli", ".gemini/antigravity"), ()),
-    "kiro": ((".kiro", ".local/share/kiro-cli", ".config/Kiro", "Library", "AppData"), ()),
+    "kiro": ((".kiro", ".local/share/kiro-cli", ".config/Kiro", f"{_MAC}/kiro-cli", f"{_MAC}/Kiro", f"{_PC}/Kiro"), ()),
     "grok": ((".grok",), ("GROK_HOME",)),
-    "gptme": ((".local/share/gptme", "Library"), ()),
+    "gptme": ((".local/share/gptme", f"{_MAC}/gptme"), ()),
     "amp": ((".local/share/amp",), ()),
-    "goose": ((".local/share/goose", "Library", "AppData"), ()),
-    "zed": ((".local/share/zed", "Library", "AppData"), ()),
+    "goose": ((".local/share/goose", f"{_MAC}/goose", f"{_PC}/Block"), ()),
+    "zed": ((".local/share/zed", f"{_MAC}/Zed", "AppData/Local/Zed"), ()),
     "copilot-chat": (
-        (".config", ".vscode-server", ".vscode-server-insiders", "Library", "AppData"),
+        (
+            *(
+                f"{folder}/{name}"
+                for folder in (".config", _MAC, _PC)
+                for name in ("Code", "Code - Insiders", "VSCodium")
+            ),
+            ".vscode-server",
+            ".vscode-server-insiders",
+        ),
         (),
     ),
     "continue": ((".continue",), ("CONTINUE_GLOBAL_DIR",)),

@@ -50,6 +50,10 @@ def capture_find(
         discovery.recognise_files(paths, runtime) if paths else discovery.discover(runtime_name=runtime, home=home)
     )
     unchanged, changed = _compare_fingerprints(context, discovered)
+    if paths:
+        from clew.service.capture.unrecognised import note_unknown  # As below.
+
+        note_unknown(context.store, unchanged)
     documents = [path for path in discovered.unrecognised if path.endswith(".json")]
     damaged = _damaged(documents)
     return FoundFiles(

@@ -72,9 +72,9 @@ def program_of(path: str) -> str:
 
 
 def note_unknown(store: Store, reports: list[Captured]) -> None:
-    """Note in the reports of new and grown files when the program's reader knows none of their records."""
+    """Note in the reports of files that were read, now or before, when their reader knows none of their records."""
     for report in reports:
-        read = report.status in ("new", "grown", "rewritten") and not report.note and report.session
+        read = report.status in ("new", "grown", "rewritten", "same") and not report.note and report.session
         if read and report.opaque and not report.events and not _is_bookkeeping(store, report):
             report.note = f"{UNKNOWN}{_note(report)}"
 
