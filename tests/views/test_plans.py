@@ -123,10 +123,10 @@ INDEXES = {
     "labels_sessions": "label_name",
 }  # fmt: skip
 # Read from end to end on purpose: usage of all time, for all sessions; all paths, for a folder, a pattern or the most
-# touched; how many sessions and which tags there are; and how far each view has come.
+# touched; how many sessions and which tags there are, and who did them; and how far each view has come.
 WHOLE = {
     "sessions_all", "usage_times", "usage_hours", "files_like", "files_most", "views", "views_lock", "words_settle",
-    "sessions_by_project", "sessions_count", "labels_tags",
+    "sessions_by_project", "sessions_count", "sessions_summed", "labels_tags",
 }  # fmt: skip
 
 

@@ -33,6 +33,11 @@ WORK = {
                 "Health checks flap at night"),
     "docs": ("Explain the webhooks with an example", "Find dead links", "Rewrite the page on errors"),
 }  # fmt: skip
+# What an agent may do where, until when, and to whom it was given: a role, and a project or everything.
+GRANTS = (
+    ("bo", "writer", "shop", None), ("bo", "viewer", "gateway", 60), ("cy", "writer", "billing", None),
+    ("team:core", "viewer", "docs", None), ("cy", "auditor", "", 30), ("agent:reviewer", "viewer", "gateway", 90),
+)  # fmt: skip
 FILES = ("src/app.py", "src/store.py", "src/prices.py", "tests/test_app.py", "README.md")
 EDIT = {
     "file_path": "/home/ada/shop/src/store.py",
@@ -82,6 +87,7 @@ def fill(context: Context, *, days: int = 21, each_day: int = 3) -> Session:
     session = _opened(context, "Why does the lock test fail now and then?", "shop", "claude-code", PEOPLE[0])
     _add(context, session, _long(), now - 40 * MINUTE, source="demo")
     _other_ways(context, chance, session, now - 30 * MINUTE)
+    _share(context, session)
     return session
 
 
@@ -100,6 +106,29 @@ def _other_ways(context: Context, chance: random.Random, session: Session, at: i
 
 def _forked(context: Context, parent: Session, at: int, title: str, metadata: str) -> Session:
     return context.store.open(Forking(parent=parent, at=at, title=title, metadata=metadata), actor=context.principal)
+
+
+def _share(context: Context, session: Session) -> None:
+    """The team: who there is, what each may do and with which keys, and how their projects are kept."""
+    for name, title in (("ada", "Ada Lovelace"), ("bo", "Bo Ek"), ("cy", "Cy Young"), ("agent:reviewer", ""),
+                        ("service:ci", "builds")):  # fmt: skip
+        call(context, "principal_add", {"principal": name, "title": title})
+    for name in ("bo", "cy"):
+        call(context, "team_add", {"name": "core", "principal": name})
+    for who, role, project, days in GRANTS:
+        call(context, "access_grant", {"who": who, "role": role, "project": project, "days": days})
+    call(context, "share", {"session": session.id, "who": "cy", "days": 7})
+    for name, label, scopes in (("ada", "laptop", None), ("agent:reviewer", "review", ["see", "read"]),
+                                ("service:ci", "builds", ["see", "read", "append"])):  # fmt: skip
+        call(context, "key_create", {"principal": name, "label": label, "scopes": scopes})
+    call(context, "agent_register", {
+        "name": "reviewer", "project": "gateway", "runtime": "claude-code", "model": "claude-opus-4-5",
+        "tools": ["read", "grep"], "match_runtime": "claude-code", "match_path": "/home/ada/gateway"})  # fmt: skip
+    call(context, "retention_set", {"project": "docs", "keep_days": 180})
+    call(context, "retention_set", {"project": "billing", "hold": True})
+    call(context, "setting_set", {"name": "secrets", "value": "mask", "project": "billing"})
+    call(context, "setting_set", {"name": "audit_reads", "value": "on", "project": "billing"})
+    call(context, "setting_set", {"name": "budget_month", "value": "$40"})
 
 
 def _task(context: Context, chance: random.Random, at: int, *, end: str = "") -> Session:
@@ -130,8 +159,10 @@ def _turns(chance: random.Random, title: str, model: str, folder: str) -> Iterat
             id = f"{turn}-{number}"
             path = f"{folder}/{chance.choice(FILES)}"
             look = {"pattern": "def total", "path": folder}
-            values = chance.choice(({"command": "pytest -x"}, {"file_path": path}, look))
-            tool = {"command": "shell", "file_path": "read", "pattern": "grep"}[next(iter(values))]
+            edit = {**EDIT, "file_path": path}
+            tool, values = chance.choice(
+                (("shell", {"command": "pytest -x"}), ("read", {"file_path": path}), ("grep", look), ("edit", edit))
+            )
             yield from _called(id, tool, values, "ok", failed=chance.random() < 0.1)
         usage = e.Usage(
             input=2_000 + chance.randrange(9_000), output=200 + chance.randrange(2_000),

@@ -12,7 +12,7 @@ WIDEST = 120
 SECTIONS = {
     "Everyday": "up down demo capture sessions show tail usage project runtimes connect disconnect doctor service",
     "Go on": "resume undo fork brief diff export import",
-    "Find": "search files artifacts",
+    "Find": "search files artifacts activity",
     "Order": "title tag tags star note",
     "Knowledge": "recall remember decide progress retire reverse scratch",
     "Team": "serve remote push pull share link privacy access principal team key agent agents whoami setting mcp",

@@ -32,6 +32,7 @@ class TouchedFile(NamedTuple):
     title: str
     runtime: str
     project: int
+    person: str
 
 
 class FilesView:

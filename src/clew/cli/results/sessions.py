@@ -14,6 +14,7 @@ from clew.model.plain import plain
 from clew.views.contract import origin_of
 
 if TYPE_CHECKING:
+    from clew.service.find.activity import Activity
     from clew.service.sessions.labels import Noted, TagCount
     from clew.service.sessions.line import SessionLine
 
@@ -92,6 +93,20 @@ def titled(line: "SessionLine") -> str:
     """The title, with a star before it and the tags behind it."""
     star = "★ " if line.starred else ""
     return f"{star}{line.title or '(untitled)'}{''.join(f' #{tag}' for tag in line.tags)}"
+
+
+def print_activity(rows: "list[Activity]") -> None:
+    if not rows:
+        click.echo("no activity in that time", err=True)
+        return
+    table(
+        ["name", "last", "sessions", "active", "waiting", "turns", "calls", "errors"],
+        (
+            (row.name or "-", ago(row.last_at), f"{row.sessions:,}", number_if_any(row.active),
+             number_if_any(row.waiting), f"{row.turns:,}", f"{row.calls:,}", number_if_any(row.errors))
+            for row in rows
+        ),
+    )  # fmt: skip
 
 
 def print_tags(tags: "list[TagCount]") -> None:

@@ -35,6 +35,8 @@ class FileTouch(msgspec.Struct, frozen=True, kw_only=True):
     written_seq: int
     last_at: int
     sessions: int = 0
+    person: str = ""
+    """Whose session it is."""
 
 
 @operation(right=Right.READ, route="GET /files", filters_by_reach=True, reads_views=True)
@@ -102,5 +104,5 @@ def _file_touch(touched: TouchedFile, projects: dict[int, str]) -> FileTouch:
     return FileTouch(
         session=touched.id, title=touched.title, runtime=touched.runtime, project=projects.get(touched.project, ""),
         type=touched.type, path=touched.what, read=touched.read, written=touched.written,
-        read_seq=touched.read_seq, written_seq=touched.written_seq, last_at=touched.last_at,
+        read_seq=touched.read_seq, written_seq=touched.written_seq, last_at=touched.last_at, person=touched.person,
     )  # fmt: skip

@@ -44,7 +44,7 @@ SELECT type, what, read, written, read_seq, written_seq FROM touched WHERE sessi
 
 -- name: files_by_name
 SELECT t.session, t.type, t.what, t.read, t.written, t.read_seq, t.written_seq, t.last_at, l.id, l.title, l.runtime,
-    l.project
+    l.project, l.person
 FROM touched t JOIN listing l ON l.session = t.session
 WHERE t.name = :name
 --if type AND t.type = :type
@@ -58,7 +58,7 @@ ORDER BY t.last_at DESC, t.session DESC LIMIT :limit
 -- name: files_like
 -- `like` is in lower case. The caller matches the paths exactly.
 SELECT t.session, t.type, t.what, t.read, t.written, t.read_seq, t.written_seq, t.last_at, l.id, l.title, l.runtime,
-    l.project
+    l.project, l.person
 FROM touched t JOIN listing l ON l.session = t.session
 WHERE t.type = 'file' AND lower(t.what) LIKE :like ESCAPE '\'
 --if project AND l.project = :project

@@ -141,3 +141,17 @@ SELECT session, project, id, title, agent, person, runtime, machine FROM listing
 SELECT project, count(*), max(last_at) FROM listing l WHERE state <> 'erased'
 --if me AND {reached(l.project, l.person, l.session, l.private, l.agent)}
 GROUP BY project
+
+-- name: sessions_summed
+-- What was done by each agent, program, person or machine. A session that is going on is active or waits for a person.
+SELECT CASE :by WHEN 'agent' THEN agent WHEN 'person' THEN person WHEN 'machine' THEN machine ELSE runtime END,
+    count(*), coalesce(sum(turns), 0), coalesce(sum(calls), 0), coalesce(sum(errors), 0), max(last_at),
+    coalesce(sum(CASE WHEN state = 'active' AND waiting = 0 AND last_at >= :quiet_since THEN 1 ELSE 0 END), 0),
+    coalesce(sum(CASE WHEN state = 'active' AND waiting = 1 AND last_at >= :unanswered_since THEN 1 ELSE 0 END), 0)
+FROM listing l WHERE state <> 'erased' AND empty = 0
+--if project AND project = :project
+--if projects AND project IN ({projects})
+--if since AND last_at >= :since
+--if until AND CASE WHEN began_at > 0 THEN began_at ELSE last_at END < :until
+--if me AND {reached(l.project, l.person, l.session, l.private, l.agent)}
+GROUP BY 1 ORDER BY max(last_at) DESC, 1 LIMIT :limit
