@@ -1,4 +1,7 @@
-"""Draws the pictures of the dashboard in docs/images, in Chromium, on the store that the tests of pages use."""
+"""Draws the pictures of the dashboard in docs/images, in Chromium, on the store that the tests of pages use.
+
+Arguments name the pictures to draw; without any, all are drawn.
+"""
 
 import shutil
 import sys
@@ -29,13 +32,19 @@ def main() -> int:
             context = running.authenticator.owner_context()
             session = fill(context)
             browser = playwright.chromium.launch(executable_path=program, args=ARGUMENTS)
-            pages = (("home", "/", "dark"), ("session", f"/sessions/{session.id}", "light"))
-            for name, path, theme in pages:
+            pages = (
+                ("home", "/", "dark", ".heat"), ("session", f"/sessions/{session.id}", "light", "#live:not([hidden])"),
+                ("files", "/files?of=shop&file=/home/ada/shop/src/store.py", "light", ".diff"),
+                ("access", "/access?who=bo&what=shop", "dark", ".held"),
+            )  # fmt: skip
+            for name, path, theme, is_there in pages:
+                if sys.argv[1:] and name not in sys.argv[1:]:
+                    continue
                 tab = browser.new_context(viewport=SIZE, color_scheme=theme)
                 tab.add_cookies([{"name": running.application.identity.cookie, "value": OWN, "url": running.address}])
                 page = tab.new_page()
                 page.goto(running.address + path)
-                page.wait_for_selector(".heat" if name == "home" else "#live:not([hidden])")
+                page.wait_for_selector(is_there)
                 page.evaluate("document.querySelectorAll('.call.failed').forEach((call) => (call.open = true))")
                 page.screenshot(path=IMAGES / f"{name}.png")
                 print(f"{name}.png: {(IMAGES / f'{name}.png').stat().st_size:,} bytes")

@@ -179,17 +179,26 @@ def _store(chosen: app.Settings) -> list[Finding]:
             findings += [_integrity(store), _chains(store)]
         except ClewError as error:
             findings.append(Finding(what="integrity", ok=False, found=str(error), advice=_advice(error)))
-        findings += [
-            _objects(store),
-            _views(store),
-            *_clock(store),
-            *_disk_limit(store),
-            *_budgets(store, chosen.home),
-            *_jobs(store),
-            *_checkpoints(store),
-            *_witnesses(store, chosen.home),
-        ]
+        findings += _quick(store, chosen.home)
     return findings
+
+
+def examine(store: "Store", home: Path) -> list[Finding]:
+    """What can be said of an open store at once: everything but the checks that read all of it."""
+    return [*_connections(home), *_row_level_security(store), *_quick(store, home)]
+
+
+def _quick(store: "Store", home: Path) -> list[Finding]:
+    return [
+        _objects(store),
+        _views(store),
+        *_clock(store),
+        *_disk_limit(store),
+        *_budgets(store, home),
+        *_jobs(store),
+        *_checkpoints(store),
+        *_witnesses(store, home),
+    ]
 
 
 def _integrity(store: "Store") -> Finding:

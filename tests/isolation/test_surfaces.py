@@ -66,12 +66,30 @@ def test_pages_streams_and_links_keep_to_it_too(
             "/usage",
             "/usage?by=session",
             f"/usage?project={theirs.project}",
+            "/files",
+            f"/files?path={theirs.file}",
+            f"/files?file={theirs.file}&of={theirs.project}",
+            f"/files?part=change&session={theirs.session}&seq=3",
+            "/timeline?range=year",
+            f"/timeline?filter=project:{theirs.project}",
+            "/agents",
+            "/people",
+            f"/people?who={theirs.person}",
+            "/access",
+            f"/access?who={theirs.person}&what={theirs.project}",
+            "/keys",
+            f"/keys?who={theirs.person}",
+            "/audit",
+            f"/audit?filter=project:{theirs.project}",
+            *(f"/settings?part={part}" for part in ("projects", "retention", "redaction", "remotes", "jobs", "doctor")),
+            f"/settings?part=redaction&project={theirs.project}",
             "/metrics",
             "/docs",
         ):
             page = client.get(path)
             # What the asker wrote comes back in the page, as a filter or as words.
-            said = [value for value in (theirs.session, theirs.private, theirs.project, theirs.word) if value in path]
+            own_words = (theirs.session, theirs.private, theirs.project, theirs.word, theirs.file, theirs.person)
+            said = [value for value in own_words if value in path]
             assert not leaked(page.text, theirs, *said), path
         for path in (f"/v1/sessions/{theirs.session}/stream", f"/v1/stream?project={theirs.project}"):
             assert client.get(path).status_code == 404

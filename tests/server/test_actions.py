@@ -106,7 +106,7 @@ def test_a_link_asks_and_never_acts(running: Running) -> None:
         for action in ACTIONS:
             if action.servers is Servers.OWN:
                 continue
-            path = action.address({"session": id, "note": "n"})
+            path = action.address({"session": id, "note": "n", "grant": "1", "key": "k", "job": "j"})
             answer = browser.get(f"{path}?title=forged&typed={id[:10]}", headers=PAGE)
             assert answer.status_code in (200, 405), path
     detail = call(running.owner, "show", {"session": id})

@@ -11,7 +11,7 @@ from clew.service import call
 from server.running import Running, writer
 
 EVIL = "\"><script>alert(1)</script><img src=x onerror=alert(1)>' onload=x javascript:alert(1) &amp; \x1b[31m</title>"
-OUR_PICTURES = ("icon", "heat chart", "stacks chart", "family chart")
+OUR_PICTURES = ("icon", "heat chart", "stacks chart", "family chart", "ticks", "lane")
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 
 
@@ -58,6 +58,11 @@ def test_stored_text_is_never_markup(evil: str, client: httpx2.Client) -> None:
                  f"/usage?{httpx2.QueryParams(model=EVIL)}", f"/search?{httpx2.QueryParams(q=EVIL)}",
                  f"/sessions/{evil}/family", f"/sessions/{evil}/continue?in=codex", f"/sessions/{evil}/rename",
                  f"/sessions/{evil}/fork?{httpx2.QueryParams(title=EVIL)}", f"/compare?a={evil}&b={evil}",
+                 f"/files?{httpx2.QueryParams(path=EVIL)}", f"/files?{httpx2.QueryParams(file=EVIL, of=EVIL)}",
+                 "/timeline?range=hour", f"/timeline?{httpx2.QueryParams(filter=EVIL)}", "/agents", "/people",
+                 f"/people?{httpx2.QueryParams(who=EVIL)}", f"/access?{httpx2.QueryParams(who=EVIL, what=EVIL)}",
+                 f"/keys?{httpx2.QueryParams(who=EVIL)}", f"/audit?{httpx2.QueryParams(filter=EVIL)}", "/settings",
+                 f"/settings?{httpx2.QueryParams(part='redaction', project=EVIL)}",
                  *every_event):  # fmt: skip
         page = client.get(path)
         assert page.headers["content-type"].startswith("text/html")
@@ -156,7 +161,7 @@ def test_an_erased_or_forbidden_session_and_an_unknown_address_are_pages(
         for path in (f"/sessions/{id}", f"/sessions/{id}/events/1"):
             forbidden = bo.get(path, headers=browser)
             assert forbidden.status_code == 404
-            assert "<h1>Not possible</h1>" in forbidden.text
+            assert "<h1>Nothing here</h1>" in forbidden.text
     call(running.owner, "erase", {"session": id})
     for path in (f"/sessions/{id}", "/sessions", "/"):
         erased = client.get(path, headers=browser)
@@ -173,9 +178,10 @@ def test_an_empty_store_says_what_to_do(tmp_path: Path) -> None:
     secret = "a secret of this browser alone, of a good length"
     url = f"sqlite:///{tmp_path / 'clew.db'}"
     with Running(url, str(tmp_path), own_secret=secret) as running, running.own_browser() as browser:
-        for path in ("/", "/sessions"):
+        for path in ("/", "/sessions", "/files"):
             page = browser.get(path)
             assert page.status_code == 200
             assert "clew capture" in page.text
-        for path in ("/usage", "/search", "/search?q=word", "/_design", "/?part=spent", "/sessions?runtime=codex"):
+        for path in ("/usage", "/search", "/search?q=word", "/_design", "/?part=spent", "/sessions?runtime=codex",
+                     "/timeline", "/agents", "/people", "/access", "/keys", "/audit", "/settings"):  # fmt: skip
             assert browser.get(path).status_code == 200, path

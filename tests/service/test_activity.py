@@ -26,7 +26,14 @@ def test_what_each_program_did_is_summed_up(context: Context) -> None:
         opened(context, RuntimeAttached(runtime="codex", machine="laptop"), prompt, *failed, project=project)
     opened(context, RuntimeAttached(runtime="pi"), Draft(body=prompt, said_at=MONDAY), project="shop")
     codex, pi = call(context, "activity", {"by": "runtime"})
-    assert (codex.name, codex.sessions, codex.active, codex.turns, codex.calls, codex.errors) == ("codex", 2, 2, 2, 2, 2)
+    assert (codex.name, codex.sessions, codex.active, codex.turns, codex.calls, codex.errors) == (
+        "codex",
+        2,
+        2,
+        2,
+        2,
+        2,
+    )
     assert (pi.name, pi.sessions, pi.active, pi.last_at) == ("pi", 1, 0, MONDAY)
     [laptop, nowhere] = call(context, "activity", {"by": "machine", "project": "shop"})
     assert (laptop.name, laptop.sessions, nowhere.name, nowhere.sessions) == ("laptop", 1, "", 1)

@@ -58,6 +58,9 @@ def hostile_session(context: Context) -> Session:
     add(context, session, *bodies)
     add(context, session, e.Draft(body=e.MessageAdded(role="user", text="far in the future"), said_at=2**62))
     call(context, "fork", {"session": session.id, "at": 5, "title": EVIL})
+    call(context, "principal_add", {"principal": "mallory", "title": f"{HTML[:90]}{SVG[:90]}"})
+    call(context, "key_create", {"principal": "mallory", "label": SVG[:100], "project": HTML[:60]})
+    call(context, "access_grant", {"who": "team:<b>x</b>", "role": "viewer", "project": f"{SVG[:100]}"})
     return session
 
 

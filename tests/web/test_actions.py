@@ -143,6 +143,8 @@ def test_a_session_is_worked_with_by_keys_alone(site: Site, tab: Tab) -> None:
             page.keyboard.press("Tab")
         raise AssertionError(f"Tab does not lead to {name}")
 
+    go_to("Skip to the content")
+    page.keyboard.press("Enter")
     go_to("More")
     page.keyboard.press("Enter")
     go_to("Tag")

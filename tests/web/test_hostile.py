@@ -1,9 +1,11 @@
 """Nothing that is stored runs in a browser, leaves it, or breaks a page."""
 
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
+from clew.service import call
 from web.conftest import Site
 
 HARMLESS = ("/", "?", "#", "https://", "http://", "mailto:", "data:,")
@@ -11,7 +13,9 @@ PATHS = (
     "/", "/sessions", "/sessions/{id}", "/sessions/{id}?event=5", "/sessions/{id}?part=turns", "/search?q=hacked",
     "/search?q=evil",
     "/usage?by=session&when=this+year", "/sessions/{id}/rename", "/sessions/{id}/erase",
-    "/sessions/{id}/continue?in=codex", "/sessions/{id}/export", "/sessions/{id}/family", "/compare?a={id}",
+    "/files", "/files?file={path}", "/timeline?range=hour", "/agents", "/people", "/people?who=mallory",
+    "/keys?who=mallory", "/access", "/audit", "/settings", "/sessions/{id}/continue?in=codex",
+    "/sessions/{id}/export", "/sessions/{id}/family", "/compare?a={id}",
     "/compare?a={id}&b={session}",
     *(f"/sessions/{{id}}/events/{seq}" for seq in (1, 2, 4, 10, 20, 24)),
 )  # fmt: skip
@@ -20,9 +24,10 @@ PATHS = (
 @pytest.mark.parametrize("width", [390, 1400])
 def test_no_stored_text_runs_or_leaves(width: int, site: Site, new_tab: Any) -> None:
     tab = new_tab(viewport={"width": width, "height": 900})
+    [touched] = [file.path for file in call(site.context, "files", {"path": "*"}) if file.session == site.hostile]
     for path in PATHS:
         page = tab.page
-        page.goto(site.address + path.format(id=site.hostile, session=site.session))
+        page.goto(site.address + path.format(id=site.hostile, session=site.session, path=quote(touched)))
         page.evaluate("for (const details of document.querySelectorAll('details')) details.open = true")
         assert page.evaluate("window.hacked") is None, path
         assert not tab.is_wider_than_its_window(), path

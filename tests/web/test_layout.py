@@ -25,6 +25,8 @@ PAGES = {
     "login": "/login", "an action": "/sessions/{session}/close",
     "continue": "/sessions/{session}/continue?in=codex", "family": "/sessions/{hostile}/family",
     "compare": "/compare?a={session}&b={hostile}",
+    "files": "/files?of=shop&file=/home/ada/shop/src/store.py", "timeline": "/timeline?range=month",
+    "agents": "/agents", "access": "/access?who=bo&what=shop", "audit": "/audit", "health": "/settings?part=doctor",
 }  # fmt: skip
 
 

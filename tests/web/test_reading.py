@@ -5,6 +5,7 @@ from typing import Any
 
 from playwright.sync_api import expect
 
+from clew.server.web.navigation import MENU
 from clew.service import call
 from support.talks import opened
 from web.conftest import Site, Tab
@@ -83,7 +84,7 @@ def test_a_theme_stays_chosen(site: Site, new_tab: Any) -> None:
 
 def test_on_a_phone_the_menu_leads_to_each_page(site: Site, new_tab: Any) -> None:
     tab = new_tab(viewport={"width": 390, "height": 800})
-    for name in ("Sessions", "Search", "Usage", "Home"):
+    for name in (*(entry.name for entry in MENU if entry.path != "/"), "Home"):
         page = tab.page if tab.page.url.startswith("http") else tab.open("/")
         page.get_by_label("Menu", exact=True).click()
         page.get_by_role("navigation", name="Menu on a phone").get_by_role("link", name=name).click()

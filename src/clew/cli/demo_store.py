@@ -129,6 +129,8 @@ def _share(context: Context, session: Session) -> None:
     call(context, "setting_set", {"name": "secrets", "value": "mask", "project": "billing"})
     call(context, "setting_set", {"name": "audit_reads", "value": "on", "project": "billing"})
     call(context, "setting_set", {"name": "budget_month", "value": "$40"})
+    call(context, "jobs_run", {"kind": "tidying"})
+    call(context, "jobs_run", {"kind": "retention"})
 
 
 def _task(context: Context, chance: random.Random, at: int, *, end: str = "") -> Session:

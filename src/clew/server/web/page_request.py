@@ -7,6 +7,10 @@ from clew.model.errors import ClewError
 from clew.service.kernel.registry import operation_named
 
 
+def _nothing() -> list[Any]:
+    return []
+
+
 class PageRequest(NamedTuple):
     call: Callable[..., Any]
     """Calls a reading operation by name as the signed-in principal; the result has secrets masked."""
@@ -23,6 +27,8 @@ class PageRequest(NamedTuple):
     """The address of the server, as the browser knows it."""
     is_own: bool = False
     """Whether the server is that of one person on their own machine."""
+    examine: Callable[[], list[Any]] = _nothing
+    """What `clew doctor` finds at once, for owners."""
 
     @staticmethod
     def right_of(operation: str) -> str:

@@ -19,6 +19,7 @@ from clew.model.steps import end_step
 from clew.runtimes.fit import in_words
 from clew.server.web import static_files
 from clew.server.web.page_request import Page, Shell
+from clew.server.web.rights_in_words import rights_in_words
 from clew.server.web.text.ansi import coloured
 from clew.server.web.text.code import highlighted
 from clew.server.web.text.markdown import rendered
@@ -57,7 +58,8 @@ def _environment() -> Environment:
     environment.filters |= {
         "ago": figures.ago, "ansi": coloured, "code": highlighted, "cost": figures.cost, "count": figures.count,
         "duration": figures.duration, "line": one_line, "markdown": rendered, "minutes": minutes, "number": number,
-        "person": person, "counted": in_words, "shell": command_line, "short": short, "timestamp": timestamp,
+        "person": person, "counted": in_words, "rights": rights_in_words, "shell": command_line, "short": short,
+        "timestamp": timestamp,
     }  # fmt: skip
     return environment
 
@@ -71,7 +73,7 @@ def _plain(value: Any) -> Any:
 # What templates do with values ----------------------------------------------------------------------------------------
 
 
-def link(path: str, **query: Any) -> str:
+def link(path: str, /, **query: Any) -> str:
     """An address of this server; what has no value is left out."""
     given = {name: value for name, value in query.items() if value not in ("", None, 0)}
     return f"{path}?{urlencode(given)}" if given else path

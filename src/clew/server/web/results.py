@@ -1,11 +1,15 @@
 """The results of operations, as pages get them: read back from their text with secrets masked, and nothing else."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from clew import doctor
 from clew.model.access import Right
 from clew.server.http.answer_text import AnswerText, NeedsNoMasking, masked, unmasked
-from clew.service.kernel.call import call, prepare_call, record_done, run_in_pieces
+from clew.service.kernel.call import call, permit, prepare_call, record_done, run_in_pieces
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import Operation, operation_named
 from clew.service.kernel.results import result_from, to_json
@@ -24,6 +28,13 @@ def result(context: Context, name: str, arguments: Mapping[str, Any]) -> Any:
     """The result of an operation."""
     operation = operation_named(name)
     return result_from(operation.result, _text(context, operation, arguments))
+
+
+def findings(context: Context) -> list[doctor.Finding]:
+    """What is well with the store and what is not; it says things about all of it, so it is for owners."""
+    permit(context, Right.ADMINISTER, "")
+    findings = doctor.examine(context.unrestricted, Path(context.home))
+    return msgspec.json.decode(masked(context, msgspec.json.encode(findings)), type=list[doctor.Finding])
 
 
 def _text(context: Context, operation: Operation, arguments: Mapping[str, Any]) -> AnswerText:

@@ -161,6 +161,7 @@ class Web:
             call=partial(results.read, context, is_own), path=dict(request.path_params),
             query=dict(request.query_params), given=tuple(request.query_params.multi_items()),
             principal=context.principal, now=now, told=told, address=address.rstrip("/"), is_own=is_own,
+            examine=partial(results.findings, context),
         )  # fmt: skip
         made: Made
         try:

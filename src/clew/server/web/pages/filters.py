@@ -37,7 +37,7 @@ class Filters(NamedTuple):
         """The filters as arguments of the operation."""
         return from_query(self.operation, urlencode(self.given).encode())
 
-    def chips(self, path: str, **kept: str) -> list[Chip]:
+    def chips(self, path: str, /, **kept: str) -> list[Chip]:
         others = {name: value for name, value in kept.items() if value}
         return [
             Chip(name, value, _address(path, others | {o: v for o, v in self.given.items() if o != name}))

@@ -18,7 +18,7 @@ def error(code: str, status: int) -> Page:
 
 
 def problem(text: str, status: int, *, code: str = "") -> Page:
-    return Page("problem/page.html", {"text": text, "code": code}, status)
+    return Page("problem/page.html", {"text": text, "code": code, "status": status}, status)
 
 
 def done(made: Done, *, is_anew: bool) -> Page:

@@ -1,6 +1,6 @@
 // Keys: / and Ctrl-K search, j and k move, Enter opens, n, p and e go through a session, g and a letter changes the page.
 const find = document.getElementById("find");
-const places = { h: "/", s: "/sessions", u: "/usage" };
+const places = { h: "/", s: "/sessions", f: "/files", t: "/timeline", u: "/usage", a: "/agents" };
 let current = null;
 let isGoing = false;
 
