@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx2
 
 import clew.server.web
-from clew.server.web.static_files import address, static_files
+from clew.server.web.static_files import address, packed, static_files
 from web.conftest import Site
 
 WEB = Path(clew.server.web.__file__).parent
@@ -32,6 +32,16 @@ def test_scripts_and_styles_stay_small() -> None:
         sizes[name.rpartition(".")[2]] += len(file.data)
     assert sizes["js"] <= 150_000
     assert sizes["css"] <= 40_000
+
+
+def test_styles_are_served_without_comments_and_blanks() -> None:
+    assert packed('/* a\n{b} */\na > b :is(c, d) {\n  width: calc(1px - 2px); content: "x y";\n}\n') == (
+        'a > b :is(c,d){width:calc(1px - 2px);content:"x y"}'
+    )
+    for path in (WEB / "static").glob("*.css"):
+        text = re.sub(r"(?s)/\*.*?\*/", "", path.read_text())
+        assert not any(set(string) & set("{};,:") for string in re.findall(r'"([^"\n]*)"', text)), path
+        assert packed(text).count("{") == text.count("{"), path
 
 
 def test_a_browser_keeps_a_file_as_long_as_it_is_the_same(site: Site) -> None:
