@@ -79,6 +79,12 @@ class Tab:
         self.page.wait_for_selector("[data-theme-toggle]:not([hidden])")
         return self.page
 
+    def shows(self, path: str) -> bool:
+        """Whether an address leads to a page, and not to a file to keep."""
+        answer = self.page.request.get(self.site.address + path)
+        assert answer.status == 200, (path, answer.status)
+        return "attachment" not in answer.headers.get("content-disposition", "")
+
     def expect_refusals(self, count: int) -> None:
         """A browser reports each answer that is a refusal, and each that does not come, as an error of its own."""
         assert len(self.complaints) == count

@@ -1,5 +1,6 @@
 """A session in which every text that can be stored attacks whoever looks at it."""
 
+import typing
 from typing import Any
 
 import msgspec
@@ -57,11 +58,48 @@ def hostile_session(context: Context) -> Session:
     ]
     add(context, session, *bodies)
     add(context, session, e.Draft(body=e.MessageAdded(role="user", text="far in the future"), said_at=2**62))
-    call(context, "fork", {"session": session.id, "at": 5, "title": EVIL})
     call(context, "principal_add", {"principal": "mallory", "title": f"{HTML[:90]}{SVG[:90]}"})
     call(context, "key_create", {"principal": "mallory", "label": SVG[:100], "project": HTML[:60]})
     call(context, "access_grant", {"who": "team:<b>x</b>", "role": "viewer", "project": f"{SVG[:100]}"})
+    add(context, session, *every_kind())
+    _acted_on(context, session)
     return session
+
+
+def every_kind() -> list[e.Body]:
+    """A body of each kind that a caller may write, with an attack in each of its texts; a new kind comes by itself."""
+    # It would take back what attacks.
+    return [_hostile(kind) for kind in e.KINDS.values() if not kind.reserved and kind is not e.Rewound]
+
+
+def _hostile(kind: type[e.Body]) -> e.Body:
+    # Each kind has names of its own, so that none takes back what another one wrote.
+    text = f"{EVIL} {kind.kind}"
+    fields = {field.name: _attack(field.name, field.type, text) for field in msgspec.structs.fields(kind)}
+    return kind(**{name: value for name, value in fields.items() if value is not None})
+
+
+def _attack(name: str, type: Any, text: str) -> Any:
+    """What attacks in a field of this type; None leaves its default."""
+    if name == "tags":  # The alphabet of tags has no tag of HTML.
+        return ("hostile",)
+    values = {
+        str: text, int: 1, bool: True, Raw: _json({EVIL: [EVIL, LINKS]}), tuple[str, ...]: (EVIL, LINKS),
+        tuple[int, ...]: (1, 2), e.Usage: e.Usage(input=1), tuple[e.Touch, ...]: (e.Touch(what=EVIL, how="write"),),
+        tuple[e.Part, ...]: (e.TextPart(text=EVIL), e.ThinkingPart(text=EVIL, signature=EVIL)),
+    }  # fmt: skip
+    return values.get(type) if typing.get_origin(type) is not typing.Annotated else ""
+
+
+def _acted_on(context: Context, session: Session) -> None:
+    """What an operation writes of what a person says."""
+    for operation, arguments in (
+        ("note", {"text": EVIL}), ("remember", {"text": EVIL, "scope": "project"}),
+        ("pause", {"reason": EVIL}), ("resume", {"reason": EVIL}),
+    ):  # fmt: skip
+        call(context, operation, {"session": session.id, **arguments})
+    fork = call(context, "fork", {"session": session.id, "at": 5, "title": EVIL})
+    call(context, "close", {"session": fork.id, "outcome": "failed", "summary": EVIL + LINKS})
 
 
 def _call(id: str, tool: str, values: Any, output: Any, *, failed: bool = False) -> list[e.Body]:

@@ -1,12 +1,18 @@
 """Nothing that is stored runs in a browser, leaves it, or breaks a page."""
 
+import re
+from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import pytest
 
+import clew.server.web.pages
+from clew.server.web.navigation import PAGES
 from clew.service import call
-from web.conftest import Site
+from web.addresses import ASKING, filled_in, samples, unnamed
+from web.conftest import Site, Tab
+from web.hostile import CONTROLS, HTML, LINKS, SVG
 
 HARMLESS = ("/", "?", "#", "https://", "http://", "mailto:", "data:,")
 PATHS = (
@@ -21,27 +27,62 @@ PATHS = (
 )  # fmt: skip
 
 
+# What pages read from their address: an attack in each name of a value.
+NAMES = {"session", "since", "project"} | {
+    name
+    for path in Path(clew.server.web.pages.__file__).parent.rglob("*.py")
+    for name in re.findall(r"""query(?:\.get\(|\[)["'](\w+)["']""", path.read_text())
+}
+
+
 @pytest.mark.parametrize("width", [390, 1400])
 def test_no_stored_text_runs_or_leaves(width: int, site: Site, new_tab: Any) -> None:
     tab = new_tab(viewport={"width": width, "height": 900})
-    [touched] = [file.path for file in call(site.context, "files", {"path": "*"}) if file.session == site.hostile]
-    for path in PATHS:
-        page = tab.page
-        page.goto(site.address + path.format(id=site.hostile, session=site.session, path=quote(touched)))
-        page.evaluate("for (const details of document.querySelectorAll('details')) details.open = true")
-        assert page.evaluate("window.hacked") is None, path
-        assert not tab.is_wider_than_its_window(), path
-        addresses = page.evaluate(
-            "['href', 'src', 'action', 'hx-get'].flatMap(name =>"
-            " [...document.querySelectorAll(`[${name}]`)].map(element => element.getAttribute(name)))"
-        )
-        assert all(address.startswith(HARMLESS) for address in addresses)
-        foreign = page.locator("a[href^='http']")
-        assert all("noopener" in (link.get_attribute("rel") or "") for link in foreign.all())
-        assert page.locator("main img, main iframe, main style, main script, [style], [hx-on\\:click]").count() == 0
-        for character in ("\x1b", "\u202e", "\u2066", "\x07"):
-            assert character not in page.content(), (path, character)
+    touched = next(file.path for file in call(site.context, "files", {"path": "*"}) if file.session == site.hostile)
+    about = {**samples(site), "id": site.hostile, "path": quote(touched)}
+    named = [filled_in(path, about) for path in PATHS]
+    others = [filled_in(path, samples(site, site.hostile)) for path in (*unnamed(list(PATHS)), *ASKING)]
+    for address in (*named, *others):
+        if tab.shows(address):
+            look(tab, address)
     assert not tab.complaints
+
+
+def test_no_text_of_an_address_runs_or_leaves(site: Site, new_tab: Any) -> None:
+    tab = new_tab(viewport={"width": 390, "height": 900})
+    about = samples(site)
+    for entry in PAGES:
+        for attack in (HTML + SVG, LINKS + CONTROLS):
+            look(tab, f"{filled_in(entry.path, about)}?{urlencode(dict.fromkeys(NAMES, attack))}")
+        for name in about:
+            if f"{{{name}}}" in entry.path:
+                look(tab, filled_in(entry.path, {**about, name: "%3Cscript%3Ewindow.hacked=1%3C%2Fscript%3E"}))
+    # A browser reports the status of a refusal as an error of its own.
+    tab.complaints = [complaint for complaint in tab.complaints if "Failed to load resource" not in complaint]
+
+
+def look(tab: Tab, address: str) -> None:
+    """Open a page, unfold everything, and look whether what attacks is still text."""
+    page = tab.page
+    page.goto(tab.site.address + address)
+    page.evaluate("for (const details of document.querySelectorAll('details')) details.open = true")
+    assert page.evaluate("window.hacked") is None, address
+    assert not tab.is_wider_than_its_window(), address
+    addresses = page.evaluate(
+        "['href', 'src', 'action', 'formaction', 'hx-get', 'hx-post'].flatMap(name =>"
+        " [...document.querySelectorAll(`[${name}]`)].map(element => element.getAttribute(name)))"
+    )
+    assert all(found.startswith(HARMLESS) for found in addresses), address
+    foreign = page.evaluate("[...document.querySelectorAll(\"a[href^='http']\")].map(link => link.rel)")
+    assert all("noopener" in rel for rel in foreign), address
+    assert (
+        page.locator(
+            "main img:not([src^='/sessions/']), main iframe, main style, main script, [style], [hx-on\\:click]"
+        ).count()
+        == 0
+    )
+    for character in ("\x1b", "\u202e", "\u2066", "\x07"):
+        assert character not in page.content(), (address, character)
 
 
 def test_a_line_of_ten_million_characters_is_cut_and_can_be_read_whole(site: Site, new_tab: Any) -> None:

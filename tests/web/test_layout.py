@@ -1,22 +1,18 @@
 """Every page in a browser: at each width, in light and dark, with nothing wider than the window and nothing to mend."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
+from web.addresses import ASKING, filled_in, samples, unnamed
 from web.conftest import Site
 
 WIDTHS = (390, 768, 1400, 2200)
 # A phone in one theme and a desk in the other: it takes most of the time of these tests.
 AXE_AT = {"light": 390, "dark": 1400}
-# Rows of a transcript, entries of a list and cards that lie over the one before, or are larger than their place.
-OVERLAPS = """[...document.querySelectorAll('.turn > *, .list > li, .card, .hits')].filter(element => {
-  const before = element.previousElementSibling?.getBoundingClientRect(), own = element.getBoundingClientRect();
-  const spills = getComputedStyle(element).overflowY === 'visible' && element.scrollHeight > element.clientHeight + 2;
-  const beside = before?.height && own.height && before.left < own.right && own.left < before.right;
-  return spills || beside && before.bottom > own.top + 1 && own.bottom > before.top + 1;
-}).map(element => element.outerHTML.slice(0, 200))"""
+LAYOUT = Path(__file__).with_name("layout.js").read_text()
 PAGES = {
     "home": "/", "sessions": "/sessions", "filtered": "/sessions?runtime=codex&since=2020",
     "session": "/sessions/{session}",
@@ -30,19 +26,62 @@ PAGES = {
 }  # fmt: skip
 
 
+# Those of navigation.py that are not named above are looked at as they are.
+PAGES |= {path: path for path in unnamed(list(PAGES.values()))}
+
+
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_fits_its_window_and_can_be_read_by_all(name: str, site: Site, new_tab: Any) -> None:
-    path = PAGES[name].format(session=site.session, hostile=site.hostile)
-    for theme in ("light", "dark"):
-        tab = new_tab(color_scheme=theme)
-        page = tab.open(path)
+    address = filled_in(PAGES[name], {**samples(site), "hostile": site.hostile})
+    tab = new_tab(color_scheme="light")
+    if not tab.shows(address):
+        return
+    page = tab.open(address)
+    for theme, axe_at in AXE_AT.items():
+        page.emulate_media(color_scheme=theme)
         for width in WIDTHS:
             page.set_viewport_size({"width": width, "height": 900})
-            assert not tab.is_wider_than_its_window(), (theme, width)
-            assert not page.evaluate(OVERLAPS), (theme, width)
-            if width == AXE_AT[theme]:
+            faults = page.evaluate(LAYOUT)
+            assert not faults, (theme, width, faults)
+            if width == axe_at:
                 found = Axe().run(page)
                 assert found.violations_count == 0, (theme, width, found.generate_report())
+
+
+def test_each_page_that_asks_fits_its_window(site: Site, new_tab: Any) -> None:
+    tab = new_tab()
+    for path in ASKING:
+        page = tab.open(filled_in(path, samples(site, site.hostile)))
+        for width in (390, 1400):
+            page.set_viewport_size({"width": width, "height": 900})
+            faults = page.evaluate(LAYOUT)
+            assert not faults, (path, width, faults)
+
+
+@pytest.mark.parametrize(
+    ("fault", "body"),
+    [
+        ("overlap", "<p>one text</p><p style='margin-top: -2.5em'>another text</p>"),
+        ("overlap", "<button>Yes</button><button style='margin-left: -2em'>No</button>"),
+        ("cut", "<div style='width: 3em; overflow: hidden; white-space: nowrap'>much too long a text</div>"),
+        ("cut", "<div style='height: 2em; overflow: clip'>a<br>b<br>c<br>d</div>"),
+        ("outside of the window", "<p style='margin-left: -9em'>somewhere on the left</p>"),
+        ("wide", "<p style='width: 500px; white-space: nowrap'>text</p>"),
+        ("", "<p style='width: 3em; overflow: hidden; white-space: nowrap; text-overflow: ellipsis'>meant to be</p>"),
+        ("", "<p style='width: 3em; overflow: auto; white-space: nowrap'>can be scrolled to</p>"),
+        ("", "<p style='line-height: 1'>two lines<br>that touch</p><details><summary>more</summary>folded</details>"),
+    ],
+)
+def test_a_fault_of_a_layout_is_found(fault: str, body: str, new_tab: Any) -> None:
+    page = new_tab(viewport={"width": 390, "height": 800}).page
+    page.set_content(f"<body>{body}")
+    faults = page.evaluate(LAYOUT)
+    assert fault in " ".join(faults) if fault else not faults
+
+
+def test_a_page_whose_path_needs_what_no_sample_is_given_for_is_told() -> None:
+    with pytest.raises(AssertionError, match="no sample of 'nothing'"):
+        filled_in("/things/{nothing}", {})
 
 
 def test_an_address_that_is_none_is_a_page(site: Site, new_tab: Any) -> None:
