@@ -10,6 +10,7 @@ MINUTES ?= 60
 ATTACKS ?= 6000
 ARGS ?=
 BASE ?=
+CLIENTS ?= $(or $(CLEW_CLIENTS),$(HOME)/.cache/clew/clients)
 
 # What stops whole servers, or waits for a lease to run out, has the machine to itself.
 ALONE := tests/crash/test_restart.py tests/crash/test_servers.py tests/crash/test_zombie.py
@@ -22,7 +23,7 @@ UV_EXPORT := $(BIN)/uv export --quiet --frozen --no-emit-project --no-annotate -
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help up down test test-clients same-session fresh check format bench bench-compare bench-capture bench-search bench-transcript bench-team bench-memory bench-objects bench-hostile sbom fuzz nightly kill-campaign worker-campaign object-campaign bench-idle powerloss-campaign api-campaign tamper-campaign attack lock clean
+.PHONY: help up down test test-clients same-session fresh check format bench bench-compare bench-capture bench-search bench-transcript bench-team bench-memory bench-objects bench-hostile bench-web lighthouse sbom fuzz nightly kill-campaign worker-campaign object-campaign bench-idle powerloss-campaign api-campaign tamper-campaign attack lock clean
 
 help:  ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -75,6 +76,7 @@ bench: $(VENV)/.dev  ## Measure everything; ARGS go to bench/run.py.
 	@$(MAKE) --no-print-directory bench-team ARGS=
 	@$(MAKE) --no-print-directory bench-memory ARGS=
 	@$(MAKE) --no-print-directory bench-objects ARGS=
+	@$(MAKE) --no-print-directory bench-web ARGS=
 
 bench-compare: $(VENV)/.dev  ## Measure this tree beside an older one, e.g. make bench-compare BASE=../old ARGS=--quick.
 	@sh tools/system_packages.sh
@@ -105,6 +107,15 @@ bench-memory: $(VENV)/.dev  ## Measure the peak memory of reading a session of 5
 
 bench-objects: $(VENV)/.dev  ## Measure an object of 2 GB and 100,000 small ones beside plain files; ARGS go to bench/objects.py.
 	$(BIN)/python bench/objects.py $(ARGS)
+
+bench-web: $(VENV)/.dev  ## Measure the pages in a browser, and beside agentsview's; ARGS go to bench/web.py, e.g. ARGS=--quick.
+	@sh tools/system_packages.sh
+	$(BIN)/python bench/web.py $(ARGS)
+
+lighthouse: $(VENV)/.dev  ## Score every page with Lighthouse, which is installed on first use; ARGS go to bench/lighthouse.py.
+	@sh tools/system_packages.sh
+	@bash tools/install_clients.sh "$(CLIENTS)" node lighthouse
+	$(BIN)/python bench/lighthouse.py "$(CLIENTS)" $(ARGS)
 
 bench-hostile: $(VENV)/.dev  ## Measure what one hostile key does to another tenant; ARGS go to bench/hostile.py.
 	$(BIN)/python bench/hostile.py $(ARGS)

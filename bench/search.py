@@ -58,6 +58,19 @@ def p95(times: list[float]) -> float:
 @contextmanager
 def agentsview(home: Path, corpus: Path) -> Iterator[Callable[[str], object]]:
     """A running agentsview that has taken the corpus in; asks it for a word."""
+    with agentsview_served(home, corpus) as address:
+        yield partial(_ask, address)
+
+
+def _ask(address: str, words: str) -> object:
+    url = f"{address}/api/v1/search?q={urllib.parse.quote(words)}"
+    with urllib.request.urlopen(url, timeout=60) as answer:  # noqa: S310  # our own loopback address
+        return json.loads(answer.read())
+
+
+@contextmanager
+def agentsview_served(home: Path, corpus: Path) -> Iterator[str]:
+    """The address of a running agentsview that has taken the corpus in."""
     subject = Subject("agentsview", home, corpus)
     subject.run()
     with socket.socket() as free:
@@ -72,24 +85,18 @@ def agentsview(home: Path, corpus: Path) -> Iterator[Callable[[str], object]]:
         str(port),
     ]
     server = subprocess.Popen(argv, env=subject.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    address = f"http://127.0.0.1:{port}/api/v1"
-
-    def ask(words: str) -> object:
-        url = f"{address}/search?q={urllib.parse.quote(words)}"
-        with urllib.request.urlopen(url, timeout=60) as answer:  # noqa: S310  # our own loopback address
-            return json.loads(answer.read())
-
+    address = f"http://127.0.0.1:{port}"
     try:
         until = time.monotonic() + 60
         while True:
             try:
-                ask("ready")
+                _ask(address, "ready")
                 break
             except OSError:
                 if time.monotonic() > until:
                     raise
                 time.sleep(0.1)
-        yield ask
+        yield address
     finally:
         server.terminate()
         server.wait()

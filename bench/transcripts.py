@@ -17,15 +17,15 @@ def text(chance: random.Random, words: int) -> str:
     return " ".join(chance.choices(WORDS, k=words))
 
 
-def session(chance: random.Random, number: int) -> tuple[str, str]:
+def session(chance: random.Random, number: int, messages: int = MESSAGES) -> tuple[str, str]:
     """The id of a session, and its lines."""
 
     def new() -> str:
         return str(uuid.UUID(int=chance.getrandbits(128), version=4))
 
     id, parent, lines = new(), None, []
-    for i in range(MESSAGES):
-        own = new()
+    for i in range(messages):
+        own, when = new(), f"2026-11-{15 + i // 1440}T{i // 60 % 24:02d}:{i % 60:02d}:00.000Z"
         user = i % 2 == 0
         content: object
         if user and i % 4 == 2:
@@ -45,19 +45,22 @@ def session(chance: random.Random, number: int) -> tuple[str, str]:
             json.dumps({
                 "parentUuid": parent, "isSidechain": False, "userType": "external", "cwd": f"/home/me/app{number % 20}",
                 "sessionId": id, "version": "2.1.325", "gitBranch": "main", "type": message["role"],
-                "message": message, "uuid": own, "timestamp": f"2026-11-15T{i // 60:02d}:{i % 60:02d}:00.000Z",
+                "message": message, "uuid": own, "timestamp": when,
             })
         )  # fmt: skip
         parent = own
     return id, "\n".join(lines) + "\n"
 
 
-def make(folder: Path, sessions: int) -> int:
-    """Write the corpus below `folder` as Claude Code would; returns its bytes."""
+def make(folder: Path, sessions: int, *, long: int = 0) -> int:
+    """Write the corpus below `folder` as Claude Code would; returns its bytes.
+
+    With `long` there is one more session, of so many messages, which is the one with the latest activity.
+    """
     chance = random.Random(7)
     size = 0
-    for number in range(sessions):
-        id, lines = session(chance, number)
+    for number in range(sessions + (long > 0)):
+        id, lines = session(chance, number, MESSAGES if number < sessions else long)
         place = folder / f"-home-me-app{number % 20}"
         place.mkdir(parents=True, exist_ok=True)
         (place / f"{id}.jsonl").write_text(lines)

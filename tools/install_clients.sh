@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the real agent clients that `make test-clients` runs, at the versions pinned here and nowhere else, and the
-# conformance suites of MCP with the Node that they need.
+# conformance suites of MCP with the Node that they need; `make lighthouse` asks for its own by name.
 #   install_clients.sh [DIR [name ...]]
 # DIR is $CLEW_CLIENTS or ~/.cache/clew/clients; each client has a folder of its own below it. Without names: all.
 # What is there in its pinned version is left alone, and a second install waits for the first.
@@ -17,6 +17,7 @@ qwen-code    @qwen-code/qwen-code           0.15.10  sha512-A1rAUg7TTO62yuwogzEs
 node         node                           22.23.3  sha512-DefCzy9Twv55AA4RQcOnUd6iQtqmnsJ6twWGasZ33F7BKJEMUJ1KVoumiVSRRNVRHKhBtsoPTvNKMxsE1TG0+Q==
 conformance  @modelcontextprotocol/conformance  0.1.16  sha512-GI7qiN0r39/MH2srVUR3AXaEN0YLCro20lIBbnvc1frBhszenxvUifBuTzxeVQVagILfBzCIcnungUOma8OrgA==
 conformance-next  @modelcontextprotocol/conformance  0.2.0-alpha.12  sha512-eXtZFgmtZiU5SsvXty+RGXGnyIqEVm3GLU/HZmg1wMjtKOocPZZgD9HQKd30oJhio5UB0wFJmsc6r8u48Q+EYA==
+lighthouse   lighthouse                     13.5.0   sha512-w/yYIwg7mP9pCwkcbAXRztnvKHua2dJnZaNptPLa1cEw+akr6lbsIDiUOLsQwvaiAUr0xvxdmwvAzl3pj3Np0A==
 "
 
 dir=${1:-${CLEW_CLIENTS:-$HOME/.cache/clew/clients}}
