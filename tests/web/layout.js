@@ -7,11 +7,19 @@
     if (!styles.has(element)) styles.set(element, getComputedStyle(element));
     return styles.get(element);
   };
+  // Programs that read pages out are given a text that nobody sees.
+  function isForReadersAlone(element) {
+    for (let outer = element; outer; outer = outer.parentElement) {
+      const { clipPath, color } = styleOf(outer);
+      if (clipPath.startsWith("inset(50%") || (outer === element && /, 0\)$/.test(color))) return true;
+    }
+    return false;
+  }
   const shown = new Map();
   const isShown = (element) => {
     if (!shown.has(element)) {
       shown.set(element, element.checkVisibility({ visibilityProperty: true, opacityProperty: true, contentVisibilityAuto: true })
-        && !element.closest(".hidden, .skip"));
+        && !element.closest(".skip") && !isForReadersAlone(element));
     }
     return shown.get(element);
   };
