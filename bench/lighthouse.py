@@ -62,7 +62,7 @@ def _made_up(home: Path) -> str:
 
 def _filled_in(path: str, session: str) -> str:
     """The address of a page; a path with another parameter needs a value for it here."""
-    return path.format(session=session, seq="12")
+    return path.format(session=session, seq="12", form="markdown")
 
 
 def _pages(served: Served, session: str) -> list[str]:

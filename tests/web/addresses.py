@@ -15,7 +15,7 @@ ASKING = tuple(action.path for action in ACTIONS if action.asks and action.serve
 
 def samples(site: Site, session: str = "") -> dict[str, str]:
     """A value for each parameter of a path: of a session that shows the most, or of the one that is named."""
-    about = {"session": session or site.session, "seq": "12", "form": "md"}
+    about = {"session": session or site.session, "seq": "12", "form": "markdown"}
     # An action on what is not there any more is a page all the same, which says so.
     return about | {"note": "n1", "grant": "1", "key": "k1"}
 

@@ -11,7 +11,7 @@
   function isForReadersAlone(element) {
     for (let outer = element; outer; outer = outer.parentElement) {
       const { clipPath, color } = styleOf(outer);
-      if (clipPath.startsWith("inset(50%") || (outer === element && /, 0\)$/.test(color))) return true;
+      if (clipPath.startsWith("inset(50%") || (outer === element && /^rgba\(.*, 0\)$/.test(color))) return true;
     }
     return false;
   }
