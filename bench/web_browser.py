@@ -47,7 +47,8 @@ _GO_ON = """() => new Promise((resolve, reject) => {
     requestAnimationFrame(() => setTimeout(() => resolve(performance.now() - began)));
   }
   watcher.observe(document, { childList: true, subtree: true });
-  const more = document.querySelector("#content .more a");
+  const links = [...document.querySelectorAll("#content .more a")];
+  const more = links.find((link) => link.textContent.trim() === "Later" && link.checkVisibility());
   if (more) more.click();
   else scrollTo(0, document.documentElement.scrollHeight);
 })"""
