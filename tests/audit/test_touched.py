@@ -61,6 +61,8 @@ READING: dict[str, Callable[[str, str], dict[str, Any]]] = {
     "transcript": lambda left, _: {"session": left},
     "family": lambda left, _: {"session": left},
     "continuation": lambda left, _: {"session": left},
+    "overview": lambda left, _: {"session": left},
+    "landmarks": lambda left, _: {"session": left},
     "diff": lambda left, right: {"left": left, "right": right},
     "events": lambda left, _: {"session": left},
     "tail": lambda *_: {},

@@ -33,9 +33,9 @@ FROM generate_series(1, 6000) AS n ON CONFLICT DO NOTHING;
 INSERT INTO touched (project, session, type, what, name, read, written, read_seq, written_seq, last_at)
 SELECT n % 7, n % 3000, 'file', 'src/file' || n || '.py', 'file' || n % 900 || '.py', 1, 0, 1, 0, n
 FROM generate_series(1, 6000) AS n;
-INSERT INTO spending (project, session, record, message, position, at, model, input, output, cache_read, cache_write,
-    cache_write_hour, reasoning, cost_micros)
-SELECT n % 7, n % 3000, n, n, n, n * 1000, 'm', 1, 1, 1, 1, 0, 0, 0 FROM generate_series(1, 6000) AS n;
+INSERT INTO spending (project, session, record, message, position, seq, at, model, input, output, cache_read,
+    cache_write, cache_write_hour, reasoning, cost_micros)
+SELECT n % 7, n % 3000, n, n, n, n, n * 1000, 'm', 1, 1, 1, 1, 0, 0, 0 FROM generate_series(1, 6000) AS n;
 INSERT INTO speaking (project, session, runtime, calls, at)
 SELECT n % 7, n, 'codex', '{}', n FROM generate_series(1, 3000) AS n;
 INSERT INTO turn (project, session, seq, at) SELECT n % 7, n % 3000, n, n FROM generate_series(1, 6000) AS n;
@@ -46,6 +46,9 @@ INSERT INTO branch (project, session, seq, parent) SELECT n % 7, n % 3000, n, n 
 INSERT INTO revised (project, session, seq, place) SELECT n % 7, n % 3000, n, n - 1 FROM generate_series(1, 6000) AS n;
 INSERT INTO called (project, session, call, returned, id)
 SELECT n % 7, n % 3000, n, CASE n % 5 WHEN 0 THEN 0 ELSE n + 1 END, n % 100 FROM generate_series(1, 6000) AS n;
+INSERT INTO landmark (project, session, seq, type, name, at, said_at)
+SELECT n % 7, n % 3000, n, (ARRAY['call', 'return', 'edit', 'error'])[n % 4 + 1], 'shell', n, n
+FROM generate_series(1, 6000) AS n;
 """
 PASSAGES = """
 INSERT INTO passage (project, id, session, seq, words, at)
@@ -115,6 +118,11 @@ STATEMENTS: dict[str, list[dict[str, Any]]] = {
     "branches": [{"session": 7, "first": 1, "last": 900}],
     "course_window": [{"session": 7, "first": 1, "last": 900, "end": 900}],
     "turns_last": [{"session": 7, "first": 1, "last": 900, "limit": 1}],
+    "landmarks_of": [{"session": 7, "first": 1, "last": 900}],
+    "landmarks_called": [{"session": 7, "first": 1, "last": 900}],
+    "landmarks_returned": [{"session": 7, "first": 1, "last": 900}],
+    "prompts_of": [{"session": 7, "first": 1, "last": 900}],
+    "usage_by_place": [{"session": 7, "first": 1, "last": 900}],
     "usage_sums": [{"since": 0, "until": 10_000, "offset": 0, "keys": "[1, 2, 3]"}],
 }  # fmt: skip
 INDEXES = {

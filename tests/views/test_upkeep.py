@@ -118,17 +118,18 @@ def least(store: Store) -> int:
 
 
 def test_views_at_different_places_come_together(store: Store, views: Views) -> None:
-    talk(store, 15)
+    events = 2 * len(NAMES) + 1
+    talk(store, events)
     for number, name in enumerate(NAMES):
         views.rebuild(name)
-        views.catch_up(limit=15 - 2 * number)
+        views.catch_up(limit=events - 2 * number)
     assert len(set(positions(views).values())) == len(NAMES)
     views.catch_up()
     check_against_log(store, views)
 
 
 def test_an_unknown_view_is_refused_with_the_names_there_are(views: Views) -> None:
-    names = "artifacts, course, files, knowledge, labels, sessions, text, usage"
+    names = "artifacts, course, files, knowledge, labels, landmarks, sessions, text, usage"
     with pytest.raises(InvalidInput, match=f"no view 'everything'; there are {names}"):
         views.rebuild("everything")
 

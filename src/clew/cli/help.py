@@ -10,7 +10,8 @@ import click
 WIDEST = 120
 
 SECTIONS = {
-    "Everyday": "up down demo capture sessions show tail usage project runtimes connect disconnect doctor service",
+    "Everyday": "up down demo capture sessions show overview tail usage project runtimes connect disconnect doctor "
+    "service",
     "Go on": "resume undo fork brief diff export import",
     "Find": "search files artifacts activity",
     "Order": "title tag tags star note",

@@ -86,7 +86,7 @@ class UsageView:
     """The fold of usage."""
 
     name: ClassVar[str] = "usage"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     bodies: ClassVar[Bodies] = SPENDING
 
     def __init__(self, tx: Transaction, session: Callable[[int], Session], dialect: str) -> None:
@@ -103,7 +103,7 @@ class UsageView:
         row: dict[str, Any] = {
             "project": self._session_with(key).project_key, "session": key, "record": record_of(event),
             "message": answer_of(event, self._session_with(key)),
-            "position": event.position, "at": min(when(event), LATEST),
+            "position": event.position, "seq": event.seq, "at": min(when(event), LATEST),
             "model": storable(f"{body.model}-fast" if used.fast else body.model),
             "input": used.input, "output": used.output, "cache_read": used.cache_read,
             "cache_write": used.cache_write, "cache_write_hour": used.cache_write_hour, "reasoning": used.reasoning,

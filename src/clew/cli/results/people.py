@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from clew.service.access.holdings import Holdings
     from clew.service.access.principals import Team
     from clew.service.access.settings import Setting
+    from clew.service.access.who import MayUse
     from clew.store.access.agents import Agent
     from clew.store.access.principals import Principal
 
@@ -111,6 +112,12 @@ def print_access_revoke(grant: "GrantInfo") -> None:
 def print_access_explain(rulings: "list[Explained]") -> None:
     rows = [(ruling.right, "yes" if ruling.allowed else "no", ruling.because) for ruling in rulings]
     table(["right", "", "because"], rows, wrapped="because")
+
+
+def print_access_who(found: "list[MayUse]") -> None:
+    rows = ((one.who + (" (you)" if one.is_you else " (disabled)" if one.disabled else ""), " ".join(one.rights),
+             one.because) for one in found)  # fmt: skip
+    _table(["who", "rights", "because"], list(rows), empty="nobody may do anything with this session")
 
 
 def print_whoami(me: "Me") -> None:

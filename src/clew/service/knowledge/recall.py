@@ -61,6 +61,7 @@ def recall(
     scope: Annotated[Holds, msgspec.Meta(description="Only facts that hold there.")] | None = None,
     limit: Annotated[int, msgspec.Meta(ge=1, le=200, description="How many at the most.")] = 20,
     after: Annotated[str, msgspec.Meta(description="Go on from the `next` of the page before.")] = "",
+    upto: Annotated[int, msgspec.Meta(ge=1, description="What the session knew at this event.")] | None = None,
 ) -> Recall:
     """Recall facts, decisions and progress by words, the newest first.
 
@@ -69,17 +70,20 @@ def recall(
     """
     parsed = parse(query)
     if session is not None:
-        return _of_session(context, session, parsed, scope, limit, _seq_cursor(after))
+        known = known_of(context, session, upto=upto)
+        return _of_session(context, known, parsed, scope, limit, _seq_cursor(after))
+    if upto is not None:
+        raise InvalidInput("upto is an event of one session; name the session, too")
     return _of_all(context, parsed, project, scope, limit, _place_cursor(after))
 
 
 def _of_session(
-    context: Context, session: Session, query: Query, holds: Holds | None, limit: int, before: int
+    context: Context, known: list[Known], query: Query, holds: Holds | None, limit: int, before: int
 ) -> Recall:
     """The valid knowledge of one session, with what it inherited."""
     matching = [
         item
-        for item in sorted(recallable(known_of(context, session)), key=lambda item: -item.seq)
+        for item in sorted(recallable(known), key=lambda item: -item.seq)
         if (not before or item.seq < before) and _has_scope(item, holds) and _matches(item, query)
     ]
     return Recall(

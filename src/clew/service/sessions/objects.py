@@ -23,7 +23,7 @@ from clew.service.kernel.context import Context
 from clew.service.kernel.registry import Group, operation
 from clew.service.privacy.mask_on_write import masks_secrets, text_masked_if_required
 from clew.service.privacy.masking import masker_of
-from clew.store.log.feed import readable_of_kind
+from clew.store.log.feed import events_at, readable_of_kind
 from clew.store.objects import objects
 
 OBJECTS = Group("object", "The objects of a session: files, images and artifacts of any size.")
@@ -66,9 +66,16 @@ def object_stat(context: Context, session: Session, object: Named) -> ObjectInfo
 
 
 @operation(right=Right.READ, hidden=True)
-def object_open(context: Context, session: Session, object: Named) -> OpenedObject:
+def object_open(
+    context: Context,
+    session: Session,
+    object: Named,
+    *,
+    at: Annotated[int, msgspec.Meta(ge=1, description="The event that names it, which makes a search needless.")]
+    | None = None,
+) -> OpenedObject:
     """Read an object of a session as a stream; a server masks the secrets in a text, and refuses other secrets."""
-    info = _with_size(context, _find(context, session, object))
+    info = _with_size(context, _find(context, session, object) if at is None else _at(context, session, object, at))
     pieces = objects.pieces(context.store, info.digest)
     if not context.masks_answers:
         return OpenedObject(info=info, is_exact=True, pieces=pieces)
@@ -169,6 +176,15 @@ def _find(context: Context, session: Session, wanted: str) -> ObjectInfo:
     if objects.reaches(context.store, [info.digest for info in named], wanted):
         return ObjectInfo(digest=wanted, size=0, name="", media_type="", seq=0)
     raise NotFound(f"session {session.id} names no object {wanted[:80]!r}", session=session.id)
+
+
+def _at(context: Context, session: Session, digest: str, seq: int) -> ObjectInfo:
+    """The object with this digest, if this event names it."""
+    event = events_at(context.store, session, [seq]).get(seq)
+    for named, name, media_type in _described(event.body) if event is not None else ():
+        if named == digest:
+            return ObjectInfo(digest=digest, size=0, name=name, media_type=media_type, seq=seq)
+    raise NotFound(f"event {seq} of session {session.id} names no object {digest[:80]!r}", session=session.id)
 
 
 def _with_size(context: Context, info: ObjectInfo) -> ObjectInfo:

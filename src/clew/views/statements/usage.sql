@@ -6,6 +6,7 @@ CREATE TABLE spending (
     record BIGINT NOT NULL,
     message BIGINT NOT NULL,
     position BIGINT NOT NULL,
+    seq BIGINT NOT NULL,
     at BIGINT NOT NULL,
     model TEXT NOT NULL,
     input BIGINT NOT NULL,
@@ -34,11 +35,11 @@ DELETE FROM spending WHERE session = :session
 -- name: usage_add
 INSERT INTO spending (
 --pg    project,
-    session, record, message, position, at, model, input, output, cache_read, cache_write,
+    session, record, message, position, seq, at, model, input, output, cache_read, cache_write,
     cache_write_hour, reasoning, cost_micros)
 VALUES (
 --pg    :project,
-    :session, :record, :message, :position, :at, :model, :input, :output, :cache_read, :cache_write,
+    :session, :record, :message, :position, :seq, :at, :model, :input, :output, :cache_read, :cache_write,
     :cache_write_hour, :reasoning, :cost_micros)
 ON CONFLICT (session, record) DO UPDATE SET message = excluded.message, position = excluded.position, at = excluded.at,
     model = excluded.model, input = excluded.input, output = excluded.output, cache_read = excluded.cache_read,
@@ -65,6 +66,14 @@ SELECT s.session, s.model, s.at / 3600000000, CASE WHEN s.cost_micros > 0 THEN 1
 FROM spending s
 WHERE s.session = (SELECT o.session FROM spending o WHERE o.message = s.message ORDER BY o.position LIMIT 1)
 GROUP BY s.session, s.model, 3, 4
+
+-- name: usage_by_place
+-- What each answer in a stretch of a session used, by the place of its record.
+SELECT s.session, s.model, s.seq, CASE WHEN s.cost_micros > 0 THEN 1 ELSE 0 END, s.input, s.output, s.cache_read,
+    s.cache_write, s.cache_write_hour, s.reasoning, s.cost_micros, 1
+FROM spending s
+WHERE s.session = :session AND s.seq >= :first AND s.seq <= :last
+    AND s.session = (SELECT o.session FROM spending o WHERE o.message = s.message ORDER BY o.position LIMIT 1)
 
 -- name: usage_times
 SELECT coalesce(min(at), 0), coalesce(max(at), 0) FROM spending
