@@ -11,6 +11,7 @@ from clew.cli.times import ago, moment
 from clew.model.plain import plain
 
 if TYPE_CHECKING:
+    from clew.service.audit.audited_session import AuditedSession
     from clew.service.audit.checkpoints import CheckpointInfo
     from clew.service.audit.entries import Entry
     from clew.service.audit.proof import SessionProof
@@ -42,6 +43,15 @@ def print_proof(proof: "SessionProof") -> None:
     if proof.since:
         click.echo("\nthe older checkpoint, and the proof that the newer begins with it:", err=True)
         click.echo(plain(proof.since) + "\n".join(proof.consistency), err=True)
+
+
+def print_audit_session(found: "AuditedSession") -> None:
+    proven = f"; checkpoint {found.checkpoint} proves 1 to {found.seq:,}" if found.checkpoint else ""
+    click.echo(f"{found.session}: {found.events:,} events{proven}")
+    for problem in found.problems:
+        click.echo(problem)
+    for note in found.notes:
+        click.echo(note, err=True)
 
 
 def print_entries(entries: "list[Entry]") -> None:
