@@ -25,7 +25,7 @@ SAID = {
     ("server/streams/sse.py", "OWN_WORDS"): 4,
     ("server/web/results.py", "DECLARED"): 1,
     ("server/web/results.py", "MASKED_BEFORE"): 1,
-    ("server/web/routes.py", "MASKED_BEFORE"): 2,
+    ("server/web/routes.py", "MASKED_BEFORE"): 3,
     ("server/web/routes.py", "OWN_WORDS"): 2,
 }
 

@@ -16,7 +16,9 @@ from web.hostile import CONTROLS, HTML, LINKS, SVG
 
 HARMLESS = ("/", "?", "#", "https://", "http://", "mailto:", "data:,")
 PATHS = (
-    "/", "/sessions", "/sessions/{id}", "/sessions/{id}?event=5", "/sessions/{id}?part=turns", "/search?q=hacked",
+    "/", "/sessions", "/sessions/{id}", "/sessions/{id}?event=5", "/sessions/{id}?part=turns",
+    *(f"/sessions/{{id}}?tab={tab}&at=20" for tab in ("knowledge", "files", "usage", "tools", "lineage", "audit")),
+    "/sessions/{id}?q=hacked&at=25", "/search?q=hacked",
     "/search?q=evil",
     "/usage?by=session&when=this+year", "/sessions/{id}/rename", "/sessions/{id}/erase",
     "/files", "/files?file={path}", "/timeline?range=hour", "/agents", "/people", "/people?who=mallory",
@@ -70,6 +72,7 @@ def look(tab: Tab, address: str) -> None:
     page = tab.page
     page.goto(tab.site.address + address)
     page.evaluate("for (const details of document.querySelectorAll('details')) details.open = true")
+    page.wait_for_function("!document.querySelector('details[open] > .inside > noscript')")
     assert page.evaluate("window.hacked") is None, address
     assert not tab.is_wider_than_its_window(), address
     addresses = page.evaluate(

@@ -6,25 +6,30 @@ So the map of a session and the sums of its tools are made without reading the s
 from typing import Any, ClassVar
 
 from clew.model.events import (
-    KINDS,
     CallMade,
     CallReturned,
     Compacted,
     DecisionMade,
     Event,
     HandoffOffered,
+    Removed,
     RuntimeAttached,
+    SessionArchived,
+    SessionClosed,
     SessionForked,
+    SessionPaused,
+    SessionResumed,
 )
 from clew.model.working_set import touches
 from clew.store.derived import Transaction
-from clew.views.contract import LATEST, Sessions, storable
+from clew.views.contract import LATEST, Bodies, Sessions, storable
 
 CALL, EDIT, RETURN, ERROR, DECISION, MARK = "call", "edit", "return", "error", "decision", "mark"
 LONGEST_NAME = 100
-# Besides these, what changes the state of a session is a mark.
-MARKS = (Compacted, HandoffOffered, RuntimeAttached, SessionForked)
-STATES = frozenset({"paused", "resumed", "closed", "archived", "erased"})
+STATES = (SessionPaused, SessionResumed, SessionClosed, SessionArchived)
+MARKS = (Compacted, HandoffOffered, RuntimeAttached, SessionForked, *STATES)
+# What is left of a removed event still says what it did to the state.
+KINDS_OF_STATES = frozenset(body.kind for body in STATES)
 
 
 class LandmarksView:
@@ -32,6 +37,7 @@ class LandmarksView:
 
     name: ClassVar[str] = "landmarks"
     version: ClassVar[int] = 1
+    bodies: ClassVar[Bodies] = (CallMade, CallReturned, DecisionMade, *MARKS, Removed)
 
     def __init__(self, tx: Transaction, session: Sessions, dialect: str) -> None:
         self._tx = tx
@@ -71,7 +77,7 @@ def _landmark(event: Event) -> tuple[str, str] | None:
             return (ERROR if failed else RETURN), ""
         case DecisionMade():
             return DECISION, ""
-        case body if isinstance(body, MARKS) or KINDS.get(body.kind, Compacted).step in STATES:
+        case body if isinstance(body, MARKS) or body.kind in KINDS_OF_STATES:
             return MARK, body.kind
         case _:
             return None

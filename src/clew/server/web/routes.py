@@ -10,7 +10,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 
 from clew.model.access import Right, Target
-from clew.model.errors import ClewError, Conflict, Denied, InvalidInput, Unauthenticated
+from clew.model.errors import ClewError, Conflict, Denied, InvalidInput, TooLarge, Unauthenticated
 from clew.server.http import request_body
 from clew.server.http.answer_text import AnswerText, NeedsNoMasking, masked, unmasked
 from clew.server.http.arguments import pairs
@@ -20,20 +20,22 @@ from clew.server.http.lazy_mount import LazyMount
 from clew.server.http.metrics import Metrics
 from clew.server.http.openapi import openapi
 from clew.server.http.operations import Operations, no_route
-from clew.server.http.problems import STATUS, Headers, Refusal
+from clew.server.http.problems import STATUS, Headers, Refusal, Refused
 from clew.server.login.identity import Identity
 from clew.server.options import LOOPBACK_NAMES
-from clew.server.web import acting, results, static_files
+from clew.server.web import acting, images, results, static_files
 from clew.server.web.action import Action
 from clew.server.web.navigation import ACTIONS, PAGES
 from clew.server.web.page_request import Done, Download, Made, Page, PageRequest, Shell
 from clew.server.web.pages import others
 from clew.server.web.rendering import render
+from clew.service.kernel.call import call
 from clew.service.kernel.context import Context
+from clew.service.sessions.objects import OpenedObject
 
 POLICY = (
-    "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; "
-    "form-action 'self'; frame-ancestors 'none'"
+    "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; "
+    "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
 PAGE_HEADERS = {
     "content-security-policy": POLICY,
@@ -71,6 +73,7 @@ class Web:
             *(self._route(entry.path, partial(self._page, entry.page)) for entry in PAGES),
             *(self._route(action.path, partial(self._ask, action)) for action in ACTIONS if action.asks),
             *(self._route(action.path, partial(self._act, action), "POST") for action in ACTIONS),
+            self._route("/sessions/{session}/events/{seq}/images/{object}", self._image),
             self._route("/login", self._login),
             self._route("/login", self._redeem, "POST"),
             self._route("/logout", self._logout, "POST"),
@@ -178,6 +181,32 @@ class Web:
         if isinstance(made, Done):
             return made, render(others.done(made, is_anew=BY_KEY[made.key].is_dangerous), shell, now=now)
         return made, render(made, shell, now=now)
+
+    async def _image(self, request: Request) -> Response:
+        """An image that an event names, if its bytes are one; a browser shows it in the page of the session."""
+        exchange = _exchange(request)
+        credential = self._operations.credential(exchange)
+        return await self._operations.in_turn(
+            credential, partial(self._read_image, exchange, credential, request), request.receive
+        )
+
+    def _read_image(self, exchange: Exchange, credential: Any, request: Request) -> Response:
+        context = self._operations.admit(exchange, credential)
+        session, seq, object = (request.path_params[name] for name in ("session", "seq", "object"))
+        if not (seq.isascii() and seq.isdigit() and len(seq) < 16):
+            raise InvalidInput(f"{seq[:40]!r} is not the number of an event")
+        opened: OpenedObject = call(context, "object_open", {"session": session, "object": object, "at": int(seq)})
+        if opened.info.size > images.MOST_BYTES:
+            raise TooLarge(f"this image has {opened.info.size:,} bytes; pages show up to {images.MOST_BYTES:,}")
+        tag = f'"{opened.info.digest}"'
+        if tag in exchange.headers.get(b"if-none-match", b"").decode("latin-1"):
+            return Response(b"", 304, {**images.HEADERS, "etag": tag})
+        data = b"".join(opened.pieces)
+        media_type = images.raster_type(data)
+        if not media_type:
+            raise Refused(415, "invalid_input", f"object {opened.info.digest[:16]} is not an image that pages show")
+        body = unmasked(data, NeedsNoMasking.MASKED_BEFORE)
+        return Response(body, headers={**images.HEADERS, "etag": tag}, media_type=media_type)
 
     # Login ------------------------------------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ The text of a row is masked before it comes here, and cut here. What is cut is s
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import NamedTuple
 
 import msgspec
@@ -16,12 +17,18 @@ from clew.model.steps import end_step
 from clew.model.transcript import Item, Subagent, Turn
 from clew.runtimes.calls import command_of, inputs_of, output_of, telling_of
 from clew.runtimes.changes import Line, changes_of, count_of, lines_of
+from clew.server.web.images import RASTERS
 from clew.server.web.text.ansi import without_colours
 from clew.service.kernel.results import flat
 
 # What a row shows of a text: characters of a message, lines and characters of an output, lines of a diff.
 MESSAGE, OUTPUT_LINES, OUTPUT, DIFF_LINES, LONGEST_LINE = 12_000, 40, 6_000, 60, 1_000
 RAW = 2_000
+# The tools that only read or search, as programs commonly name them.
+LOOKING = frozenset(
+    "read read_file readfile view open_file read_many_files notebookread cat grep glob search find ls list list_dir "
+    "list_directory search_file_content find_files grep_search file_search codebase_search".split()
+)
 LONGEST_TELLING = 200
 
 
@@ -32,13 +39,22 @@ class Excerpt(NamedTuple):
     rest: str = ""
 
 
+class Picture(NamedTuple):
+    """An image that is stored with an event: its digest, the event, and its words."""
+
+    digest: str
+    seq: int
+    words: str
+
+
 class Part(NamedTuple):
-    """A part of a message: text, thinking (with its number of words), or an attached file."""
+    """A part of a message: text, thinking (with its number of words), an attached file, or an image."""
 
     type: str
     text: str
     rest: str = ""
     words: int = 0
+    picture: Picture | None = None
 
 
 class Message(NamedTuple):
@@ -73,7 +89,12 @@ class Call(NamedTuple):
     diff_rest: str = ""
     output: Excerpt = NOTHING
     attached: Sequence[str] = ()
+    pictures: Sequence[Picture] = ()
     returned_seq: int = 0
+    answer: str = ""
+    """The provider's id of the answer that made it; calls of one answer run at once."""
+    looks: bool = False
+    """Whether it only reads or searches."""
     type: str = "call"
 
 
@@ -85,6 +106,7 @@ class Mark(NamedTuple):
     text: str
     tone: str = ""
     detail: str = ""
+    decides: bool = False
     type: str = "mark"
 
 
@@ -98,7 +120,18 @@ class Raw(NamedTuple):
     type: str = "raw"
 
 
-Row = Message | Call | Mark | Raw
+class Group(NamedTuple):
+    """Calls that belong together: those of one answer, or reads and searches one after the other."""
+
+    seq: int
+    at: int
+    title: str
+    calls: list[Call]
+    is_folded: bool
+    type: str = "group"
+
+
+Row = Message | Call | Mark | Raw | Group
 
 
 class TurnRows(NamedTuple):
@@ -126,8 +159,48 @@ def _turn(turn: Turn, cwd: str, you: str) -> TurnRows:
     return TurnRows(
         seq=turn.seq, begins=turn.begins, at=turn.at, duration_us=turn.duration_us, calls=len(calls),
         failed=sum(call.outcome == "failed" for call in calls), tokens=turn.usage.tokens if turn.usage else 0,
-        rows=rows, subagents=turn.subagents,
+        rows=gathered(rows), subagents=turn.subagents,
     )  # fmt: skip
+
+
+# Calls that belong together -------------------------------------------------------------------------------------------
+
+# So many reads and searches in a row are one line.
+MANY_LOOKS = 3
+
+
+def gathered(rows: list[Row]) -> list[Row]:
+    """The rows, with neighbouring calls that belong together in groups."""
+    made: list[Row] = []
+    for key, run in groupby(rows, key=_belongs_to):
+        members = list(run)
+        calls = [row for row in members if isinstance(row, Call)]
+        if key == LOOKS and len(calls) >= MANY_LOOKS:
+            made.append(Group(calls[0].seq, calls[0].at, _looks(calls), calls, is_folded=True))
+        elif key not in ("", LOOKS) and len(calls) > 1:
+            made.append(Group(calls[0].seq, calls[0].at, f"{len(calls)} calls at once", calls, is_folded=False))
+        else:
+            made += members
+    return made
+
+
+LOOKS = "looks"
+
+
+def _belongs_to(row: Row) -> str:
+    """What neighbouring rows have in common that belong together; empty for a row that stands for itself."""
+    if not isinstance(row, Call):
+        return ""
+    if row.looks and row.outcome == "ok" and not row.pictures:
+        return LOOKS
+    return f"answer {row.answer}" if row.answer else ""
+
+
+def _looks(calls: list[Call]) -> str:
+    tools: dict[str, int] = {}
+    for call in calls:
+        tools[call.tool] = tools.get(call.tool, 0) + 1
+    return ", ".join(f"{tool} {count}" if count > 1 else tool for tool, count in tools.items())
 
 
 def _rows(items: list[Item], cwd: str, you: str) -> Iterator[Row]:
@@ -174,6 +247,11 @@ def _mark(item: Item, body: e.Body | e.Removed) -> Mark:
             return Mark(item.seq, item.at, f"{_words(body.kind)}: its content {verb} {how}", "gone")
         case e.Compacted(summary=summary):
             return Mark(item.seq, item.at, "earlier conversation summarised", "state", summary)
+        case e.HandoffOffered(to=to, brief=brief):
+            return Mark(item.seq, item.at, f"handed off to {to}" if to else "handed off", "handoff", brief)
+        case e.RuntimeAttached(runtime=runtime, cwd=cwd, machine=machine):
+            where = "".join((f" in {cwd}" if cwd else "", f" on {machine}" if machine else ""))
+            return Mark(item.seq, item.at, f"runs in {runtime or 'a program'}{where}", "state")
         case e.SessionForked(parent=parent, upto=upto):
             return Mark(item.seq, item.at, f"forked from {parent} at {upto}", "state")
         case e.SessionErased(events=events, reason=reason):
@@ -181,7 +259,8 @@ def _mark(item: Item, body: e.Body | e.Removed) -> Mark:
             return Mark(item.seq, item.at, words, "gone")
         case _:
             text = _words(body.kind) if item.is_bookkeeping else remark_of(body)
-            return Mark(item.seq, item.at, text, "knowledge" if body.step == "knowledge" else "state")
+            tone = "knowledge" if body.step == "knowledge" else "state"
+            return Mark(item.seq, item.at, text, tone, decides=isinstance(body, e.DecisionMade))
 
 
 def _words(kind: str) -> str:
@@ -192,7 +271,7 @@ def _words(kind: str) -> str:
 
 
 def _message(item: Item, event: Event, body: e.MessageAdded, you: str) -> Message | None:
-    parts = [shown for part in body.content if (shown := _part(part)) is not None]
+    parts = [shown for part in body.content if (shown := _part(part, event.seq)) is not None]
     if not parts:
         return None
     role = body.role if body.role in ("user", "assistant", "system") else "other"
@@ -211,7 +290,7 @@ def _speaker(event: Event, body: e.MessageAdded, you: str) -> str:
     return body.role
 
 
-def _part(part: e.Part) -> Part | None:
+def _part(part: e.Part, seq: int) -> Part | None:
     match part:
         case e.TextPart(text=text):
             return Part("text", *_excerpt(text.strip("\n"), MESSAGE)) if text.strip() else None
@@ -219,7 +298,14 @@ def _part(part: e.Part) -> Part | None:
             # Some providers encrypt thinking, so there is no text.
             return Part("thinking", *_excerpt(text.strip("\n"), MESSAGE), len(text.split())) if text.strip() else None
         case e.ImagePart() | e.FilePart():
-            return Part("file", _attached(part))
+            return Part("file", _attached(part), picture=_picture(part, seq))
+
+
+def _picture(part: e.ImagePart | e.FilePart, seq: int) -> Picture | None:
+    """The image of a part, if it says that it is one that browsers show and that cannot hold scripts."""
+    if part.media_type.lower() not in RASTERS or not part.blob:
+        return None
+    return Picture(part.blob, seq, _attached(part))
 
 
 def _attached(part: e.ImagePart | e.FilePart) -> str:
@@ -258,6 +344,7 @@ def _call(item: Item, made: e.CallMade, cwd: str) -> Call:
             command=_excerpt(command, OUTPUT, OUTPUT_LINES) if len(command) > 80 or "\n" in command else NOTHING,
             input=_excerpt(_indented(untold), OUTPUT, OUTPUT_LINES) if untold and not changes else NOTHING,
             diff=[_cut(line) for line in changes[:DIFF_LINES]], diff_rest=_more(len(changes) - DIFF_LINES),
+            answer=made.message, looks=made.tool.rsplit("__", 1)[-1].lower() in LOOKING,
         ),
         item.returned.body if item.returned is not None else None,
         changes,
@@ -271,10 +358,11 @@ def _lost(item: Item, back: e.CallReturned, what: str) -> Call:
 
 def _with_return(item: Item, call: Call, back: e.AnyBody | None, changes: list[Line]) -> Call:
     output = output_of(back) if isinstance(back, e.CallReturned) else ""
+    returned_seq = item.returned.seq if item.returned is not None else 0
     return call._replace(
         outcome=_outcome(back), about=_about(back, output, changes), duration_us=item.duration_us,
         exit_code=item.exit_code, output=_excerpt(output.rstrip("\n"), OUTPUT, OUTPUT_LINES), attached=_files_of(back),
-        returned_seq=item.returned.seq if item.returned is not None else 0,
+        pictures=_pictures_of(back, returned_seq or item.seq), returned_seq=returned_seq,
     )  # fmt: skip
 
 
@@ -305,7 +393,14 @@ def _about(back: e.AnyBody | None, output: str, changes: list[Line]) -> str:
 
 def _files_of(back: e.AnyBody | None) -> list[str]:
     parts = back.parts if isinstance(back, e.CallReturned) else ()
-    return [_attached(part) for part in parts if isinstance(part, e.ImagePart | e.FilePart)]
+    files = (part for part in parts if isinstance(part, e.ImagePart | e.FilePart))
+    return [_attached(part) for part in files if _picture(part, 0) is None]
+
+
+def _pictures_of(back: e.AnyBody | None, seq: int) -> list[Picture]:
+    parts = back.parts if isinstance(back, e.CallReturned) else ()
+    files = (part for part in parts if isinstance(part, e.ImagePart | e.FilePart))
+    return [picture for part in files if (picture := _picture(part, seq)) is not None]
 
 
 def _indented(value: object) -> str:

@@ -1,5 +1,7 @@
 // Every page works without scripts; these make it quicker to read. Each module looks for what it belongs to.
 import "./times.js";
+import "./unfold.js";
+import "./reading.js";
 import "./keys.js";
 import "./controls.js";
 import "./actions.js";

@@ -1,35 +1,42 @@
-// Keys: / and Ctrl-K search, j and k move, Enter opens, n, p and e go through a session, g and a letter changes the page.
+// Keys: / and Ctrl-K search, j and k move, Enter opens; in a session n, e, w and d go to the next prompt, error, edit and
+// decision, with Shift to the one before; g and a letter changes the page.
+import { choose, chosen, jump, otherSession } from "./reading.js";
+import { toEnd, transcript } from "./transcript.js";
+
 const find = document.getElementById("find");
 const places = { h: "/", s: "/sessions", f: "/files", t: "/timeline", u: "/usage", a: "/agents" };
-let current = null;
 let isGoing = false;
 
-function step(selector, direction) {
-  const rows = [...document.querySelectorAll(selector)].filter((row) => row.checkVisibility());
+function step(direction) {
+  const rows = [...document.querySelectorAll("[data-row]")].filter((row) => row.checkVisibility());
   if (!rows.length) return;
+  const current = chosen();
   let index = rows.indexOf(current);
   if (index < 0) {
     const top = current ? current.getBoundingClientRect().top : 60;
     const after = rows.findIndex((row) => row.getBoundingClientRect().top > top + 1);
     index = direction > 0 ? (after < 0 ? rows.length : after) - 1 : after < 0 ? rows.length : after;
   }
-  const next = rows[Math.min(rows.length - 1, Math.max(0, index + direction))];
-  current?.classList.remove("current");
-  current = next;
-  next.classList.add("current");
-  next.scrollIntoView({ block: "nearest" });
-  (next.querySelector("summary, a[href]") || next).focus({ preventScroll: true });
+  choose(rows[Math.min(rows.length - 1, Math.max(0, index + direction))]);
 }
 
 const actions = {
   "/": () => find?.focus(),
   "?": () => document.getElementById("keys")?.showModal(),
-  j: () => step("[data-row]", 1),
-  k: () => step("[data-row]", -1),
-  n: () => step("[data-prompt]", 1),
-  p: () => step("[data-prompt]", -1),
-  e: () => step("[data-error]", 1),
+  j: () => step(1),
+  k: () => step(-1),
 };
+const jumps = { n: ["prompt", 1], p: ["prompt", -1], e: ["error", 1], w: ["edit", 1], d: ["decision", 1] };
+if (transcript) {
+  for (const [key, [type, direction]] of Object.entries(jumps)) {
+    actions[key] = () => jump(type, direction);
+    if (key !== "n" && key !== "p") actions[key.toUpperCase()] = () => jump(type, -direction);
+  }
+  actions.f = () => document.getElementById("within").focus();
+  actions.G = toEnd;
+  actions["["] = () => otherSession(-1);
+  actions["]"] = () => otherSession(1);
+}
 
 document.addEventListener("keydown", (event) => {
   if ((event.ctrlKey || event.metaKey) && event.key === "k" && find) {
@@ -53,15 +60,3 @@ document.addEventListener("keydown", (event) => {
     actions[event.key]();
   }
 });
-
-// A link to an event opens what it is in.
-function open(id) {
-  const target = id && document.getElementById(id);
-  for (let folded = target?.closest("details"); folded; folded = folded.parentElement.closest("details")) folded.open = true;
-  if (!target) return;
-  current = target.closest("[data-row]");
-  target.scrollIntoView({ block: "center" });
-}
-addEventListener("hashchange", () => open(location.hash.slice(1)));
-const asked = document.getElementById("transcript")?.dataset.asked;
-if (location.hash || asked) open(location.hash.slice(1) || `e${asked}`);
