@@ -106,6 +106,23 @@ def proof(plane: Any, session: str, checkpoint: int | None, since: int | None, a
     audit.print_proof(result)
 
 
+@command.command("session")
+@click.argument("session", metavar="ID", shell_complete=complete_id)
+@json_option
+@click.pass_obj
+def one_session(plane: Any, session: str, as_json: bool) -> None:
+    """Verify one session: its chain, and that the newest checkpoint agrees with it."""
+    result = plane.call("audit_session", session=session)
+    if as_json:
+        print_json(result)
+    else:
+        from clew.cli.results import audit
+
+        audit.print_audit_session(result)
+    if result.problems:
+        raise click.exceptions.Exit(exit_code("damaged"))
+
+
 command.add_command(witness.command)
 
 

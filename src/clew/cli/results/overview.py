@@ -35,6 +35,7 @@ def print_overview(overview: "Overview") -> None:
     if len(turns) < len(overview.turns):
         click.echo(f"the last {len(turns)} of {len(overview.turns):,} turns; --json has all", err=True)
     if overview.tools:
+        click.echo()
         table(
             ("tool", "calls", "failed", "median", "slowest", "at"),
             (
