@@ -10,11 +10,13 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
+from clew.cli.demo_picture import picture
 from clew.model import events as e
 from clew.model.session import Session
 from clew.service.kernel.call import call
 from clew.service.kernel.context import Context
 from clew.store.log.opening import Forking, Opening
+from clew.store.objects import objects
 
 SECOND = 1_000_000
 MINUTE, HOUR, DAY = 60 * SECOND, 3_600 * SECOND, 86_400 * SECOND
@@ -86,6 +88,7 @@ def fill(context: Context, *, days: int = 21, each_day: int = 3) -> Session:
     _add(context, running, [e.CallMade(call="late", tool="shell", input=_json({"command": "make test"}))], now - MINUTE)
     session = _opened(context, "Why does the lock test fail now and then?", "shop", "claude-code", PEOPLE[0])
     _add(context, session, _long(), now - 40 * MINUTE, source="demo")
+    _add(context, session, _pictured(context), now - 35 * MINUTE, source="picture")
     _other_ways(context, chance, session, now - 30 * MINUTE)
     _share(context, session)
     return session
@@ -202,6 +205,32 @@ def _long() -> list[e.Body | e.Opaque]:
         e.HandoffOffered(handoff="h1", to="codex", brief="measure on PostgreSQL"),
         e.MessageAdded(role="assistant", text="1,204 commits per second, before it were 870.", model=model, usage=usage,
                        message="m2"),
+    ]  # fmt: skip
+
+
+def _pictured(context: Context) -> list[e.Body]:
+    """A turn with reads in a row, calls at once, and an image."""
+    model = "claude-opus-4-5"
+    image = e.ImagePart(blob=objects.put(context.store, [picture()]), media_type="image/png", name="commits.png")
+    at_once = [e.CallMade(call=id, tool="Bash", input=_json({"command": command}), message="m3", model=model)
+               for id, command in (("11", "ruff check"), ("12", "mypy src"))]  # fmt: skip
+    looked = [
+        body
+        for number, file in enumerate(FILES[:4], 7)
+        for body in _called(str(number), "Read", {"file_path": f"/home/ada/shop/{file}"}, "...")
+    ]
+    return [
+        e.MessageAdded(role="user", text="Show it as a picture, and check the types."),
+        *looked,
+        *at_once,
+        e.CallReturned(call="11", output=_json("All checks passed!")),
+        e.CallReturned(call="12", output=_json("Success: no issues found")),
+        e.CallMade(call="13", tool="Bash", input=_json({"command": "python bench/plot.py commits.png"})),
+        e.CallReturned(call="13", output=_json("commits.png"), parts=(image,)),
+        e.MessageAdded(
+            role="assistant", model=model, message="m4", usage=e.Usage(input=3_100, output=240, cost_micros=52_000),
+            parts=(e.TextPart(text="Commits per second, before and after:"), image),
+        ),
     ]  # fmt: skip
 
 

@@ -200,7 +200,8 @@ def _looks(calls: list[Call]) -> str:
     tools: dict[str, int] = {}
     for call in calls:
         tools[call.tool] = tools.get(call.tool, 0) + 1
-    return ", ".join(f"{tool} {count}" if count > 1 else tool for tool, count in tools.items())
+    names = ", ".join(f"{tool} {count}" if count > 1 else tool for tool, count in tools.items())
+    return f"{names}: {', '.join(call.telling for call in calls if call.telling)}"
 
 
 def _rows(items: list[Item], cwd: str, you: str) -> Iterator[Row]:

@@ -6,12 +6,14 @@ With `at` everything is as it was at that event.
 from typing import Any
 
 from clew.model.errors import ClewError
+from clew.model.query import Snippet
 from clew.server.web.action import offers
 from clew.server.web.actions.session import ON_PAGE, access_to
 from clew.server.web.page_request import Page, PageRequest
-from clew.server.web.pages.search import pieces
+from clew.server.web.pages.search import Piece, pieces
 from clew.server.web.pages.session_tabs import tab_of
 from clew.server.web.session_map import SessionMap, session_map
+from clew.server.web.text.ansi import without_colours
 from clew.server.web.transcript_rows import rows_of
 
 # So many events are a screen or more, and two such pieces stay a page that any browser shows at once.
@@ -101,7 +103,14 @@ def _map(request: PageRequest, id: str, transcript: dict[str, Any] | None = None
 def _found(request: PageRequest, id: str) -> dict[str, Any]:
     """The places of the session that have the words that are looked for."""
     words = request.query.get("q", "").strip()
-    values: dict[str, Any] = {"id": id, "words": words, "hits": [], "more_hits": False, "problem": "", "pieces": pieces}
+    values: dict[str, Any] = {
+        "id": id,
+        "words": words,
+        "hits": [],
+        "more_hits": False,
+        "problem": "",
+        "pieces": _pieces,
+    }
     if not words:
         return values
     try:
@@ -109,3 +118,8 @@ def _found(request: PageRequest, id: str) -> dict[str, Any]:
     except ClewError as error:
         return {**values, "problem": request.told(error)}
     return {**values, "hits": answer.hits, "more_hits": bool(answer.next)}
+
+
+def _pieces(snippet: Snippet) -> list[Piece]:
+    """The pieces of a snippet, without the colours that a terminal would show."""
+    return [piece._replace(text=without_colours(piece.text)) for piece in pieces(snippet)]

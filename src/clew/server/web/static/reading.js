@@ -1,4 +1,5 @@
 // Getting about in a session: to an event, to the next error, edit, decision or prompt, by map, search and slider.
+import { say } from "./controls.js";
 import { bring, head, rowOf, transcript } from "./transcript.js";
 import { localise } from "./times.js";
 import { parsed } from "./unfold.js";
@@ -56,6 +57,7 @@ function place() {
 }
 
 export function draw() {
+  for (const link of document.querySelectorAll("#map [data-jump][hidden]")) link.hidden = false;
   const here = document.querySelector("#map .here");
   if (!here) return;
   const first = seqAt(60);
@@ -75,7 +77,7 @@ export async function jump(type, direction) {
   const found = (await landmarks()).filter((mark) => mark.type === type).map((mark) => mark.seq);
   const next = direction > 0 ? found.find((seq) => seq > from) : found.findLast((seq) => seq < from);
   if (next) await show(next, { unfolds: false });
-  return Boolean(next);
+  else say(`No ${type} ${direction > 0 ? "after" : "before"} this`);
 }
 
 function watchMap() {
