@@ -11,7 +11,7 @@ from clew.service import call
 from server.running import Running, writer
 
 EVIL = "\"><script>alert(1)</script><img src=x onerror=alert(1)>' onload=x javascript:alert(1) &amp; \x1b[31m</title>"
-OUR_PICTURES = ("icon", "heat chart", "stacks chart", "family chart", "ticks", "lane")
+OUR_PICTURES = ("icon", "heat chart", "stacks chart", "family chart", "ticks", "lane", "strip")
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 
 
@@ -79,8 +79,8 @@ def test_stored_text_is_never_markup(evil: str, client: httpx2.Client) -> None:
 
 def test_a_page_shows_what_happened(evil: str, client: httpx2.Client) -> None:
     assert "alert(1)" in client.get("/").text
-    page = client.get(f"/sessions/{evil}").text
-    for text in ("Thinking", "no return", "failed", "Decisions (1)", "Facts (1)", "my.kind"):
+    page = client.get(f"/sessions/{evil}?tab=knowledge").text
+    for text in ("Thinking", "no return", "failed", "Decisions", "Facts", "my.kind"):
         assert text in page
     assert client.get("/sessions/zzzz").status_code == 404
     assert "No sessions yet" not in client.get("/").text
