@@ -124,7 +124,7 @@ def test_each_tab_says_what_it_is_for_and_leads_into_the_transcript(site: Site, 
     page = tab.open(f"/sessions/{site.session}")
     inspector = page.locator("#inspector")
     for name, words in (
-        ("Working set", "src/store.py"), ("Usage", "turn at 3"), ("Lineage", "forked from nothing"),
+        ("Working set", "src/store.py"), ("Usage", "turn at 3"), ("Lineage", "this session"),
         ("Access", "granted to person:owner on everything"), ("Audit", "chain verified"), ("Tools", "Bash"),
     ):  # fmt: skip
         inspector.get_by_role("link", name=name, exact=True).click()
