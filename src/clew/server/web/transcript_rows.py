@@ -159,7 +159,7 @@ def _turn(turn: Turn, cwd: str, you: str) -> TurnRows:
     return TurnRows(
         seq=turn.seq, begins=turn.begins, at=turn.at, duration_us=turn.duration_us, calls=len(calls),
         failed=sum(call.outcome == "failed" for call in calls), tokens=turn.usage.tokens if turn.usage else 0,
-        rows=gathered(rows), subagents=turn.subagents,
+        rows=rows, subagents=turn.subagents,
     )  # fmt: skip
 
 

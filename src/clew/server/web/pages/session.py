@@ -14,7 +14,7 @@ from clew.server.web.pages.search import Piece, pieces
 from clew.server.web.pages.session_tabs import tab_of
 from clew.server.web.session_map import SessionMap, session_map
 from clew.server.web.text.ansi import without_colours
-from clew.server.web.transcript_rows import rows_of
+from clew.server.web.transcript_rows import gathered, rows_of
 
 # So many events are a screen or more, and two such pieces stay a page that any browser shows at once.
 EVENTS = 60
@@ -59,9 +59,10 @@ def _transcript(request: PageRequest, id: str, head: int) -> dict[str, Any]:
     page_of = _page_of(request.query, end or head) or ({"backward": end + 1} if end else {})
     upto = {"upto": end} if end else {}
     transcript = request.call("transcript", session=id, limit=EVENTS, **page_of, **upto)
+    turns = rows_of(transcript.turns, cwd=transcript.cwd, you=request.principal)
     return {
         "id": transcript.session, "head": transcript.head, "at": end, "next": transcript.next,
-        "turns": rows_of(transcript.turns, cwd=transcript.cwd, you=request.principal),
+        "turns": [turn._replace(rows=gathered(turn.rows)) for turn in turns],
         "previous": transcript.previous, "first": transcript.first, "last": transcript.last,
         "asked": page_of.get("at", 0),
     }  # fmt: skip
