@@ -16,7 +16,7 @@ LAYOUT = Path(__file__).with_name("layout.js").read_text()
 PAGES = {
     "home": "/", "sessions": "/sessions", "filtered": "/sessions?runtime=codex&since=2020",
     "session": "/sessions/{session}", "looking back": "/sessions/{session}?at=14&q=lock&tab=tools",
-    "access": "/sessions/{hostile}?tab=access",
+    "who can see it": "/sessions/{hostile}?tab=access",
     "hostile": "/sessions/{hostile}", "event": "/sessions/{session}/events/12", "search": "/search?q=lock",
     "usage": "/usage", "usage of sessions": "/usage?by=session&when=this+year", "design": "/_design", "docs": "/docs",
     "login": "/login", "an action": "/sessions/{session}/close",
