@@ -41,6 +41,7 @@ class Resumed(NamedTuple):
     native: str
     files: list[str]
     fidelity: Json
+    prepare: list[list[str]]
 
 
 class Clew:
@@ -85,6 +86,7 @@ class Clew:
             native=told["native_id"],
             files=told["files"],
             fidelity=told["fidelity"],
+            prepare=told["prepare"],
         )
 
     def _objects(self, *arguments: str, env: dict[str, str] | None = None) -> list[Json]:

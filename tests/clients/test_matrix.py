@@ -77,6 +77,8 @@ def test_a_session_goes_on_in(
         environment = client.environment(place, model.url)
         resumed = clew.resume_in(source.session, target, cwd=place.cwd, env=environment)
         assert resumed.cwd == str(place.cwd)
+        for step in resumed.prepare:
+            client.run(place, model.url, step, more=resumed.env).checked()
         client.run(place, model.url, client.headless(resumed.command, prompt), more=resumed.env).checked()
         record_property("seconds", time.monotonic() - began)
         requests = model.told(prompt)

@@ -179,25 +179,25 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Native(msgspec.Struct, frozen=True, kw_only=True):
-    """A session in the program's own form. `door` is the program's import command, if a session must be added with it.
-
-    In `door`, `{file}` stands for the path of the first file. `notes` are for the person who resumes the session.
-    """
+    """A session in the program's own form. `notes` are for the person who resumes the session."""
 
     id: str
     files: list[Written]
-    door: list[str] | None = None
     notes: list[str] = []
 
 
 class Writer(msgspec.Struct, frozen=True, kw_only=True):
     """How a native session is made and resumed. `resume` gets the native id and the session's first file.
 
+    `prepare`: the commands that come before `resume`, in order, such as the program's own import; in them `{file}`
+    stands for the path of the first file.
+
     `images` and `failures`: the format can store images, and the mark that a call failed.
     """
 
     write: Callable[[list[Round], Target], Native]
     resume: Callable[[str, str], Command]
+    prepare: tuple[tuple[str, ...], ...] = ()
     images: bool = False
     failures: bool = True
     context_tokens: int = 150_000

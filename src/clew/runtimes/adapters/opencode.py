@@ -413,6 +413,6 @@ RUNTIME = Runtime(
         "fetch": Tool("webfetch", {"url": "url"}),
         "patch": Tool("apply_patch", {"patch": "patchText"}),
     },
-    writer=Writer(write=write, resume=resume, images=True),
+    writer=Writer(write=write, resume=resume, prepare=((NAME, "import", "{file}"),), images=True),
     evidence=f"{VERSION}, run against a scripted model",
 )
