@@ -9,6 +9,8 @@ KILLS ?= 50
 MINUTES ?= 60
 ATTACKS ?= 6000
 ARGS ?=
+CLIENTS ?= pinned
+LATEST := $(HOME)/.cache/clew/clients-latest
 BASE ?=
 CLIENTS ?= $(or $(CLEW_CLIENTS),$(HOME)/.cache/clew/clients)
 
@@ -44,9 +46,14 @@ else
 	$(BIN)/python -m pytest $(ARGS)
 endif
 
-test-clients: $(VENV)/.dev  ## Run the real agent programs against a scripted model; installs them into a cache on first use.
+test-clients: $(VENV)/.dev  ## Run the real agent programs against a scripted model, as pinned, or the newest with CLIENTS=latest.
+ifeq ($(CLIENTS),latest)
+	@bash tools/install_clients.sh --latest $(LATEST)
+	CLEW_CLIENTS=$(LATEST) $(BIN)/python -m pytest tests/clients -m clients -n 2 $(ARGS)
+else
 	@bash tools/install_clients.sh
 	$(BIN)/python -m pytest tests/clients -m clients -n 2 $(ARGS)
+endif
 
 same-session: $(VENV)/.dev  ## Compare how clients resume the session files in FOLDER with how they resume what clew writes of them.
 	@bash tools/install_clients.sh

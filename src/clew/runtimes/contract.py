@@ -217,10 +217,21 @@ class Edit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Connecting(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings edits that connect a program, and what a person has to do by hand (trust prompts ...)."""
+    """The settings edits that connect a program, and what a person has to do by hand (trust prompts ...).
+
+    `when_silent` is what to do if its hooks never run.
+    """
 
     edits: tuple[Edit, ...]
     by_hand: str = ""
+    when_silent: str = ""
+
+
+class Proven(msgspec.Struct, frozen=True):
+    """The newest version of a program that was run against a scripted model, and the day."""
+
+    version: str
+    on: str
 
 
 class Runtime(msgspec.Struct, frozen=True, kw_only=True):
@@ -241,6 +252,7 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True):
     writer: Writer | None = None
     connection: Connecting | None = None
     evidence: str = ""
+    proven: Proven | None = None
 
     @property
     def variables(self) -> list[str]:

@@ -104,9 +104,18 @@ def print_runtimes(programs: "list[KnownProgram]") -> None:
         ("runtime", "program", "installed", "sessions", "connected", "read", "resume in", "tested with"),
         (
             (
-                program.name, program.title, "yes" if program.installed else "no", str(program.sessions),
-                words[program.connected], words[program.reads], words[program.writes], program.tested_with or "-",
+                program.name,
+                program.title,
+                (program.version or "yes") if program.installed else "no",
+                str(program.sessions),
+                words[program.connected],
+                words[program.reads],
+                words[program.writes],
+                program.tested_with or "-",
             )
             for program in programs
         ),
-    )  # fmt: skip
+    )
+    for program in programs:
+        for line in program.advice:
+            click.echo(plain(line), err=True)

@@ -38,8 +38,8 @@ from clew.model.events import (
 )
 from clew.model.prompt_title import prompt_title
 from clew.model.title import LONGEST, shortened
-from clew.runtimes.adapters.claude_code_write import resume, write
-from clew.runtimes.contract import Format, Identity, Reading, Runtime, Tool, Writer, micros, opaque, raw
+from clew.runtimes.adapters.claude_code_write import VERSION, resume, write
+from clew.runtimes.contract import Format, Identity, Proven, Reading, Runtime, Tool, Writer, micros, opaque, raw
 
 NAME = "claude-code"
 # How many answers may still grow: answers of subagents come between the pieces of others. Of older answers the state
@@ -439,5 +439,5 @@ RUNTIME = Runtime(
         "fetch": Tool("WebFetch", {"url": "url"}),
     },
     writer=Writer(write=write, resume=resume, images=True, context_tokens=180_000),
-    evidence="2.1.325, run against a scripted model",
+    proven=Proven(VERSION, "2026-11-19"),
 )

@@ -12,6 +12,8 @@ from clew.model.events import CallMade, CallReturned, ImagePart, Part, TextPart,
 from clew.runtimes.contract import Command, Native, Target, Written, iso
 from clew.runtimes.rounds import Answer, Prompt, Round, output_text
 
+VERSION = "2.1.328"
+
 
 def folder(cwd: str) -> str:
     """The name of the folder that holds a directory's sessions."""
@@ -24,7 +26,7 @@ def write(rounds: list[Round], target: Target) -> Native:
     def add(type: str, key: str, at: int, message: dict[str, Any]) -> None:
         lines.append({
             "parentUuid": lines[-1]["uuid"] if lines else None, "isSidechain": False, "userType": "external",
-            "cwd": target.cwd, "sessionId": target.id, "version": "2.1.325", "type": type, "message": message,
+            "cwd": target.cwd, "sessionId": target.id, "version": VERSION, "type": type, "message": message,
             "uuid": str(uuid.uuid5(uuid.UUID(target.id), key)), "timestamp": iso(at),
         })  # fmt: skip
 

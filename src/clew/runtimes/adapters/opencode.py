@@ -38,6 +38,7 @@ from clew.runtimes.adapters.opencode_write import IMPORTED_MODEL, NAME, VERSION,
 from clew.runtimes.contract import (
     Format,
     Identity,
+    Proven,
     Reading,
     Rows,
     Runtime,
@@ -414,5 +415,5 @@ RUNTIME = Runtime(
         "patch": Tool("apply_patch", {"patch": "patchText"}),
     },
     writer=Writer(write=write, resume=resume, prepare=((NAME, "import", "{file}"),), images=True),
-    evidence=f"{VERSION}, run against a scripted model",
+    proven=Proven(VERSION, "2026-11-19"),
 )
