@@ -28,7 +28,7 @@ from blake3 import blake3
 from msgspec import Raw
 
 from clew.model.errors import InvalidInput
-from clew.model.events import Draft, Opaque
+from clew.model.events import Draft, Opaque, ThinkingPart
 from clew.model.ids import plain_kind
 from clew.runtimes.rounds import Round
 
@@ -192,7 +192,8 @@ class Writer(msgspec.Struct, frozen=True, kw_only=True):
     `prepare`: the commands that come before `resume`, in order, such as the program's own import; in them `{file}`
     stands for the path of the first file.
 
-    `images` and `failures`: the format can store images, and the mark that a call failed.
+    `images` and `failures`: the format can store images, and the mark that a call failed. `takes_thought`: whether the
+    program's provider takes back a thought that an llm of this name had in this program.
     """
 
     write: Callable[[list[Round], Target], Native]
@@ -200,6 +201,7 @@ class Writer(msgspec.Struct, frozen=True, kw_only=True):
     prepare: tuple[tuple[str, ...], ...] = ()
     images: bool = False
     failures: bool = True
+    takes_thought: Callable[[ThinkingPart, str], bool] | None = None
     context_tokens: int = 150_000
 
 

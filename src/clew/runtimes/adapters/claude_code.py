@@ -38,7 +38,7 @@ from clew.model.events import (
 )
 from clew.model.prompt_title import prompt_title
 from clew.model.title import LONGEST, shortened
-from clew.runtimes.adapters.claude_code_write import VERSION, resume, write
+from clew.runtimes.adapters.claude_code_write import VERSION, resume, takes_thought, write
 from clew.runtimes.contract import Format, Identity, Proven, Reading, Runtime, Tool, Writer, micros, opaque, raw
 
 NAME = "claude-code"
@@ -438,6 +438,6 @@ RUNTIME = Runtime(
         "search": Tool("Grep", {"pattern": "pattern", "path": "path"}),
         "fetch": Tool("WebFetch", {"url": "url"}),
     },
-    writer=Writer(write=write, resume=resume, images=True, context_tokens=180_000),
+    writer=Writer(write=write, resume=resume, images=True, takes_thought=takes_thought, context_tokens=180_000),
     proven=Proven(VERSION, "2026-11-19"),
 )

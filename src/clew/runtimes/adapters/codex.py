@@ -35,7 +35,7 @@ from clew.model.events import (
 )
 from clew.model.prompt_title import prompt_title
 from clew.runtimes.adapters.codex_records import Counted, Line, Payload, Tokens
-from clew.runtimes.adapters.codex_write import FILE_ID, resume, thread_of, write
+from clew.runtimes.adapters.codex_write import FILE_ID, resume, takes_thought, thread_of, write
 from clew.runtimes.contract import (
     Format,
     Identity,
@@ -474,6 +474,6 @@ RUNTIME = Runtime(
         ),
     ),
     tools={"shell": Tool("exec_command", {"command": "cmd"}), "patch": Tool("apply_patch", {"patch": "input"})},
-    writer=Writer(write=write, resume=resume, images=True, failures=False),
+    writer=Writer(write=write, resume=resume, images=True, failures=False, takes_thought=takes_thought),
     proven=Proven("0.169.0", "2026-11-19"),
 )
