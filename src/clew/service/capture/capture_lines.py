@@ -191,6 +191,7 @@ def _capture_chunk(run: CaptureRun, lines: Lines, state: State, chunk: Chunk, re
     translated = translate_chunk(
         source.format, state.reading, chunk, generation=progress.generation, stored_lines=progress.stored_lines
     )
+    run.drift.count(source.runtime, translated.drafts, chunk.data)
     is_torn = chunk.is_last and translated.torn > 0
     report.note = TORN if is_torn else ""
     if state.stored is None and not translated.records:
