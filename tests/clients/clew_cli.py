@@ -75,9 +75,12 @@ class Clew:
         self._run("export", session, "--as", "native", "--out", f"{out}/")
         return {path.name: path.read_bytes() for path in sorted(out.rglob("*")) if path.is_file()}
 
-    def resume_in(self, session: str, runtime: str, *, cwd: Path, env: dict[str, str]) -> Resumed:
+    def resume_in(
+        self, session: str, runtime: str, *, cwd: Path, env: dict[str, str], at: int | None = None
+    ) -> Resumed:
         """Write a session as a native one of this runtime, in the home that the environment names."""
-        (told,) = self._objects("resume", session, "--in", runtime, "--cwd", str(cwd), "--print", env=env)
+        more = () if at is None else ("--at", str(at))
+        (told,) = self._objects("resume", session, "--in", runtime, "--cwd", str(cwd), "--print", *more, env=env)
         return Resumed(
             session=told["session"],
             command=told["command"],

@@ -284,7 +284,13 @@ class OpenCode(Client):
         provider = {
             "npm": "@ai-sdk/openai-compatible",
             "options": {"baseURL": f"{url}/v1", "apiKey": KEY},
-            "models": {MODEL: {"limit": {"context": 100000, "output": 4000}}},
+            "models": {
+                MODEL: {
+                    "limit": {"context": 100000, "output": 4000},
+                    "attachment": True,
+                    "modalities": {"input": ["text", "image"], "output": ["text"]},
+                }
+            },
         }
         config = {
             "model": f"scripted/{MODEL}",

@@ -151,11 +151,18 @@ def _text(content: Any) -> str:
         case str():
             return content
         case list():
-            return "\n".join(_text(block) for block in content)
+            texts = [_text(block) for block in content if not _is_picture(block)]
+            return "\n".join(texts)
+        case dict() if _is_picture(content):
+            return ""
         case {"text": str() as text}:
             return text
         case _:
             return json.dumps(content, ensure_ascii=False, sort_keys=True)
+
+
+def _is_picture(block: Any) -> bool:
+    return isinstance(block, dict) and block.get("type") in ("image", "input_image", "image_url")
 
 
 def _parsed(arguments: str) -> Any:

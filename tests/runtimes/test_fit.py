@@ -213,6 +213,14 @@ def test_a_beginning_made_up_for_the_target_is_no_prompt_that_was_carried(fideli
     }
 
 
+def test_a_result_that_the_program_itself_will_cut_is_named(outline: Make) -> None:
+    turn = [asks("go"), CallMade(call="a", tool="t"), CallReturned(call="a", output=raw("x" * 20_000)), answers("ok")]
+    for name, named in (("codex", True), ("claude-code", False)):
+        found = fit(outline(*turn), runtime(name), tools={}).fidelity
+        assert any("itself cuts results of more than 10,000" in change.why for change in found.adapted) is named
+        assert (found.carried["results"], found.dropped) == (1, [])
+
+
 # Thinking -------------------------------------------------------------------------------------------------------------
 
 SIGNATURE = base64.b64encode(b"signed by the provider that made it").decode()

@@ -193,7 +193,8 @@ class Writer(msgspec.Struct, frozen=True, kw_only=True):
     stands for the path of the first file.
 
     `images` and `failures`: the format can store images, and the mark that a call failed. `takes_thought`: whether the
-    program's provider takes back a thought that an llm of this name had in this program.
+    program's provider takes back a thought that an llm of this name had in this program. `longest_result`: the program
+    itself cuts results of more characters when it sends them.
     """
 
     write: Callable[[list[Round], Target], Native]
@@ -203,6 +204,7 @@ class Writer(msgspec.Struct, frozen=True, kw_only=True):
     failures: bool = True
     takes_thought: Callable[[ThinkingPart, str], bool] | None = None
     context_tokens: int = 150_000
+    longest_result: int | None = None
 
 
 class Edit(msgspec.Struct, frozen=True, kw_only=True):

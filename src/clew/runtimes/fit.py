@@ -313,6 +313,10 @@ class _Fit:
         return f"{self._target.title} does not take back what it wrote itself"
 
     def _returned(self, back: CallReturned) -> CallReturned:
+        longest = self._target.writer.longest_result if self._target.writer is not None else None
+        if longest is not None and len(bytes(back.output)) > longest:
+            why = f"{self._target.title} itself cuts results of more than {longest:,} characters when it sends them"
+            self._parts_tally.adapt("results", 1, why)
         if self._target.writer is not None and not self._target.writer.failures:
             failed = back.failed and back.call not in self._closed
             self._parts_tally.adapt("marks of failed calls", failed, f"{self._target.title} has none; the output tells")

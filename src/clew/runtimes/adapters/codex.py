@@ -474,6 +474,8 @@ RUNTIME = Runtime(
         ),
     ),
     tools={"shell": Tool("exec_command", {"command": "cmd"}), "patch": Tool("apply_patch", {"patch": "input"})},
-    writer=Writer(write=write, resume=resume, images=True, failures=False, takes_thought=takes_thought),
+    writer=Writer(
+        write=write, resume=resume, images=True, failures=False, takes_thought=takes_thought, longest_result=10_000
+    ),
     proven=Proven("0.169.0", "2026-11-19"),
 )

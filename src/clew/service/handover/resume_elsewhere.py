@@ -100,7 +100,8 @@ def _target_and_directory(
     if not runtime and attached is None:
         raise InvalidInput(f"session {session.id} ran in no agent program; name one to go on in", session=session.id)
     target = writable(runtime or (attached.runtime if attached else ""))
-    return target, os.path.abspath(cwd or (attached.cwd if attached else "") or os.getcwd())
+    # Programs see the folder itself, and not a link to it: they file their sessions under its real path.
+    return target, os.path.realpath(cwd or (attached.cwd if attached else "") or os.getcwd())
 
 
 def _refuse_losses(target: Runtime, fitted: Fitted) -> None:
