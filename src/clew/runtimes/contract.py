@@ -99,9 +99,9 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
     program compresses files of lines with zstd and appends `.zst` to their names; its patterns name both. `elsewhere`:
     for an environment variable that names another folder with sessions, the patterns below that folder. `sessions`:
     a document holds many sessions (an export); it gives each with its own bytes, which `split` takes apart.
-    `bookkeeping`: the kinds of opaque records that say nothing, so that a file of nothing else is no surprise. `kept_in`:
-    the file in which the program kept the whole of a result that it shortened, relative to the folder that is named
-    like the session's file without its suffix; "" if there is none.
+    `bookkeeping`: the kinds of opaque records that say nothing, so that a file of nothing else is no surprise.
+    `kept_in`: the file in which the program kept the whole of a result that it shortened, relative to the folder that
+    is named like the session's file without its suffix; "" if there is none.
     """
 
     name: str
