@@ -97,6 +97,14 @@ def test_the_counts_are_bounded_and_a_damaged_file_of_them_is_begun_anew(own: Pl
     "record", ["", "[]", "7", '{"type": 7}', '{"type": "a b"}', '{"message": {"type": null}}', "{"]
 )
 def test_any_record_has_a_shape_or_none(record: str) -> None:
+    for damaged in (
+        b'{"type": "\xff"}',
+        b'{"type": "\\ud800"}',
+        b'{"timestamp": "\\ud800"}',
+        b'{"\xff": 1}',
+        b"{" * 9999,
+    ):
+        assert shape_of(damaged) is None or redacted(damaged) == ""
     shape = shape_of(record)
     assert shape is None or shape.kind in ("", "...")
     assert isinstance(redacted(record), str)

@@ -61,6 +61,14 @@ class Clew:
         report, *_ = self._objects("import", str(file))
         return Imported(report["runtime"], report["session"])
 
+    def drift(self) -> list[tuple[str, str, str]]:
+        """The kinds and fields that no reader knows, among all that was captured."""
+        return [
+            (one["what"], one["name"], one["example"])
+            for one in self._objects("runtimes", "--drift")
+            if one["what"] != "version"
+        ]
+
     def session(self, session: str) -> Json:
         """A session with its lineage."""
         (shown,) = self._objects("show", session)

@@ -31,6 +31,11 @@ def test_a_capture_finds_one_session_and_accounts_for_every_record(source: Sourc
     assert {report.session for report in source.captured} == {source.session}
 
 
+def test_the_reader_knows_every_kind_and_field_that_the_client_writes(source: Source) -> None:
+    """With CLIENTS=latest this says what is new."""
+    assert source.clew.drift() == []
+
+
 def test_a_captured_conversation_is_what_the_model_was_told(source: Source) -> None:
     told = in_events(source.clew.conversation(source.session), source.prompts)
     assert results_beside_calls(told) == results_beside_calls(source.told)

@@ -52,11 +52,15 @@ _decode_word = msgspec.json.Decoder(str).decode
 
 
 def shape_of(record: bytes | str) -> Shape | None:
-    """The shape of a record; None if it is no object."""
+    """The shape of a record; None if it is no object, or damaged."""
     try:
-        outer = _decode(record)
+        return _shape_of(record)
     except (ValueError, RecursionError):
         return None
+
+
+def _shape_of(record: bytes | str) -> Shape:
+    outer = _decode(record)
     words = [_word(outer[name]) for name in _KINDS if name in outer]
     fields = [_field(name) for name in outer]
     for name in INNER:
