@@ -91,8 +91,8 @@ def _seen_by_messages(body: Json) -> Iterator[Item]:
                     yield Item("result", "tool", text=_text(block.get("content")), call=block["tool_use_id"])
                 case "thinking" if block.get("signature") == SIGNATURE:
                     yield Item("thought", role, text=block["thinking"])
-                case "image" | "image_url":
-                    yield Item("image", role)
+                case "image" | "image_url" as image:
+                    yield Item("image", role, text=image)
                 case other:
                     yield Item("other", role, text=str(other))
         for made in message.get("tool_calls") or []:
