@@ -18,7 +18,7 @@ pi                @earendil-works/pi-coding-agent    0.87.1          sha512-m8Ar
 qwen-code         @qwen-code/qwen-code               0.24.4          sha512-pmexy/Nj+BKd3Un1ogqGQE8V4GJn5B6N9PQOrU1GH+lMR29kn6Bgf6YdbZa8hNIoTmAKT1LTPK+P8TibZRPPVg==
 conformance       @modelcontextprotocol/conformance  0.1.16          sha512-GI7qiN0r39/MH2srVUR3AXaEN0YLCro20lIBbnvc1frBhszenxvUifBuTzxeVQVagILfBzCIcnungUOma8OrgA==
 conformance-next  @modelcontextprotocol/conformance  0.2.0-alpha.12  sha512-eXtZFgmtZiU5SsvXty+RGXGnyIqEVm3GLU/HZmg1wMjtKOocPZZgD9HQKd30oJhio5UB0wFJmsc6r8u48Q+EYA==
-lighthouse   lighthouse                     13.5.0   sha512-w/yYIwg7mP9pCwkcbAXRztnvKHua2dJnZaNptPLa1cEw+akr6lbsIDiUOLsQwvaiAUr0xvxdmwvAzl3pj3Np0A==
+lighthouse        lighthouse                         13.5.0          sha512-w/yYIwg7mP9pCwkcbAXRztnvKHua2dJnZaNptPLa1cEw+akr6lbsIDiUOLsQwvaiAUr0xvxdmwvAzl3pj3Np0A==
 "
 
 latest=
