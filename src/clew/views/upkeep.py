@@ -28,7 +28,7 @@ from clew.views.catalog import PACKAGE, load_views, versions
 from clew.views.contract import Rebuilding
 
 # Each view brings tables of its own, so another view makes another schema.
-LAYOUT = 7
+LAYOUT = 8
 SCHEMA = 100 * LAYOUT + len(versions())
 # On PostgreSQL each row also has its project, for row-level security.
 POSTGRES_SCHEMA = 100

@@ -133,9 +133,8 @@ WHERE called_by = :native AND called_by <> '' AND runtime = :runtime
 --if me AND {reached(l.project, l.person, l.session, l.private, l.agent)}
 ORDER BY session LIMIT :limit
 
--- name: sessions_all
-SELECT session, project, id, title, agent, person, runtime, machine FROM listing l WHERE TRUE
---if me AND {reached(l.project, l.person, l.session, l.private, l.agent)}
+-- name: sessions_names
+SELECT session, id, title FROM listing WHERE session IN ({keys})
 
 -- name: sessions_by_project
 SELECT project, count(*), max(last_at) FROM listing l WHERE state <> 'erased'
