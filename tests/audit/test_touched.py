@@ -70,6 +70,7 @@ READING: dict[str, Callable[[str, str], dict[str, Any]]] = {
     "scan": lambda *_: {},
     "artifacts": lambda *_: {},
     "search": lambda *_: {"query": "apricotword"},
+    "search_facets": lambda *_: {"query": "apricotword"},
     "files": lambda *_: {"path": "src/apricot.py"},
     "scratch": lambda left, _: {"session": left},
     "head": lambda left, _: {"session": left},

@@ -138,7 +138,8 @@ INDEXES = {
 # Read from end to end on purpose: usage of all time, for all sessions; all paths, for a folder, a pattern or the most
 # touched; how many sessions and which tags there are, and who did them; and how far each view has come.
 WHOLE = {
-    "usage_by", "usage_hours", "files_like", "files_most", "views", "views_lock", "words_settle",
+    "usage_by", "usage_hours", "sessions_sorted", "sessions_models",
+    "files_like", "files_most", "views", "views_lock", "words_settle",
     "sessions_by_project", "sessions_count", "sessions_summed", "labels_tags",
 }  # fmt: skip
 
