@@ -14,10 +14,11 @@ WIDTHS = (390, 768, 1400, 2200)
 AXE_AT = {"light": 390, "dark": 1400}
 LAYOUT = Path(__file__).with_name("layout.js").read_text()
 PAGES = {
-    "home": "/", "sessions": "/sessions", "filtered": "/sessions?runtime=codex&since=2020",
+    "home": "/", "sessions": "/sessions", "filtered": "/sessions?runtime=codex&since=2020&sort=cost",
     "session": "/sessions/{session}",
     "hostile": "/sessions/{hostile}", "event": "/sessions/{session}/events/12", "search": "/search?q=lock",
-    "usage": "/usage", "usage of sessions": "/usage?by=session&when=this+year", "design": "/_design", "docs": "/docs",
+    "usage": "/usage?when=90+days", "palette": "/palette?q=lock",
+    "many": "/bulk/tag?session={hostile}", "usage of sessions": "/usage?by=session&when=this+year", "design": "/_design", "docs": "/docs",
     "login": "/login", "an action": "/sessions/{session}/close",
     "continue": "/sessions/{session}/continue?in=codex", "family": "/sessions/{hostile}/family",
     "compare": "/compare?a={session}&b={hostile}",

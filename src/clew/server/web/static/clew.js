@@ -4,3 +4,8 @@ import "./keys.js";
 import "./controls.js";
 import "./actions.js";
 import "./live.js";
+import "./list.js";
+import "./fresh.js";
+import "./search.js";
+import "./tips.js";
+import "./saved.js";

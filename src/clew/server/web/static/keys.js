@@ -1,4 +1,6 @@
-// Keys: / and Ctrl-K search, j and k move, Enter opens, n, p and e go through a session, g and a letter changes the page.
+// Keys: / searches, Ctrl-K opens the palette, j and k move, Enter opens, n, p and e go through a session, g and a letter changes the page.
+import { openPalette } from "./palette.js";
+
 const find = document.getElementById("find");
 const places = { h: "/", s: "/sessions", f: "/files", t: "/timeline", u: "/usage", a: "/agents" };
 let current = null;
@@ -29,13 +31,13 @@ const actions = {
   n: () => step("[data-prompt]", 1),
   p: () => step("[data-prompt]", -1),
   e: () => step("[data-error]", 1),
+  x: () => current?.querySelector(".pick input")?.click(),
 };
 
 document.addEventListener("keydown", (event) => {
   if ((event.ctrlKey || event.metaKey) && event.key === "k" && find) {
     event.preventDefault();
-    find.focus();
-    find.select();
+    openPalette();
     return;
   }
   if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
