@@ -1,12 +1,17 @@
 """Finding with a browser: the list and what is done with many, search while typing, the palette, usage, home."""
 
 import re
+from pathlib import Path
 from typing import Any
 
 import httpx2
-from playwright.sync_api import Page, expect
+import msgspec
+import pytest
+from playwright.sync_api import Browser, Page, expect
 
 from clew.service import call
+from server.running import Running
+from support.samples import UUID, samples
 from support.talks import opened
 from web.conftest import OWN, Site, Tab
 
@@ -191,3 +196,25 @@ def test_home_shows_what_needs_somebody_and_when_agents_work(site: Site, tab: Ta
     call(site.context, "close", {"session": failing, "outcome": "failed"})
     page.evaluate(LOOK)
     expect(page.locator("#needs").get_by_role("link", name="one that has just failed")).to_be_visible()
+
+
+def test_an_empty_store_captures_what_is_on_the_machine(
+    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    [(name, data)] = samples("pi").items()
+    id = msgspec.json.decode(data.splitlines()[0])["id"]
+    for number in range(30):
+        path = tmp_path / ".pi/agent" / name.replace(UUID, f"{UUID[:-2]}{number:02}")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data.replace(id.encode(), f"{id[:-2]}{number:02}".encode()))
+    with Running(f"sqlite:///{tmp_path / 'clew.db'}", str(tmp_path), own_secret=OWN) as running:
+        page = browser.new_page()
+        cookie = {"name": running.application.identity.cookie, "value": OWN, "url": running.address}
+        page.context.add_cookies([cookie])  # type: ignore[list-item]  # The names of a cookie are those that it takes.
+        page.goto(running.address)
+        expect(page.get_by_role("heading", name="30 files of agent programs on this machine")).to_be_visible()
+        page.get_by_role("button", name="Capture them").click()
+        expect(page.get_by_role("heading", name="Recent work")).to_be_visible(timeout=20_000)
+        assert len(call(running.authenticator.owner_context(), "sessions", {})) == 30
+        page.context.close()

@@ -17,7 +17,8 @@ from web.hostile import CONTROLS, HTML, LINKS, SVG
 HARMLESS = ("/", "?", "#", "https://", "http://", "mailto:", "data:,")
 PATHS = (
     "/", "/sessions", "/sessions/{id}", "/sessions/{id}?event=5", "/sessions/{id}?part=turns", "/search?q=hacked",
-    "/search?q=evil", "/search?part=facets&q=hacked", "/search?part=results&q=hack", "/palette?q=hacked", "/?part=spent",
+    "/search?q=evil", "/search?part=facets&q=hacked", "/search?part=results&q=hack", "/palette?q=hacked",
+    "/?part=spent",
     "/usage?part=more&when=this+year", "/bulk/tag?session={id}", "/sessions?sort=duration",
     "/usage?by=session&when=this+year", "/sessions/{id}/rename", "/sessions/{id}/erase",
     "/files", "/files?file={path}", "/timeline?range=hour", "/agents", "/people", "/people?who=mallory",

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
+from clew.server.web.actions.capture import CAPTURE
 from clew.server.web.actions.keeping import KEEPING
 from clew.server.web.actions.session import SESSION
 from clew.server.web.actions.sessions import SESSIONS
@@ -11,6 +12,7 @@ from clew.server.web.page_request import Download, Page, PageRequest
 from clew.server.web.pages.access import access
 from clew.server.web.pages.agents import agents
 from clew.server.web.pages.audit import audit
+from clew.server.web.pages.capture import capturing
 from clew.server.web.pages.compare import compare
 from clew.server.web.pages.continuing import continuing
 from clew.server.web.pages.design import design
@@ -63,9 +65,10 @@ PAGES = (
     Entry("/sessions/{session}/export/{form}", export_file),
     Entry("/sessions/{session}/events/{seq}", event),
     Entry("/usage.csv", usage_csv),
+    Entry("/capture", capturing),
     Entry("/palette", palette),
     Entry("/_design", design),
 )
 MENU = tuple(entry for entry in PAGES if entry.name)
 
-ACTIONS = (*SESSION, *SESSIONS, *TEAM, *KEEPING)
+ACTIONS = (*SESSION, *SESSIONS, *TEAM, *KEEPING, CAPTURE)

@@ -8,6 +8,7 @@ from clew.model.retention import DAY_US
 from clew.model.session import Status
 from clew.server.web.charts import heat_map, week_map
 from clew.server.web.page_request import Page, PageRequest
+from clew.server.web.pages import capture
 from clew.server.web.pages.search import search
 from clew.server.web.pages.sessions import sessions
 from clew.service.find.filters import now
@@ -32,7 +33,7 @@ def home(request: PageRequest) -> Page:
         return spent(request)
     recent = request.call("sessions", limit=RECENT)
     if not recent:
-        return Page("home/empty.html")
+        return Page("home/empty.html", capture.about(request))
     paused = request.call("sessions", state=str(Status.PAUSED), limit=EACH)
     since = request.now - FAILED_DAYS * DAY_US
     return Page(

@@ -9,3 +9,4 @@ import "./fresh.js";
 import "./search.js";
 import "./tips.js";
 import "./saved.js";
+import "./capture.js";
