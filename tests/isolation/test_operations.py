@@ -36,7 +36,8 @@ def test_every_operation_says_over_which_route_it_is_asked_for() -> None:
         "push", "object_open", "object_put", "remotes", "drift",
 =======
         "capture", "capture_find", "capture_step", "materialise", "take_back", "runtimes", "connect", "disconnect",
-        "views_step", "views_rebuild", "audit_new_key", "audit_witness_add", "audit_witness_remove", "export_files", "pull",
+        "views_step",
+        "views_rebuild", "audit_new_key", "audit_witness_add", "audit_witness_remove", "export_files", "pull",
         "push", "object_open", "object_put", "remotes",
 >>>>>>> 3009e37 (docs: the sizes of the rooms that pages of finding changed)
     }  # fmt: skip
