@@ -11,8 +11,8 @@ ATTACKS ?= 6000
 ARGS ?=
 CLIENTS ?= pinned
 LATEST := $(HOME)/.cache/clew/clients-latest
+INSTALLED := $(or $(CLEW_CLIENTS),$(HOME)/.cache/clew/clients)
 BASE ?=
-CLIENTS ?= $(or $(CLEW_CLIENTS),$(HOME)/.cache/clew/clients)
 
 # What stops whole servers, or waits for a lease to run out, has the machine to itself.
 ALONE := tests/crash/test_restart.py tests/crash/test_servers.py tests/crash/test_zombie.py
@@ -121,8 +121,8 @@ bench-web: $(VENV)/.dev  ## Measure the pages in a browser, and beside agentsvie
 
 lighthouse: $(VENV)/.dev  ## Score every page with Lighthouse, which is installed on first use; ARGS go to bench/lighthouse.py.
 	@sh tools/system_packages.sh
-	@bash tools/install_clients.sh "$(CLIENTS)" node lighthouse
-	$(BIN)/python bench/lighthouse.py "$(CLIENTS)" $(ARGS)
+	@bash tools/install_clients.sh "$(INSTALLED)" node lighthouse
+	$(BIN)/python bench/lighthouse.py "$(INSTALLED)" $(ARGS)
 
 bench-hostile: $(VENV)/.dev  ## Measure what one hostile key does to another tenant; ARGS go to bench/hostile.py.
 	$(BIN)/python bench/hostile.py $(ARGS)

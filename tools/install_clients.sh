@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Installs the real agent clients that `make test-clients` runs, at the versions pinned here and nowhere else, and the
-# conformance suites of MCP with the Node that they need; `make lighthouse` asks for its own by name.
+# conformance suites of MCP, and the Node that they need.
 #   install_clients.sh [--latest] [DIR [name ...]]
 # DIR is $CLEW_CLIENTS or ~/.cache/clew/clients; each client has a folder of its own below it. Without names: all.
 # With --latest, DIR gets the newest version of each client that the registry can install; the rest stays as pinned.
-# What is there in its version is left alone, and a second install waits for the first.
+# What is there in its version is left alone, and a second install waits for the first. Lighthouse, which is no client,
+# is installed only when it is named.
 set -euo pipefail
 
 pins="
@@ -36,7 +37,7 @@ fail() {
 }
 
 is_wanted() {
-    [ ${#wanted[@]} -eq 0 ] || [[ " ${wanted[*]} " == *" $1 "* ]]
+    if [ ${#wanted[@]} -eq 0 ]; then [ "$1" != lighthouse ]; else [[ " ${wanted[*]} " == *" $1 "* ]]; fi
 }
 
 # Whether the client $1 is there, as package $2 in version $3.

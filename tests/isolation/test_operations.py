@@ -30,16 +30,9 @@ def walled_store(database: str, request: pytest.FixtureRequest, tmp_path: Any) -
 
 def test_every_operation_says_over_which_route_it_is_asked_for() -> None:
     assert {one.name for one in load().values() if not one.route} == {
-<<<<<<< HEAD
-        "capture", "capture_find", "materialise", "take_back", "runtimes", "connect", "disconnect", "views_step",
-        "views_rebuild", "audit_new_key", "audit_witness_add", "audit_witness_remove", "export_files", "pull",
-        "push", "object_open", "object_put", "remotes", "drift",
-=======
         "capture", "capture_find", "capture_step", "materialise", "take_back", "runtimes", "connect", "disconnect",
-        "views_step",
-        "views_rebuild", "audit_new_key", "audit_witness_add", "audit_witness_remove", "export_files", "pull",
-        "push", "object_open", "object_put", "remotes",
->>>>>>> 3009e37 (docs: the sizes of the rooms that pages of finding changed)
+        "views_step", "views_rebuild", "audit_new_key", "audit_witness_add", "audit_witness_remove", "export_files",
+        "pull", "push", "object_open", "object_put", "remotes", "drift",
     }  # fmt: skip
 
 
