@@ -25,7 +25,7 @@ UV_EXPORT := $(BIN)/uv export --quiet --frozen --no-emit-project --no-annotate -
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help up down test test-clients same-session fresh check format bench bench-compare bench-capture bench-search bench-transcript bench-team bench-memory bench-objects bench-hostile bench-web lighthouse sbom fuzz nightly kill-campaign worker-campaign object-campaign bench-idle powerloss-campaign api-campaign tamper-campaign attack lock clean
+.PHONY: help up down test test-clients same-session fresh check format bench bench-compare bench-capture bench-search bench-transcript bench-team bench-memory bench-objects bench-hostile bench-web lighthouse sbom fuzz nightly kill-campaign worker-campaign object-campaign workspace-campaign bench-workspace bench-idle powerloss-campaign api-campaign tamper-campaign attack lock clean
 
 help:  ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -124,6 +124,9 @@ lighthouse: $(VENV)/.dev  ## Score every page with Lighthouse, which is installe
 	@bash tools/install_clients.sh "$(INSTALLED)" node lighthouse
 	$(BIN)/python bench/lighthouse.py "$(INSTALLED)" $(ARGS)
 
+bench-workspace: $(VENV)/.dev  ## Measure snapshots and restores beside git, restic and cp; ARGS='--files 14000 --mb 320' for the whole tree.
+	$(BIN)/python bench/workspace.py $(ARGS)
+
 bench-hostile: $(VENV)/.dev  ## Measure what one hostile key does to another tenant; ARGS go to bench/hostile.py.
 	$(BIN)/python bench/hostile.py $(ARGS)
 
@@ -147,6 +150,11 @@ object-campaign: KILLS = 200
 object-campaign: $(VENV)/.dev  ## Kill writers and collectors of objects KILLS times, and look for a lost or a forgotten object.
 	@sh tools/system_packages.sh
 	CLEW_OBJECT_KILLS=$(KILLS) $(BIN)/python -m pytest tests/crash/test_objects.py -s $(ARGS)
+
+workspace-campaign: KILLS = 200
+workspace-campaign: $(VENV)/.dev  ## Kill snapshots, restores and collections KILLS times, and flip 1,000 bytes of packs.
+	CLEW_WORKSPACE_KILLS=$(KILLS) CLEW_WORKSPACE_FLIPS=1000 CLEW_WORKSPACE_STEPS=300 $(BIN)/python -m pytest \
+		tests/crash/test_workspaces.py tests/service/test_workspace_property.py -s $(ARGS)
 
 api-campaign: $(VENV)/.dev  ## Ask every HTTP operation for what its description allows, and what not, EXAMPLES times.
 	@sh tools/system_packages.sh

@@ -46,6 +46,8 @@ class _Index(msgspec.Struct, array_like=True):
 
 _decode_record = msgspec.msgpack.Decoder(Record).decode
 _encode = msgspec.msgpack.Encoder().encode
+# A file of records is written anew when more than this share of it is of no use any more.
+MOST_USELESS = 0.5
 
 
 class Remembered:
@@ -55,21 +57,21 @@ class Remembered:
         """Without a path nothing is remembered."""
         self._path = path
         self._map: mmap.mmap | None = None
+        self._end = 0
         self._index = _Index(VERSION, b"", {})
-        self._new: dict[bytes, tuple[int, int]] = {}
-        self._file: BinaryIO | None = None
+        self._same: dict[bytes, tuple[int, int]] = {}
+        self._changed: dict[bytes, bytes] = {}
         if path is None:
             return
-        self._unfinished = path.with_name(f"{path.name}.{os.getpid()}-{os.urandom(4).hex()}")
         try:
             with open(path, "rb") as file:
                 mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-            length = int.from_bytes(mapped[-8:], "big")
-            index = msgspec.msgpack.decode(mapped[len(mapped) - 8 - length : -8], type=_Index)
+            end = len(mapped) - 8 - int.from_bytes(mapped[-8:], "big")
+            index = msgspec.msgpack.decode(mapped[max(end, 0) : -8], type=_Index)
         except (OSError, ValueError):
             return  # There is none, or it cannot be read.
         if index.version == VERSION:
-            self._map, self._index = mapped, index
+            self._map, self._index, self._end = mapped, index, end
 
     @property
     def root(self) -> bytes:
@@ -80,43 +82,58 @@ class Remembered:
         """Use nothing of the last snapshot."""
         self._index = _Index(VERSION, b"", {})
 
-    def folder(self, path: bytes) -> tuple[Record, bytes] | None:
-        """The record of a folder and its bytes."""
+    def folder(self, path: bytes) -> Record | None:
+        """The record of a folder."""
         if self._map is None or path not in self._index.records:
             return None
         start, length = self._index.records[path]
-        data = self._map[start : start + length]
         try:
-            return _decode_record(data), data
+            return _decode_record(self._map[start : start + length])
         except msgspec.DecodeError:
             return None
 
-    def keep(self, path: bytes, record: Record | bytes) -> None:
+    def keep(self, path: bytes, record: Record) -> None:
         """Keep a record for the next snapshot."""
-        if self._path is None:
-            return
-        if self._file is None:
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._file = open(self._unfinished, "xb", opener=create_private)  # noqa: SIM115  # Until `close`.
-        data = record if isinstance(record, bytes) else _encode(record)
-        self._new[path] = (self._file.tell(), len(data))
-        self._file.write(data)
+        self._changed[path] = _encode(record)
+
+    def keep_as_it_was(self, path: bytes) -> None:
+        """Keep the record of the last snapshot for the next one."""
+        self._same[path] = self._index.records[path]
 
     def save(self, root: bytes) -> None:
         """Let the next snapshot use the records that were kept."""
-        if self._file is None or self._path is None:
+        is_same = not self._changed and len(self._same) == len(self._index.records) and root == self._index.root
+        if self._path is None or is_same:
             return
-        index = _encode(_Index(VERSION, root, self._new))
-        self._file.write(index + len(index).to_bytes(8, "big"))
-        self._file.close()
-        os.replace(self._unfinished, self._path)
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        unfinished = self._path.with_name(f"{self._path.name}.{os.getpid()}-{os.urandom(4).hex()}")
+        try:
+            with open(unfinished, "xb", opener=create_private) as file:
+                self._write(file, root)
+            os.replace(unfinished, self._path)
+        finally:
+            unfinished.unlink(missing_ok=True)
+
+    def _write(self, file: BinaryIO, root: bytes) -> None:
+        records = {}
+        used = sum(length for _, length in self._same.values())
+        if self._map is not None and used > (1 - MOST_USELESS) * self._end:
+            # One long write, with the records that are of no use.
+            file.write(memoryview(self._map)[: self._end])
+            records.update(self._same)
+        elif self._map is not None:
+            for path, (start, length) in self._same.items():
+                records[path] = (file.tell(), length)
+                file.write(self._map[start : start + length])
+        for path, data in self._changed.items():
+            records[path] = (file.tell(), len(data))
+            file.write(data)
+        index = _encode(_Index(VERSION, root, records))
+        file.write(index + len(index).to_bytes(8, "big"))
 
     def close(self) -> None:
         if self._map is not None:
             self._map.close()
-        if self._file is not None and not self._file.closed:
-            self._file.close()
-            self._unfinished.unlink(missing_ok=True)
 
 
 def settled(signatures: Iterable[tuple[bytes, Signature]], before_ns: int) -> list[tuple[bytes, Signature]]:

@@ -26,6 +26,8 @@ from clew.store.objects.together import Together
 # Files that are read together, at most so many and about so many bytes.
 GROUP_FILES = 200
 GROUP_BYTES = 4 * 1024 * 1024
+# After so many folders there is a word about the progress.
+REPORTED = 50
 # How many groups are under way; each is in memory.
 GROUPS = 4
 # A snapshot of a large tree is waited for; a higher level takes longer and saves little.
@@ -113,7 +115,7 @@ class Saving:
         """The folder that waits for the folder of this path."""
         self._done: dict[bytes, Entry] = {}
         self._before_ns = time.time_ns() - CLOCK_TICK_NS
-        self._files = self._bytes = self._new_bytes = 0
+        self._files = self._bytes = self._new_bytes = self._visited = 0
 
     def save(self, also: bytes = b"") -> Saved:
         """Store the folder; what is in the tree `also` is not ignored."""
@@ -128,9 +130,7 @@ class Saving:
         return Saved(root.digest, root.count, root.size, self._new_bytes, self._scan.skipped)
 
     def _saved(self, also: bytes) -> Entry:
-        for found in self._scan.folders(also):
-            end_step()
-            self._begin(found)
+        self._scan.visit(self._begin, also)
         self._submit()
         while self._reading:
             self._take_read()
@@ -157,8 +157,11 @@ class Saving:
         else:
             self._read_changed(folder, record)
         self._less(folder)
-        if self._on_progress is not None:
-            self._on_progress(self._bytes, 0)
+        self._visited += 1
+        if self._visited % REPORTED == 0:
+            end_step()
+            if self._on_progress is not None:
+                self._on_progress(self._bytes, 0)
         if self._together.is_full:
             while self._encoding:
                 self._take_encoded()
@@ -221,8 +224,10 @@ class Saving:
         folders = sorted(folder.folders, key=lambda entry: entry.name)
         if record is not None and folder.is_as_before and folders == record.folders:
             same = len(found.ignored) == len(record.ignored)
-            new = record if same else msgspec.structs.replace(record, ignored=found.ignored)
-            self._remembered.keep(found.path, found.raw if same else new)
+            if same:
+                self._remembered.keep_as_it_was(found.path)
+            else:
+                self._remembered.keep(found.path, msgspec.structs.replace(record, ignored=found.ignored))
             return Entry(found.name, FOLDER, found.mode, record.size, record.tree, record.count)
         kept = [
             (signature, entry)

@@ -2,7 +2,7 @@
 
 import os
 import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 import msgspec
@@ -22,6 +22,8 @@ from clew.service.workspaces.remembered import Record, Remembered, Signature
 
 # Deeper folders are left out and listed: every program that walks through them would have to open as many.
 DEEPEST = 200
+KIND = 0o170000
+KEPT = (stat.S_IFREG, stat.S_IFLNK)
 
 
 class Skipped(msgspec.Struct, frozen=True):
@@ -44,8 +46,6 @@ class Found(msgspec.Struct, gc=False):
     folders: list["Found"]
     record: Record | None
     """How it was at the last snapshot, if its rules were the same."""
-    raw: bytes
-    """The record as bytes."""
 
     @property
     def name(self) -> bytes:
@@ -74,38 +74,41 @@ class Scan:
         """The folder of the store itself."""
         self._taken_in = taken_in
         """The entries of a tree by its digest: what is in this tree is never ignored."""
+        self._visitor: Callable[[Found], None] = lambda found: None
         self.skipped: list[Skipped] = []
 
-    def folders(self, tree: bytes = b"") -> Iterator[Found]:
-        """Every folder, those below before the folder itself; the root comes last. What is in `tree` is not ignored."""
+    def visit(self, visitor: Callable[[Found], None], tree: bytes = b"") -> None:
+        """Show every folder to the visitor, those below before the folder itself. What is in `tree` is not ignored."""
         if not os.path.isdir(self._root):
             raise NotFound(f"there is no folder {shown(self._root)}", path=shown(self._root))
         mode = stat.S_IMODE(os.stat(self._root).st_mode)
-        yield from self._folder(b"", mode, self._rules, 0, self._taken_in(tree) if tree else {})
+        self._visitor = visitor
+        self._folder(self._root, b"", mode, self._rules, 0, self._taken_in(tree) if tree else {})
 
-    def _folder(self, path: bytes, mode: int, rules: Rules, depth: int, also: Below) -> Iterator[Found]:
-        at = os.path.join(self._root, path)
+    def _folder(self, at: bytes, path: bytes, mode: int, rules: Rules, depth: int, also: Below) -> Found | None:
+        """Walk through a folder; None for one that is left out."""
         try:
             with os.scandir(at) as entries:
                 listing = sorted(entries, key=lambda entry: entry.name)
         except FileNotFoundError:
-            return  # It vanished meanwhile.
+            return None  # It vanished meanwhile.
         except OSError as error:
             self.skip(path, f"cannot be read: {error.strerror}")
-            return
+            return None
         names = {entry.name for entry in listing}
         if CACHE_TAG in names and path and not also and _is_tagged(at):
-            return
+            return None
         rules = rules.below(path, _ignore_files(at, names))
         known = self._remembered.folder(path)
-        record, raw = known if known is not None and known[0].rules == rules.digest else (None, b"")
-        found = Found(path, mode & 0o777, rules.digest, [], [], [], record, raw)
-        yield from self._content(found, listing, rules, depth, also)
-        yield found
+        record = known if known is not None and known.rules == rules.digest else None
+        found = Found(path, mode & 0o777, rules.digest, [], [], [], record)
+        self._content(found, listing, rules, depth, also)
+        self._visitor(found)
+        return found
 
     def _content(
         self, found: Found, listing: list["os.DirEntry[bytes]"], rules: Rules, depth: int, also: Below
-    ) -> Iterator[Found]:
+    ) -> None:
         record, prefix = found.record, found.path + b"/" if found.path else b""
         ignored = frozenset(record.ignored) - also.keys() if record else frozenset[bytes]()
         taken = {name for name, _ in record.signatures} | {entry.name for entry in record.folders} if record else set()
@@ -121,27 +124,28 @@ class Scan:
                 status = entry.stat(follow_symlinks=False)
             except FileNotFoundError:
                 continue  # It vanished meanwhile.
+            mode = status.st_mode
             if is_folder:
-                yield from self._below(found, prefix + name, status, rules, depth, also.get(name))
-            elif stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode):
-                found.signatures.append((name, signature_of(status)))
+                self._below(found, entry.path, prefix + name, mode, rules, depth, also.get(name))
+            elif mode & KIND in KEPT:
+                signature = (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, mode)
+                found.signatures.append((name, signature))
             else:
                 self.skip(prefix + name, "is neither a file nor a folder nor a link")
 
     def _below(
-        self, found: Found, path: bytes, status: os.stat_result, rules: Rules, depth: int, also: Entry | None
-    ) -> Iterator[Found]:
+        self, found: Found, at: bytes, path: bytes, mode: int, rules: Rules, depth: int, also: Entry | None
+    ) -> None:
         if depth >= DEEPEST:
             self.skip(path, f"is more than {DEEPEST} folders deep")
             return
-        if os.path.join(self._root, path) == self._own:
+        if at == self._own:
             self.skip(path, "is the folder of clew's own store")
             return
         below = self._taken_in(also.digest) if also is not None and also.kind == FOLDER else {}
-        for folder in self._folder(path, status.st_mode, rules, depth + 1, below):
-            if folder.path == path:
-                found.folders.append(folder)
-            yield folder
+        folder = self._folder(at, path, mode, rules, depth + 1, below)
+        if folder is not None:
+            found.folders.append(folder)
 
     def _is_left_out(self, found: Found, name: bytes, rules: Rules, is_folder: bool) -> bool:
         """Whether the rules leave it out. A secret is listed each time, so it is never remembered as ignored."""
