@@ -184,7 +184,7 @@ def _described(tool: Tool) -> types.Tool:
         description=tool.description,
         input_schema=tool.schema,
         annotations=types.ToolAnnotations(
-            read_only_hint=tool.reads, destructive_hint=False, idempotent_hint=tool.reads, open_world_hint=False
+            read_only_hint=tool.reads, destructive_hint=False, idempotent_hint=tool.reads or None, open_world_hint=False
         ),
     )
 

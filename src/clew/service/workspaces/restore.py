@@ -19,7 +19,7 @@ from clew.service.workspaces.comparing import Difference, compare, compare_entri
 from clew.service.workspaces.points import Point, entries_of, folder_of, point_at
 from clew.service.workspaces.restoring import Restoring
 from clew.service.workspaces.saving import Saved
-from clew.service.workspaces.snapshot import WORKSPACE, own_folder, record, resolved, save
+from clew.service.workspaces.snapshot import WORKSPACE, own_folder, record, refuse_on_server, resolved, save
 
 # So many sessions of a folder are looked at for one that is at work.
 LOOKED_AT = 200
@@ -65,6 +65,7 @@ def workspace_preview(
     context: Context, session: Session, paths: Paths | None = None, *, at: At | None = None, folder: str = ""
 ) -> list[Changed]:
     """Show what a restore would write and remove; it changes no file."""
+    refuse_on_server(context)
     plan = _plan(context, session, paths or [], at, folder)
     return [changed(context.store, difference) for difference in _differences(context, plan)]
 
@@ -84,6 +85,7 @@ def workspace_restore(
     What is there before is kept as a snapshot first, so that every restore can be undone. What no snapshot takes in
     stays as it is. A restore that was interrupted goes on when it is run again.
     """
+    refuse_on_server(context)
     if not force:
         _refuse_when_at_work(context, session, folder)
     body = WorkspaceRestored(snapshot="")
@@ -122,6 +124,7 @@ def workspace_checkout(
     at: At | None = None,
 ) -> CheckedOut:
     """Write the files of a session into a new folder, which is the session's own from then on."""
+    refuse_on_server(context)
     root = os.path.abspath(os.fsencode(os.path.expanduser(folder)))
     own_folder(context, root)
     if os.path.lexists(root) and (os.path.islink(root) or not os.path.isdir(root) or os.listdir(root)):

@@ -8,7 +8,7 @@ import msgspec
 from blake3 import blake3
 
 from clew.model.access import Right
-from clew.model.errors import Conflict, InvalidInput, NotFound
+from clew.model.errors import Conflict, Denied, InvalidInput, NotFound
 from clew.model.events import Draft, Workspace, WorkspaceSnapshotted
 from clew.model.file_tree import shown
 from clew.model.ids import check_name
@@ -59,6 +59,7 @@ def workspace_snapshot(
     Left out is what .gitignore and .clewignore name, what programs make again, such as node_modules, and what looks
     like a secret. When nothing has changed since the session's last snapshot, that one is returned.
     """
+    refuse_on_server(context)
     root = resolved(folder or folder_of(context, session), session)
     label = text_masked_if_required(context, session.project, check_name(label, "a label", longest=LONGEST_LABEL))
     # What the session cannot take is refused before a file is read.
@@ -70,6 +71,12 @@ def workspace_snapshot(
     )  # fmt: skip
     saved = save(context, session, root, with_secrets=with_secrets, limits=limits)
     return record(context, session, root, saved, label=label, lease=lease)
+
+
+def refuse_on_server(context: Context) -> None:
+    """Refuse to touch the files of a server on behalf of somebody on another machine."""
+    if context.answers_leave_machine:
+        raise Denied("files are kept and restored on the machine where they are, with the store opened there")
 
 
 def resolved(folder: str, session: Session) -> bytes:
