@@ -144,6 +144,7 @@ def main() -> int:
     parser.add_argument("--files", type=int, default=2000)
     parser.add_argument("--mb", type=int, default=45)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--day", type=int, default=DAY, help="How many snapshots a working day has.")
     parser.add_argument("--strict", action="store_true", help="Fail when a bar is missed.")
     parser.add_argument("--folder", default="", help="Where to work. [default: a temporary folder]")
     given = parser.parse_args()
@@ -155,7 +156,7 @@ def main() -> int:
         missed += first(folder, given.rounds)
         missed += incremental(folder, given.rounds)
         missed += restores(folder, given.rounds)
-        missed += day(folder)
+        missed += day(folder, given.day)
     print(f"peak memory {max(PEAKS):.0f} MB (bar {MOST_MB:.0f})")
     missed += ["memory"] if max(PEAKS) > MOST_MB else []
     print("missed: " + ", ".join(missed) if missed else "every bar is met")
@@ -239,16 +240,16 @@ def restores(folder: Path, rounds: int) -> list[str]:
     ]
 
 
-def day(folder: Path) -> list[str]:
+def day(folder: Path, snapshots: int) -> list[str]:
     """A working day of snapshots: what is on disk beside the first one and the bytes that changed."""
     chance, home = random.Random(3), folder / "clew1"
     clew("snapshot", home, str(folder / "tree"))
     base, changed = disk(home), 0
-    for _ in range(DAY):
+    for _ in range(snapshots):
         changed += edit(folder / "tree", chance)
         clew("snapshot", home, str(folder / "tree"))
     grown = disk(home) - base
-    print(f"{DAY} snapshots of {EDITS} edits: {grown / 1e6:.1f} MB for {changed / 1e6:.1f} MB that changed "
+    print(f"{snapshots} snapshots of {EDITS} edits: {grown / 1e6:.1f} MB for {changed / 1e6:.1f} MB that changed "
           f"({grown / changed:.2f}x)")  # fmt: skip
     return ["day"] if grown > DAY_RATIO * changed else []
 

@@ -519,6 +519,32 @@ def test_no_restore_where_another_agent_is_at_work(work: Workspace, folder: Path
     assert (folder / "a").read_text() == "1"
 
 
+def test_names_that_are_one_file_there_are_refused(
+    work: Workspace, folder: Path, tmp_path: Path, monkeypatch: Any
+) -> None:
+    write(folder, readme="1", README="2")
+    work.keep()
+    monkeypatch.setattr("clew.service.workspaces.restoring.ignores_case", lambda folder: True)
+    with pytest.raises(Conflict, match="README and readme in the folder are one file"):
+        work.checkout(folder=str(tmp_path / "out"))
+
+
+def test_a_full_disk_keeps_nothing_half(work: Workspace, folder: Path, store: Store, monkeypatch: Any) -> None:
+    from clew.model.errors import DiskFull
+
+    (folder / "f").write_bytes(random.Random(5).randbytes(300_000))
+
+    def full(*_: object) -> None:
+        raise DiskFull("no room left")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(store.pack_stores.current), "write", full)
+        with pytest.raises(DiskFull):
+            work.keep()
+    assert work.log() == []
+    assert work.keep().files == 1
+
+
 def test_a_preview_changes_nothing(work: Workspace, folder: Path) -> None:
     write(folder, a="1", b="1")
     work.keep()

@@ -13,9 +13,7 @@ from clew.model.errors import Conflict, InvalidInput
 
 @click.command("fork")
 @session_argument
-@click.option(
-    "--at", type=click.IntRange(min=1), metavar="N", help="The last event to share. [default: the last there is]"
-)
+@click.option("--at", type=int, metavar="SEQ", help="The last event to share. [default: the last there is]")
 @click.option("--title", default=None, metavar="TEXT", help="[default: that of its parent]")
 @click.option("--workspace", is_flag=True, help="Write the files as they were then into a new folder for the fork.")
 @click.option("--dir", "folder", default="", metavar="D", help="That folder. [default: beside the one of the session]")

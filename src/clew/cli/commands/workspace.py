@@ -15,7 +15,7 @@ from clew.model.errors import InvalidInput
 from clew.model.plain import plain
 from clew.service.kernel.registry import operation_named
 
-at_option = click.option("--at", type=click.IntRange(min=1), metavar="SEQ", help="As the files were at this event.")
+at_option = click.option("--at", type=int, metavar="SEQ", help="As the files were at this event.")
 
 
 @click.group("workspace", cls=Summaries)
@@ -28,8 +28,8 @@ def command() -> None:
 @click.option("--session", required=True, metavar="ID", shell_complete=complete_id, help="Whose files they are.")
 @click.option("--label", default="", metavar="TEXT", help="A word about it.")
 @click.option("--with-secrets", is_flag=True, help="Take in files that look like secrets, too.")
-@click.option("--largest", type=click.IntRange(min=0), metavar="BYTES", help="Leave out larger files. [default: 8 GiB]")
-@click.option("--most", type=click.IntRange(min=0), metavar="BYTES", help="Refuse a folder of more. [default: 32 GiB]")
+@click.option("--largest", type=int, metavar="BYTES", help="Leave out larger files. [default: 8 GiB]")
+@click.option("--most", type=int, metavar="BYTES", help="Refuse a folder of more. [default: 32 GiB]")
 @json_option
 @click.pass_obj
 def snapshot(plane: Any, /, folder: str, as_json: bool, **values: Any) -> None:

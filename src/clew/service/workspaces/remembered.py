@@ -8,6 +8,8 @@ import mmap
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from shutil import copyfileobj
+from tempfile import TemporaryFile
 from typing import BinaryIO
 
 import msgspec
@@ -60,7 +62,9 @@ class Remembered:
         self._end = 0
         self._index = _Index(VERSION, b"", {})
         self._same: dict[bytes, tuple[int, int]] = {}
-        self._changed: dict[bytes, bytes] = {}
+        self._changed: dict[bytes, tuple[int, int]] = {}
+        self._file: BinaryIO | None = None
+        """The records that changed, which are not kept in memory."""
         if path is None:
             return
         try:
@@ -94,7 +98,13 @@ class Remembered:
 
     def keep(self, path: bytes, record: Record) -> None:
         """Keep a record for the next snapshot."""
-        self._changed[path] = _encode(record)
+        if self._path is None:
+            return
+        data = _encode(record)
+        if self._file is None:
+            self._file = TemporaryFile()  # noqa: SIM115  # Until `close`.
+        self._changed[path] = (self._file.tell(), len(data))
+        self._file.write(data)
 
     def keep_as_it_was(self, path: bytes) -> None:
         """Keep the record of the last snapshot for the next one."""
@@ -115,25 +125,28 @@ class Remembered:
             unfinished.unlink(missing_ok=True)
 
     def _write(self, file: BinaryIO, root: bytes) -> None:
-        records = {}
+        if self._file is not None:
+            self._file.seek(0)
+            copyfileobj(self._file, file)
+        records = dict(self._changed)
+        begin = file.tell()
         used = sum(length for _, length in self._same.values())
         if self._map is not None and used > (1 - MOST_USELESS) * self._end:
             # One long write, with the records that are of no use.
             file.write(memoryview(self._map)[: self._end])
-            records.update(self._same)
+            records.update({path: (begin + start, length) for path, (start, length) in self._same.items()})
         elif self._map is not None:
             for path, (start, length) in self._same.items():
                 records[path] = (file.tell(), length)
                 file.write(self._map[start : start + length])
-        for path, data in self._changed.items():
-            records[path] = (file.tell(), len(data))
-            file.write(data)
         index = _encode(_Index(VERSION, root, records))
         file.write(index + len(index).to_bytes(8, "big"))
 
     def close(self) -> None:
         if self._map is not None:
             self._map.close()
+        if self._file is not None:
+            self._file.close()
 
 
 def settled(signatures: Iterable[tuple[bytes, Signature]], before_ns: int) -> list[tuple[bytes, Signature]]:

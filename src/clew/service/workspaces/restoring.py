@@ -74,6 +74,7 @@ class Restoring:
 
     def _entries(self, folder: int, path: bytes, old: Names, new: Names) -> None:
         self._remove_unfinished(folder)
+        _refuse_equal_names(folder, path, new)
         for name, entry in old.items():
             if name not in new or is_folder(new[name]) != is_folder(entry):
                 self._remove(folder, name, entry)
@@ -241,6 +242,32 @@ def _open_root(root: bytes) -> Iterator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+def _refuse_equal_names(folder: int, path: bytes, names: Names) -> None:
+    """Refuse names that are one file where upper and lower case are the same: one would replace the other."""
+    lower: dict[str, bytes] = {}
+    for name in names:
+        other = lower.setdefault(shown(name).casefold(), name)
+        if other != name and ignores_case(folder):
+            raise Conflict(
+                f"{shown(other)} and {shown(name)} in {shown(path) or 'the folder'} are one file on this file system; "
+                "restore into a folder that tells upper from lower case",
+                paths=[shown(other), shown(name)],
+            )
+
+
+def ignores_case(folder: int) -> bool:
+    """Whether upper and lower case are the same in this folder."""
+    name = UNFINISHED + os.urandom(8).hex().encode()
+    os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=folder))
+    try:
+        os.stat(name.upper(), dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    finally:
+        os.unlink(name, dir_fd=folder)
+    return True
 
 
 def _write_whole(descriptor: int, data: bytes) -> None:

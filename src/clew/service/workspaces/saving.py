@@ -143,13 +143,12 @@ class Saving:
     def _begin(self, found: Found) -> None:
         folder = _Folder(found)
         for below in found.folders:
-            entry = self._done.pop(below.path, None)
+            entry = self._done.pop(below, None)
             if entry is not None:
                 folder.folders.append(entry)
             else:
                 folder.waits_for += 1
-                self._open[below.path] = folder
-        found.folders = []
+                self._open[below] = folder
         record = found.record
         if record is not None and record.signatures == found.signatures:
             folder.entries, folder.is_as_before = [*record.entries], True

@@ -43,7 +43,8 @@ class Found(msgspec.Struct, gc=False):
     ignored: list[bytes]
     signatures: list[tuple[bytes, Signature]]
     """Of its files and links, sorted by name."""
-    folders: list["Found"]
+    folders: list[bytes]
+    """The paths of those below."""
     record: Record | None
     """How it was at the last snapshot, if its rules were the same."""
 
@@ -145,7 +146,7 @@ class Scan:
         below = self._taken_in(also.digest) if also is not None and also.kind == FOLDER else {}
         folder = self._folder(at, path, mode, rules, depth + 1, below)
         if folder is not None:
-            found.folders.append(folder)
+            found.folders.append(path)
 
     def _is_left_out(self, found: Found, name: bytes, rules: Rules, is_folder: bool) -> bool:
         """Whether the rules leave it out. A secret is listed each time, so it is never remembered as ignored."""

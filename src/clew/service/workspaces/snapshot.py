@@ -1,6 +1,7 @@
 """The operation `workspace_snapshot`: keep the files of a folder as they are now, as an event of a session."""
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -110,7 +111,8 @@ def save(
                 context, root, remembered, with_secrets=with_secrets, masks=masks, limits=limits, also=also
             )
             if not also:
-                remembered.save(saved.tree)
+                with suppress(OSError):  # Then the next snapshot reads every file again.
+                    remembered.save(saved.tree)
             return saved
         except Conflict:
             # What was remembered is not in the store any more: a retention removed the last snapshot meanwhile.
