@@ -233,7 +233,7 @@ def restores(folder: Path, rounds: int) -> list[str]:
         print(f"restore: {name} {seconds:.3f} s ({seconds / found['cp -a']:.2f}x cp -a)")
     different = subprocess.run(["diff", "-rq", folder / "tree", folder / "out0"], capture_output=True, check=False)
     if different.stdout:
-        raise SystemExit("the restored tree is another")
+        raise SystemExit(f"the restored tree is another: {different.stdout[:300]!r}")
     return [
         *(["restore"] if found["clew"] > COPY_RATIO * found["cp -a"] else []),
         *(["fork"] if found["fork"] > 0.05 else []),

@@ -215,6 +215,7 @@ def test_only_what_changed_is_new(work: Workspace, folder: Path) -> None:
     assert work.keep().new_bytes == 30_000
     (folder / "d7" / "f").write_text("new")
     assert work.keep().new_bytes == 3
+    assert work.cat(path="d7/f").text == "new"
 
 
 def settle(folder: Path) -> None:
@@ -233,14 +234,17 @@ def clock_tick() -> Iterator[None]:
     saving.CLOCK_TICK_NS = before
 
 
-def test_a_file_that_changed_within_a_tick_of_the_clock_is_read_again(work: Workspace, folder: Path) -> None:
+def test_a_file_that_may_change_within_a_tick_of_the_clock_is_read_again(
+    work: Workspace, folder: Path, monkeypatch: Any
+) -> None:
+    import clew.service.workspaces.saving as saving
+
     write(folder, a="1")
     work.keep()
-    status = (folder / "a").stat()
-    write(folder, a="2")
-    os.utime(folder / "a", ns=(status.st_atime_ns, status.st_mtime_ns))
+    opened, read = saving._opened, []
+    monkeypatch.setattr(saving, "_opened", lambda path: read.append(path) or opened(path))
     work.keep()
-    assert work.cat(path="a").text == "2"
+    assert [os.path.basename(path) for path in read] == [b"a"]
 
 
 def test_a_small_edit_of_a_large_file_costs_little(work: Workspace, folder: Path) -> None:
@@ -393,6 +397,23 @@ def test_a_restore_writes_through_no_link(work: Workspace, folder: Path, tmp_pat
     assert content(outside) == dict.fromkeys(("a", "f"), (stat.S_IFREG | 420, b"precious"))
     assert (folder / "d" / "a").read_text() == "1"
     assert not (folder / "f").is_symlink()
+
+
+def test_a_link_that_appears_while_a_restore_runs_is_not_followed(
+    work: Workspace, folder: Path, store: Store, tmp_path: Path
+) -> None:
+    from clew.service.workspaces.restoring import Restoring
+
+    (folder / "d").mkdir()
+    write(folder / "d", a="1")
+    tree = bytes.fromhex(work.keep().snapshot)
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    root.mkdir()
+    outside.mkdir()
+    (root / "d").symlink_to(outside)
+    with pytest.raises(Conflict, match="is a link or a file"):
+        Restoring(store, os.fsencode(root)).restore(b"", tree)
+    assert content(outside) == {}
 
 
 def test_a_restore_changes_no_other_name_of_a_file(work: Workspace, folder: Path, tmp_path: Path) -> None:

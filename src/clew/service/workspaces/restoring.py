@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 
 from clew.model.errors import ClewError, Conflict, DiskFull, StoreError
-from clew.model.file_tree import FILE, FOLDER, LARGE, LINK, Entry, decode_pieces, shown
+from clew.model.file_tree import FILE, FOLDER, LARGE, LINK, Entry, decode_pieces, decode_tree, shown
 from clew.service.workspaces.comparing import is_folder
 from clew.service.workspaces.ignoring import UNFINISHED
 from clew.service.workspaces.points import by_name
@@ -31,6 +31,8 @@ class Restoring:
         self._root = root
         self._on_file = on_file
         self.written = self.removed = 0
+        self._trees: dict[bytes, bytes] = {}
+        """Trees that were read together with others, until they are needed."""
 
     def restore(self, before: bytes, after: bytes) -> None:
         """Make the folder, which is as the tree `before` now, as the tree `after`."""
@@ -69,30 +71,38 @@ class Restoring:
     # Folders ----------------------------------------------------------------------------------------------------------
 
     def _folder(self, folder: int, path: bytes, before: bytes, after: bytes) -> None:
-        old = by_name(self._store, before) if before else {}
-        self._entries(folder, path, old, by_name(self._store, after) if after else {})
+        self._entries(folder, path, self._names(before), self._names(after))
 
-    def _entries(self, folder: int, path: bytes, old: Names, new: Names) -> None:
-        self._remove_unfinished(folder)
+    def _names(self, tree: bytes) -> Names:
+        data = self._trees.pop(tree, None)
+        if data is not None:
+            return {entry.name: entry for entry in decode_tree(data)}
+        return by_name(self._store, tree) if tree else {}
+
+    def _entries(self, folder: int, path: bytes, old: Names, new: Names, *, is_new: bool = False) -> None:
+        if not is_new:
+            self._remove_unfinished(folder)
         _refuse_equal_names(folder, path, new)
         for name, entry in old.items():
             if name not in new or is_folder(new[name]) != is_folder(entry):
                 self._remove(folder, name, entry)
+        below = {entry.digest for name, entry in new.items() if entry.kind == FOLDER and old.get(name) != entry}
+        self._trees.update(load_many(self._store, [*below]))
         for name, entry in new.items():
             if entry.kind == FOLDER:
                 self._below(folder, name, path + b"/" + name if path else name, old.get(name), entry)
         changed = [entry for name, entry in new.items() if entry.kind != FOLDER and old.get(name) != entry]
-        self._files(folder, path, [entry for entry in changed if not self._has_new_mode_only(folder, old, entry)])
+        changed = [entry for entry in changed if not self._has_new_mode_only(folder, old, entry)]
+        self._files(folder, changed, is_new=is_new)
 
     def _below(self, folder: int, name: bytes, path: bytes, before: Entry | None, entry: Entry) -> None:
         if before is not None and before.kind == FOLDER and before == entry:
             return
-        descriptor, _ = self._enter(folder, name, shown(path), makes=True)
+        descriptor, is_new = self._enter(folder, name, shown(path), makes=True)
         try:
             os.fchmod(descriptor, entry.mode | 0o700)
-            self._folder(
-                descriptor, path, before.digest if before is not None and before.kind == FOLDER else b"", entry.digest
-            )
+            old = self._names(before.digest) if before is not None and before.kind == FOLDER else {}
+            self._entries(descriptor, path, old, self._names(entry.digest), is_new=is_new)
             os.fchmod(descriptor, entry.mode)
         finally:
             os.close(descriptor)
@@ -167,26 +177,27 @@ class Restoring:
         self._on_file()
         return True
 
-    def _files(self, folder: int, path: bytes, entries: list[Entry]) -> None:
+    def _files(self, folder: int, entries: list[Entry], *, is_new: bool) -> None:
         by_digest: dict[bytes, list[Entry]] = {}
         for entry in entries:
             if entry.kind == FILE:
                 by_digest.setdefault(entry.digest, []).append(entry)
             elif entry.kind == LARGE:
-                self._write(folder, path, entry, self._pieces(entry))
+                self._write(folder, entry, self._pieces(entry), is_new=is_new)
             elif entry.kind == LINK:
                 self._link(folder, entry)
         if by_digest:
             for digest, data in load_many(self._store, [*by_digest]):
                 for entry in by_digest[digest]:
-                    self._write(folder, path, entry, iter((data,)))
+                    self._write(folder, entry, iter((data,)), is_new=is_new)
 
     def _pieces(self, entry: Entry) -> Iterator[bytes]:
         for digest, _ in decode_pieces(objects.load(self._store, entry.digest.hex())):
             yield objects.load(self._store, digest.hex())
 
-    def _write(self, folder: int, path: bytes, entry: Entry, pieces: Iterator[bytes]) -> None:
-        unfinished = UNFINISHED + os.urandom(8).hex().encode()
+    def _write(self, folder: int, entry: Entry, pieces: Iterator[bytes], *, is_new: bool) -> None:
+        """Write a file beside its name; in a folder that was made just now nothing can be replaced."""
+        unfinished = entry.name if is_new else UNFINISHED + os.urandom(8).hex().encode()
         descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=folder)
         try:
             try:
@@ -195,18 +206,23 @@ class Restoring:
                 os.fchmod(descriptor, entry.mode)
             finally:
                 os.close(descriptor)
-            self._replace(folder, unfinished, entry)
+            if not is_new:
+                self._rename(folder, unfinished, entry)
         except BaseException:
             with suppress(FileNotFoundError):
                 os.unlink(unfinished, dir_fd=folder)
             raise
+        self.written += 1
+        self._on_file()
 
     def _link(self, folder: int, entry: Entry) -> None:
         unfinished = UNFINISHED + os.urandom(8).hex().encode()
         os.symlink(entry.target, unfinished, dir_fd=folder)
-        self._replace(folder, unfinished, entry)
+        self._rename(folder, unfinished, entry)
+        self.written += 1
+        self._on_file()
 
-    def _replace(self, folder: int, unfinished: bytes, entry: Entry) -> None:
+    def _rename(self, folder: int, unfinished: bytes, entry: Entry) -> None:
         try:
             os.rename(unfinished, entry.name, src_dir_fd=folder, dst_dir_fd=folder)
         except IsADirectoryError:
@@ -215,8 +231,6 @@ class Restoring:
                 f"{name} is a folder with files that no snapshot has, where a file has to be; move it away",
                 path=name,
             ) from None
-        self.written += 1
-        self._on_file()
 
     @contextmanager
     def _errors(self) -> Iterator[None]:

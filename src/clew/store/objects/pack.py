@@ -13,6 +13,7 @@ the last one before the digest of the whole was compared.
 
 import os
 import struct
+import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple
@@ -337,10 +338,21 @@ def _piece(span: Span, kind: int, stored: bytes, length: int) -> bytes:
     try:
         # A damaged size must not make the decompressor allocate memory.
         if zstandard.frame_content_size(stored) == length:
-            return zstandard.decompress(stored)
+            return _decompressor().decompress(stored)
     except zstandard.ZstdError:
         pass
     raise _damaged(span, "has a frame that cannot be decompressed")
+
+
+_own = threading.local()
+
+
+def _decompressor() -> zstandard.ZstdDecompressor:
+    """The one of this thread: making one takes as long as a small frame."""
+    decompressor: zstandard.ZstdDecompressor | None = getattr(_own, "decompressor", None)
+    if decompressor is None:
+        decompressor = _own.decompressor = zstandard.ZstdDecompressor()
+    return decompressor
 
 
 def _headed(kind: int, stored: bytes, length: int) -> bytes:
