@@ -86,19 +86,16 @@ class Restoring:
         for name, entry in old.items():
             if name not in new or is_folder(new[name]) != is_folder(entry):
                 self._remove(folder, name, entry)
-        below = {entry.digest for name, entry in new.items() if entry.kind == FOLDER and old.get(name) != entry}
-        self._trees.update(load_many(self._store, [*below]))
-        for name, entry in new.items():
-            if entry.kind == FOLDER:
-                self._below(folder, name, path + b"/" + name if path else name, old.get(name), entry)
+        changed_folders = [entry for entry in new.values() if entry.kind == FOLDER and old.get(entry.name) != entry]
+        self._trees.update(load_many(self._store, [*{entry.digest for entry in changed_folders}]))
+        for entry in changed_folders:
+            self._below(folder, entry, path + b"/" + entry.name if path else entry.name, old.get(entry.name))
         changed = [entry for name, entry in new.items() if entry.kind != FOLDER and old.get(name) != entry]
         changed = [entry for entry in changed if not self._has_new_mode_only(folder, old, entry)]
         self._files(folder, changed, is_new=is_new)
 
-    def _below(self, folder: int, name: bytes, path: bytes, before: Entry | None, entry: Entry) -> None:
-        if before is not None and before.kind == FOLDER and before == entry:
-            return
-        descriptor, is_new = self._enter(folder, name, shown(path), makes=True)
+    def _below(self, folder: int, entry: Entry, path: bytes, before: Entry | None) -> None:
+        descriptor, is_new = self._enter(folder, entry.name, shown(path), makes=True)
         try:
             os.fchmod(descriptor, entry.mode | 0o700)
             old = self._names(before.digest) if before is not None and before.kind == FOLDER else {}
