@@ -15,7 +15,7 @@ from clew.client import OpenSession, Plane
 from clew.local import Local
 from clew.model.access import owner_of_everything
 from clew.model.errors import ClewError, Conflict, Damaged, InvalidInput, NotFound, TooLarge
-from clew.model.file_tree import FILE, LINK, Entry, encode_tree
+from clew.model.file_tree import FILE, FOLDER, LINK, Entry, encode_tree
 from clew.service import Context, call
 from clew.service.workspaces import cutting
 from clew.store import Store
@@ -448,6 +448,22 @@ def test_a_tree_cannot_write_through_a_link_of_its_own(work: Workspace, store: S
     call(work.context, "append", {"session": work.id, "drafts": [draft]})
     with pytest.raises(Damaged, match="not in order"):
         work.checkout(folder=str(tmp_path / "out"))
+
+
+def test_a_tree_that_stands_for_more_than_any_disk_takes_is_refused(
+    work: Workspace, store: Store, tmp_path: Path, monkeypatch: Any
+) -> None:
+    tree = objects.put(store, [encode_tree([])])
+    for _ in range(300):
+        names = [Entry(name, FOLDER, 0o755, 0, bytes.fromhex(tree)) for name in (b"a", b"b")]
+        tree = objects.put(store, [encode_tree(names)], names=[tree])
+    draft = {"kind": "workspace_snapshotted", "snapshot": tree, "blob": tree}
+    call(work.context, "append", {"session": work.id, "drafts": [draft]})
+    with pytest.raises(Damaged, match="more than 200 folders deep"):
+        work.checkout(folder=str(tmp_path / "deep"))
+    monkeypatch.setattr("clew.service.workspaces.restoring.MOST_ENTRIES", 100)
+    with pytest.raises(TooLarge, match="more than 100 files and folders"):
+        work.checkout(folder=str(tmp_path / "wide"))
 
 
 def test_a_file_that_changes_while_it_is_read_is_marked(work: Workspace, folder: Path, monkeypatch: Any) -> None:

@@ -16,6 +16,9 @@ TREE = b"clew tree 1\n"
 PIECES = b"clew pieces 1\n"
 FILE, LARGE, LINK, FOLDER = "file", "large", "link", "folder"
 LONGEST_NAME = 255
+# A tree can name the same tree many times, so a small one can stand for more files than any disk takes.
+DEEPEST = 200
+MOST_ENTRIES = 4_000_000
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -72,6 +75,12 @@ def decode_pieces(data: bytes) -> list[tuple[bytes, int]]:
     if pieces is None or any(len(digest) != 32 or size < 0 for digest, size in pieces):
         raise Damaged("the pieces of a large file cannot be read; the snapshot cannot be used")
     return pieces
+
+
+def refuse_depth(path: bytes) -> None:
+    """Refuse a path that no snapshot of a folder has."""
+    if path.count(b"/") > DEEPEST:
+        raise Damaged(f"a tree of files is more than {DEEPEST} folders deep; nothing of it is restored")
 
 
 def _wrong_with(entry: Entry, before: bytes) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from clew.model.file_tree import FOLDER, Entry
+from clew.model.file_tree import FOLDER, Entry, refuse_depth
 from clew.model.steps import end_step
 from clew.service.workspaces.points import by_name
 from clew.store import Store
@@ -22,6 +22,7 @@ def compare(store: Store, before: bytes, after: bytes, path: bytes = b"") -> Ite
     if before == after:
         return
     end_step()
+    refuse_depth(path)
     old = by_name(store, before) if before else {}
     new = by_name(store, after) if after else {}
     for name in sorted(old.keys() | new.keys()):

@@ -7,9 +7,9 @@ from typing import Annotated
 import msgspec
 
 from clew.model.access import Right
-from clew.model.errors import ClewError, Conflict, InvalidInput, NotFound
+from clew.model.errors import ClewError, Conflict, InvalidInput, NotFound, TooLarge
 from clew.model.events import Draft, Workspace, WorkspaceRestored, WorkspaceSnapshotted
-from clew.model.file_tree import FOLDER, Entry, shown
+from clew.model.file_tree import FOLDER, MOST_ENTRIES, Entry, shown
 from clew.model.session import Session, Status, apply
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
@@ -210,12 +210,19 @@ def _find(context: Context, tree: bytes, path: bytes) -> Entry | None:
 
 def _differences(context: Context, plan: _Plan) -> "list[Difference]":
     if plan.selected is None:
-        return [*compare(context.store, plan.now.tree if plan.now else b"", plan.point.tree)]
-    return [
-        difference
-        for path, (before, after) in plan.selected.items()
-        for difference in compare_entries(context.store, before, after, path)
-    ]
+        found = compare(context.store, plan.now.tree if plan.now else b"", plan.point.tree)
+    else:
+        found = (
+            difference
+            for path, (before, after) in plan.selected.items()
+            for difference in compare_entries(context.store, before, after, path)
+        )
+    differences = []
+    for difference in found:
+        differences.append(difference)
+        if len(differences) > MOST_ENTRIES:
+            raise TooLarge(f"more than {MOST_ENTRIES:,} files and folders would change", limit=MOST_ENTRIES)
+    return differences
 
 
 def _restore(context: Context, plan: _Plan, restoring: Restoring) -> None:

@@ -10,8 +10,19 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 
-from clew.model.errors import ClewError, Conflict, DiskFull, StoreError
-from clew.model.file_tree import FILE, FOLDER, LARGE, LINK, Entry, decode_pieces, decode_tree, shown
+from clew.model.errors import ClewError, Conflict, DiskFull, StoreError, TooLarge
+from clew.model.file_tree import (
+    FILE,
+    FOLDER,
+    LARGE,
+    LINK,
+    MOST_ENTRIES,
+    Entry,
+    decode_pieces,
+    decode_tree,
+    refuse_depth,
+    shown,
+)
 from clew.service.workspaces.comparing import is_folder
 from clew.service.workspaces.ignoring import UNFINISHED
 from clew.service.workspaces.points import by_name
@@ -30,7 +41,7 @@ class Restoring:
         self._store = store
         self._root = root
         self._on_file = on_file
-        self.written = self.removed = 0
+        self.written = self.removed = self._made = 0
         self._trees: dict[bytes, bytes] = {}
         """Trees that were read together with others, until they are needed."""
 
@@ -86,15 +97,27 @@ class Restoring:
         for name, entry in old.items():
             if name not in new or is_folder(new[name]) != is_folder(entry):
                 self._remove(folder, name, entry)
-        changed_folders = [entry for entry in new.values() if entry.kind == FOLDER and old.get(entry.name) != entry]
-        self._trees.update(load_many(self._store, [*{entry.digest for entry in changed_folders}]))
-        for entry in changed_folders:
-            self._below(folder, entry, path + b"/" + entry.name if path else entry.name, old.get(entry.name))
+        self._folders(folder, path, old, new)
         changed = [entry for name, entry in new.items() if entry.kind != FOLDER and old.get(name) != entry]
         changed = [entry for entry in changed if not self._has_new_mode_only(folder, old, entry)]
         self._files(folder, changed, is_new=is_new)
 
+    def _count(self) -> None:
+        """Count a file or a folder that is made; too many end the restore before the disk is full."""
+        self._made += 1
+        if self._made > MOST_ENTRIES:
+            raise TooLarge(f"this snapshot has more than {MOST_ENTRIES:,} files and folders", limit=MOST_ENTRIES)
+
+    def _folders(self, folder: int, path: bytes, old: Names, new: Names) -> None:
+        """Restore the folders below that are others."""
+        changed = [entry for entry in new.values() if entry.kind == FOLDER and old.get(entry.name) != entry]
+        self._trees.update(load_many(self._store, [*{entry.digest for entry in changed}]))
+        for entry in changed:
+            self._below(folder, entry, path + b"/" + entry.name if path else entry.name, old.get(entry.name))
+
     def _below(self, folder: int, entry: Entry, path: bytes, before: Entry | None) -> None:
+        refuse_depth(path)
+        self._count()
         descriptor, is_new = self._enter(folder, entry.name, shown(path), makes=True)
         try:
             os.fchmod(descriptor, entry.mode | 0o700)
@@ -194,6 +217,7 @@ class Restoring:
 
     def _write(self, folder: int, entry: Entry, pieces: Iterator[bytes], *, is_new: bool) -> None:
         """Write a file beside its name; in a folder that was made just now nothing can be replaced."""
+        self._count()
         unfinished = entry.name if is_new else UNFINISHED + os.urandom(8).hex().encode()
         descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=folder)
         try:

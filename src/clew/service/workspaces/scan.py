@@ -8,7 +8,7 @@ from contextlib import suppress
 import msgspec
 
 from clew.model.errors import NotFound
-from clew.model.file_tree import FOLDER, Entry, shown
+from clew.model.file_tree import DEEPEST, FOLDER, Entry, shown
 from clew.service.workspaces.ignoring import (
     CACHE_SIGNATURE,
     CACHE_TAG,
@@ -20,8 +20,6 @@ from clew.service.workspaces.ignoring import (
 )
 from clew.service.workspaces.remembered import Record, Remembered, Signature
 
-# Deeper folders are left out and listed: every program that walks through them would have to open as many.
-DEEPEST = 200
 KIND = 0o170000
 KEPT = (stat.S_IFREG, stat.S_IFLNK)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from clew.model.errors import ClewError, Conflict, Damaged, NotFound
+from clew.model.errors import ClewError, Conflict, Damaged, NotFound, TooLarge
 from clew.store.database.contract import Row, Transaction
 from clew.store.objects import objects, pack
 from clew.store.objects.pack import Encoded, Encoder, PackWriter, Span, address
@@ -200,6 +200,8 @@ def load_many(store: "Store", digests: Sequence[bytes]) -> Iterator[tuple[bytes,
             ]
         if missing := asked - {row[0] for row in rows}:
             raise NotFound(f"no blob {min(missing).hex()} in this store")
+        if (largest := max(row[2] for row in rows)) > objects.LOADED_BYTES:
+            raise TooLarge(f"an object of {largest:,} bytes is not read whole", limit=objects.LOADED_BYTES)
         for run in _runs(rows):
             yield from _load_run(store, run)
 
