@@ -46,7 +46,8 @@ def tell(url: str, home: str, folder: Path, copies: Path, session: str, seed: st
         for number in range(2):
             change(folder, chance)
             copy = copies / f"{seed}-{number}"
-            shutil.copytree(folder, copy, symlinks=True)
+            # What a killed restore left unfinished is in no snapshot.
+            shutil.copytree(folder, copy, symlinks=True, ignore=shutil.ignore_patterns(".clew-new-*"))
             threading.setprofile(steps)
             sys.setprofile(steps)
             seq = call(context, "workspace_snapshot", {"session": session, "folder": str(folder)}).seq

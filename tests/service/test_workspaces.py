@@ -548,7 +548,6 @@ def test_no_restore_where_another_agent_is_at_work(work: Workspace, folder: Path
     other.append({"kind": "runtime_attached", "runtime": "codex", "cwd": str(folder)})
     other.start_turn()
     other.call("shell", {"command": "make"})
-    context.views.catch_up()
     with pytest.raises(Conflict, match=f"session {other.id} is at work"):
         work.restore(at=2)
     assert (folder / "a").read_text() == "2"

@@ -46,8 +46,9 @@ def point_at(context: Context, session: Session, at: int | None) -> Point:
         if event.seq == at or not is_aside:
             return Point(session.id, event.seq, objects.digest_of(body.blob), event)
     where = f" at or before event {at}" if at is not None else ""
-    raise NotFound(f"session {session.id} has no snapshot of its files{where}; take one with a snapshot of its folder",
-                   session=session.id)  # fmt: skip
+    raise NotFound(
+        f"session {session.id} has no snapshot of its files{where}; take one of its folder, or name a later event"
+    )
 
 
 def folder_of(context: Context, session: Session) -> str:

@@ -70,7 +70,7 @@ def workspace_preview(
     return [changed(context.store, difference) for difference in _differences(context, plan)]
 
 
-@operation(right=Right.APPEND, group=WORKSPACE)
+@operation(right=Right.APPEND, group=WORKSPACE, reads_views=True)
 def workspace_restore(
     context: Context,
     session: Session,
@@ -271,6 +271,7 @@ def _refuse_when_at_work(context: Context, session: Session, folder: str) -> Non
     if not root:
         return
     root = shown(os.path.realpath(os.fsencode(os.path.expanduser(root))))
+    context.views.catch_up()
     for line in sessions(context, folder=root, limit=LOOKED_AT):
         if line.id != session.id and line.status == Status.ACTIVE and line.machine in ("", context.machine):
             raise Conflict(

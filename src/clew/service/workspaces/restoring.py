@@ -2,7 +2,7 @@
 
 Every folder is opened below the one before it, and never where a link is. A file that replaces another is written
 beside it and takes its name when it is complete. A run that was killed leaves files that no snapshot takes in; the next
-run removes them.
+run that writes there removes them.
 """
 
 import errno
