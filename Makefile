@@ -9,8 +9,10 @@ KILLS ?= 50
 MINUTES ?= 60
 ATTACKS ?= 6000
 ARGS ?=
+CLIENTS ?= pinned
+LATEST := $(HOME)/.cache/clew/clients-latest
+INSTALLED := $(or $(CLEW_CLIENTS),$(HOME)/.cache/clew/clients)
 BASE ?=
-CLIENTS ?= $(or $(CLEW_CLIENTS),$(HOME)/.cache/clew/clients)
 
 # What stops whole servers, or waits for a lease to run out, has the machine to itself.
 ALONE := tests/crash/test_restart.py tests/crash/test_servers.py tests/crash/test_zombie.py
@@ -23,7 +25,7 @@ UV_EXPORT := $(BIN)/uv export --quiet --frozen --no-emit-project --no-annotate -
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help up down test test-clients same-session fresh check format bench bench-compare bench-capture bench-search bench-transcript bench-team bench-memory bench-objects bench-hostile bench-web lighthouse sbom fuzz nightly kill-campaign worker-campaign object-campaign bench-idle powerloss-campaign api-campaign tamper-campaign attack lock clean
+.PHONY: help up down test test-clients same-session fresh check format bench bench-compare bench-capture bench-search bench-transcript bench-team bench-memory bench-objects bench-hostile bench-web lighthouse sbom fuzz nightly kill-campaign worker-campaign object-campaign workspace-campaign bench-workspace bench-idle powerloss-campaign api-campaign tamper-campaign attack lock clean
 
 help:  ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,9 +46,14 @@ else
 	$(BIN)/python -m pytest $(ARGS)
 endif
 
-test-clients: $(VENV)/.dev  ## Run the real agent programs against a scripted model; installs them into a cache on first use.
+test-clients: $(VENV)/.dev  ## Run the real agent programs against a scripted model, as pinned, or the newest with CLIENTS=latest.
+ifeq ($(CLIENTS),latest)
+	@bash tools/install_clients.sh --latest $(LATEST)
+	CLEW_CLIENTS=$(LATEST) $(BIN)/python -m pytest tests/clients -m clients -n 2 $(ARGS)
+else
 	@bash tools/install_clients.sh
 	$(BIN)/python -m pytest tests/clients -m clients -n 2 $(ARGS)
+endif
 
 same-session: $(VENV)/.dev  ## Compare how clients resume the session files in FOLDER with how they resume what clew writes of them.
 	@bash tools/install_clients.sh
@@ -114,8 +121,11 @@ bench-web: $(VENV)/.dev  ## Measure the pages in a browser, and beside agentsvie
 
 lighthouse: $(VENV)/.dev  ## Score every page with Lighthouse, which is installed on first use; ARGS go to bench/lighthouse.py.
 	@sh tools/system_packages.sh
-	@bash tools/install_clients.sh "$(CLIENTS)" node lighthouse
-	$(BIN)/python bench/lighthouse.py "$(CLIENTS)" $(ARGS)
+	@bash tools/install_clients.sh "$(INSTALLED)" node lighthouse
+	$(BIN)/python bench/lighthouse.py "$(INSTALLED)" $(ARGS)
+
+bench-workspace: $(VENV)/.dev  ## Measure snapshots and restores beside git, restic and cp; ARGS='--files 14000 --mb 320' for the whole tree.
+	$(BIN)/python bench/workspace.py $(ARGS)
 
 bench-hostile: $(VENV)/.dev  ## Measure what one hostile key does to another tenant; ARGS go to bench/hostile.py.
 	$(BIN)/python bench/hostile.py $(ARGS)
@@ -140,6 +150,11 @@ object-campaign: KILLS = 200
 object-campaign: $(VENV)/.dev  ## Kill writers and collectors of objects KILLS times, and look for a lost or a forgotten object.
 	@sh tools/system_packages.sh
 	CLEW_OBJECT_KILLS=$(KILLS) $(BIN)/python -m pytest tests/crash/test_objects.py -s $(ARGS)
+
+workspace-campaign: KILLS = 200
+workspace-campaign: $(VENV)/.dev  ## Kill snapshots, restores and collections KILLS times, and flip 1,000 bytes of packs.
+	CLEW_WORKSPACE_KILLS=$(KILLS) CLEW_WORKSPACE_FLIPS=1000 CLEW_WORKSPACE_STEPS=300 $(BIN)/python -m pytest \
+		tests/crash/test_workspaces.py tests/service/test_workspace_property.py -s $(ARGS)
 
 api-campaign: $(VENV)/.dev  ## Ask every HTTP operation for what its description allows, and what not, EXAMPLES times.
 	@sh tools/system_packages.sh

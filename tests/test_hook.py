@@ -240,6 +240,11 @@ def test_a_brief_that_cannot_be_remembered_is_not_given(home: Path) -> None:
             {"conversation_id": "c", "workspace_roots": ["/home/me/app"]},
             {"additional_context": 'Go on: "ü"\n\t\\'},
         ),
+        (
+            "qwen-code",
+            START,
+            {"hookSpecificOutput": {"hookEventName": "SessionStart", "additionalContext": 'Go on: "ü"\n\t\\'}},
+        ),
         ("opencode", START, {"additionalContext": 'Go on: "ü"\n\t\\'}),
         ("pi", START, {"additionalContext": 'Go on: "ü"\n\t\\'}),
     ],

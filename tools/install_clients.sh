@@ -1,25 +1,32 @@
 #!/usr/bin/env bash
 # Installs the real agent clients that `make test-clients` runs, at the versions pinned here and nowhere else, and the
-# conformance suites of MCP with the Node that they need; `make lighthouse` asks for its own by name.
-#   install_clients.sh [DIR [name ...]]
+# conformance suites of MCP, and the Node that they need.
+#   install_clients.sh [--latest] [DIR [name ...]]
 # DIR is $CLEW_CLIENTS or ~/.cache/clew/clients; each client has a folder of its own below it. Without names: all.
-# What is there in its pinned version is left alone, and a second install waits for the first.
+# With --latest, DIR gets the newest version of each client that the registry can install; the rest stays as pinned.
+# What is there in its version is left alone, and a second install waits for the first. Lighthouse, which is no client,
+# is installed only when it is named.
 set -euo pipefail
 
 pins="
-claude-code  @anthropic-ai/claude-code      2.1.325  sha512-OUxCb0sx734zJh9zGTP9oF01gZ44DCGFaw7hgD4byepjRRGyvHzgUOwC7dlCgVIljV6CiEVDjq+anY3GUvKFQw==
-codex        @openai/codex                  0.166.0  sha512-2Szlp1l1cz5TX1ccpX4Zok3DZrot9xeZe0km+6/1v8JmqxADwyJxKBJah4dBymkwtS25j/u6dipJusTOI97Z8Q==
-opencode     opencode-ai                    1.18.33  sha512-58P1ffLRXiAY4QeoABqUjqf6DEzm1ihpovvn9Ad+oOLbLiwK/rf88wruT9IATJ7AtNjmi8iA7pC8tN4o5y799Q==
-gemini-cli   @google/gemini-cli             0.61.0   sha512-dbQ9A0qBtFJNi6XBkHvfZ6Azpn6PNgH/P8h2MZ67RLlX8hSAVjup39CRWqdRxZv7YXIuhrFaytr8y0jKnkoxnQ==
-copilot      @github/copilot                1.0.102  sha512-mv6cTWMhMILxg5ZDgqJ6UsnpPuySCPWOPbZVaO8lL0dpmjY3VD9ZhJr6DFcG7fhUXZv6OmvLdcRCa5MJ6hBI+Q==
-pi           @mariozechner/pi-coding-agent  0.73.1   sha512-gXQh3SaZmWTfVMc4Ao5+LGbVeKvzyO7tolok0nLsZgq9nGjZx/EEU3NM8C+qUnB4Nvs2rswG5qOVgLzQkq0fHQ==
-qwen-code    @qwen-code/qwen-code           0.15.10  sha512-A1rAUg7TTO62yuwogzEstMWLVxQ4n4JO26k9t6s93Ed14svp7W+7WEAAZhUMmxPf/q9xQQW7LwX48cuQcgKDBQ==
-node         node                           22.23.3  sha512-DefCzy9Twv55AA4RQcOnUd6iQtqmnsJ6twWGasZ33F7BKJEMUJ1KVoumiVSRRNVRHKhBtsoPTvNKMxsE1TG0+Q==
-conformance  @modelcontextprotocol/conformance  0.1.16  sha512-GI7qiN0r39/MH2srVUR3AXaEN0YLCro20lIBbnvc1frBhszenxvUifBuTzxeVQVagILfBzCIcnungUOma8OrgA==
+node              node                               22.23.3         sha512-DefCzy9Twv55AA4RQcOnUd6iQtqmnsJ6twWGasZ33F7BKJEMUJ1KVoumiVSRRNVRHKhBtsoPTvNKMxsE1TG0+Q==
+claude-code       @anthropic-ai/claude-code          2.1.328         sha512-QJTDDUhzx2Wtnoone+TULvhtxqX9KhUpgt4S96Y2eyohtZK41LWXwe7fWXcR1JnT0Ujs3AfpPTk5BZgwCyZ8pw==
+codex             @openai/codex                      0.169.0         sha512-KhzYlkKPxoNssR8CEm45IjqnFWn7UtlF4CiD3tOJPea51xBs7MaHy0UQG9GSbCqk6Lrjn5QdJDV0QD1/FgWlGw==
+opencode          opencode-ai                        1.18.33         sha512-58P1ffLRXiAY4QeoABqUjqf6DEzm1ihpovvn9Ad+oOLbLiwK/rf88wruT9IATJ7AtNjmi8iA7pC8tN4o5y799Q==
+gemini-cli        @google/gemini-cli                 0.61.0          sha512-dbQ9A0qBtFJNi6XBkHvfZ6Azpn6PNgH/P8h2MZ67RLlX8hSAVjup39CRWqdRxZv7YXIuhrFaytr8y0jKnkoxnQ==
+copilot           @github/copilot                    1.0.102         sha512-mv6cTWMhMILxg5ZDgqJ6UsnpPuySCPWOPbZVaO8lL0dpmjY3VD9ZhJr6DFcG7fhUXZv6OmvLdcRCa5MJ6hBI+Q==
+pi                @earendil-works/pi-coding-agent    0.87.1          sha512-m8ArJUtVcQMSe1lLE/Ei7vX/JV7O39sWmWBsXV2NOU70F0qCp8GubA24pT3LnwTmM6LL2xV80/h6sQg85n69ew==
+qwen-code         @qwen-code/qwen-code               0.24.4          sha512-pmexy/Nj+BKd3Un1ogqGQE8V4GJn5B6N9PQOrU1GH+lMR29kn6Bgf6YdbZa8hNIoTmAKT1LTPK+P8TibZRPPVg==
+conformance       @modelcontextprotocol/conformance  0.1.16          sha512-GI7qiN0r39/MH2srVUR3AXaEN0YLCro20lIBbnvc1frBhszenxvUifBuTzxeVQVagILfBzCIcnungUOma8OrgA==
 conformance-next  @modelcontextprotocol/conformance  0.2.0-alpha.12  sha512-eXtZFgmtZiU5SsvXty+RGXGnyIqEVm3GLU/HZmg1wMjtKOocPZZgD9HQKd30oJhio5UB0wFJmsc6r8u48Q+EYA==
-lighthouse   lighthouse                     13.5.0   sha512-w/yYIwg7mP9pCwkcbAXRztnvKHua2dJnZaNptPLa1cEw+akr6lbsIDiUOLsQwvaiAUr0xvxdmwvAzl3pj3Np0A==
+lighthouse        lighthouse                         13.5.0          sha512-w/yYIwg7mP9pCwkcbAXRztnvKHua2dJnZaNptPLa1cEw+akr6lbsIDiUOLsQwvaiAUr0xvxdmwvAzl3pj3Np0A==
 "
 
+latest=
+if [ "${1:-}" = --latest ]; then
+    latest=yes
+    shift
+fi
 dir=${1:-${CLEW_CLIENTS:-$HOME/.cache/clew/clients}}
 shift $(($# > 0))
 wanted=("$@")
@@ -30,12 +37,18 @@ fail() {
 }
 
 is_wanted() {
-    [ ${#wanted[@]} -eq 0 ] || [[ " ${wanted[*]} " == *" $1 "* ]]
+    if [ ${#wanted[@]} -eq 0 ]; then [ "$1" != lighthouse ]; else [[ " ${wanted[*]} " == *" $1 "* ]]; fi
 }
 
 # Whether the client $1 is there, as package $2 in version $3.
 is_there() {
     grep -qs "\"version\": *\"$3\"" "$dir/$1/node_modules/$2/package.json"
+}
+
+# The newest version of package $1, and what the registry says of its bytes.
+newest() {
+    npm view "$1" version dist.integrity --json </dev/null 2>/dev/null |
+        awk -F '"' '/"version"/ { version = $4 } /"dist.integrity"/ { integrity = $4 } END { print version, integrity }'
 }
 
 need_npm() {
@@ -59,6 +72,11 @@ flock 9
 
 while read -r name package version integrity; do
     [ -n "$name" ] && is_wanted "$name" || continue
+    pinned=$version
+    if [ -n "$latest" ] && [[ "$name" != node && "$name" != conformance* ]]; then
+        need_npm
+        read -r version integrity < <(newest "$package") || fail "the registry does not answer for $package"
+    fi
     is_there "$name" "$package" "$version" && continue
     need_npm
     # Beside its place and then into it: what is in place is whole, even after an install that was interrupted.
@@ -68,7 +86,16 @@ while read -r name package version integrity; do
     # npm compares what it downloads with what the registry says, so the registry has to say what is pinned here.
     offered=$(npm view "$package@$version" dist.integrity </dev/null)
     [ "$offered" = "$integrity" ] || fail "$package $version is not what was pinned: the registry offers $offered"
-    npm install --prefix "$dir/.new-$name" --no-audit --no-fund --loglevel=error "$package@$version" </dev/null >&2
+    if ! PATH="$dir/node/node_modules/node/bin:$PATH" npm install --prefix "$dir/.new-$name" --no-audit --no-fund \
+        --loglevel=error "$package@$version" </dev/null >&2; then
+        [ -n "$latest" ] || fail "$package $version cannot be installed"
+        # A mirror can have a package without what it needs; the pinned version is tried then, and the report says so.
+        echo "$name $version cannot be installed from this registry; $pinned is taken" >&2
+        version=$pinned
+        is_there "$name" "$package" "$version" && continue
+        PATH="$dir/node/node_modules/node/bin:$PATH" npm install --prefix "$dir/.new-$name" --no-audit --no-fund \
+            --loglevel=error "$package@$version" </dev/null >&2
+    fi
     rm -rf "${dir:?}/$name"
     mv "$dir/.new-$name" "$dir/$name"
     echo "$name $version installed in ${SECONDS} s"

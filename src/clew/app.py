@@ -116,7 +116,10 @@ def runner(
     if signs:
         consumers += [Checkpoints(clew), Witnesses(clew)]
     if captures:
+        from clew.consumers.workspaces import Workspaces
+
         consumers.insert(0, captures_of_all_programs(context, chosen.home, report, follows=not once))
+        consumers.append(Workspaces(context, report))
     return Runner(context.store, consumers, report)
 
 

@@ -46,7 +46,7 @@ def diagnose(chosen: app.Settings) -> list[Finding]:
     import clew
 
     findings = [Finding(what="clew", ok=True, found=f"{clew.__version__} on Python {platform.python_version()}")]
-    findings += _connections(chosen.home)
+    findings += _connections(chosen.home) + _programs(chosen.home)
     if app.is_remote(chosen.store):
         return [*findings, _server(chosen)]
     if chosen.store.startswith("sqlite:///"):
@@ -78,6 +78,17 @@ def _connections(home: Path) -> list[Finding]:
     if known and not findings:
         findings.append(Finding(what="connection", ok=True, found=f"{', '.join(sorted(known))}: as clew wrote it"))
     return findings
+
+
+def _programs(home: Path) -> list[Finding]:
+    """Agent programs that are newer than what was proven, and connected ones whose hooks never run."""
+    from clew.service.capture.connect import known_programs
+
+    return [
+        Finding(what="program", ok=not program.hooks_silent, found=advice, advice="")
+        for program in known_programs(home)
+        for advice in program.advice
+    ]
 
 
 def _first_change(diff: str) -> str:

@@ -1,7 +1,9 @@
 """The hook forwarder: agent programs run `python -m clew.hook EVENT RUNTIME` and hand it their hook input on stdin.
 
 It runs inside a user's agent and must not disturb it: it imports no other part of clew, prints nothing but a brief,
-always exits with 0, and leaves the work to a process in the background. It does two things, below clew's home:
+always exits with 0, and leaves the work to a process in the background. It does three things, below clew's home:
+
+* At any event it sets the time of `hooks/<program>`: a program whose hooks never run is found by it.
 
 * At the start of a new session it prints `briefs/<digest of the directory>.txt` as the program expects it, once for
   each session; `briefs/given/` records the sessions that got one.
@@ -31,6 +33,7 @@ STARTS: "dict[str, tuple[str, str | None, tuple[str, ...]]]" = {
     "claude-code": ("SessionStart", "startup", ("hookSpecificOutput", "additionalContext")),
     "codex": ("SessionStart", "startup", ("hookSpecificOutput", "additionalContext")),
     "gemini-cli": ("SessionStart", "startup", ("hookSpecificOutput", "additionalContext")),
+    "qwen-code": ("SessionStart", "startup", ("hookSpecificOutput", "additionalContext")),
     "copilot-cli": ("sessionStart", "new", ("additionalContext",)),
     "cursor": ("sessionStart", None, ("additional_context",)),
     # A plugin of ours sends the events of these two (runtimes/connect/connections.py).
@@ -72,12 +75,23 @@ def forward(arguments: list[str]) -> None:
     data = read_input()
     if not os.path.isdir(home) or runtime not in STARTS or not is_name(event):
         return
+    sign_of_life(home, runtime)
     facts = parse(data)
     if event == STARTS[runtime][0]:
         inject(home, runtime, facts)
     else:
         spool(home, runtime, event, facts)
         start_capture(home)
+
+
+def sign_of_life(home: str, runtime: str) -> None:
+    """Record that the hooks of this program run."""
+    path = os.path.join(home, "hooks", runtime)
+    try:
+        os.utime(path)
+    except OSError:
+        os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
+        os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
 
 
 # Input ----------------------------------------------------------------------------------------------------------------

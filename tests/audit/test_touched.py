@@ -72,16 +72,20 @@ READING: dict[str, Callable[[str, str], dict[str, Any]]] = {
     "scan": lambda *_: {},
     "artifacts": lambda *_: {},
     "search": lambda *_: {"query": "apricotword"},
+    "search_facets": lambda *_: {"query": "apricotword"},
     "files": lambda *_: {"path": "src/apricot.py"},
     "scratch": lambda left, _: {"session": left},
     "head": lambda left, _: {"session": left},
     "notes": lambda left, _: {"session": left},
     "object_list": lambda left, _: {"session": left},
     "object_stat": lambda left, _: {"session": left, "object": "report.txt"},
+    "workspace_log": lambda left, _: {"session": left},
+    "workspace_diff": lambda left, right: {"left": left, "right": right},
+    "workspace_cat": lambda left, _: {"session": left, "path": "report.txt"},
     "object_open": lambda left, _: {"session": left, "object": "report.txt"},
 }
 # `blob` shows a part of what `events` named; the others work on this machine's own files, or record each call anyway.
-RECORDED_OTHERWISE = {"blob", "export_files", "push"}
+RECORDED_OTHERWISE = {"blob", "export_files", "push", "workspace_checkout"}
 
 
 def test_every_operation_that_shows_content_is_tried_here() -> None:
@@ -105,6 +109,8 @@ def test_a_read_is_recorded_in_every_project_that_it_showed(owner: Context, oper
     owner = owner.__class__(
         store=owner.store, unrestricted=owner.store, principal=OWNER, grants=owner.grants, home=owner.home
     )
+    for session in (ours.session, other):
+        call(owner, "workspace_snapshot", {"session": session, "folder": str(with_report(Path(owner.home)))})
     before = {project: len(entries(owner.store, project)) for project in ("apricot-project", "orchard", "*")}
     found = call(owner, operation, READING[operation](ours.session, other))
     shown = {project for project in ("apricot-project", "orchard") if project in named(owner, operation, found, ours)}
@@ -112,6 +118,14 @@ def test_a_read_is_recorded_in_every_project_that_it_showed(owner: Context, oper
         [entry] = entries(owner.store, project)[before[project] :]
         assert (entry.operation, entry.because) == (operation, "read"), project
     assert len(entries(owner.store)) == before["*"], "it is recorded where it was read, and nowhere else"
+
+
+def with_report(home: Path) -> Path:
+    """A folder with a file in it."""
+    folder = home.parent / f"{home.name}-work"
+    folder.mkdir(exist_ok=True)
+    (folder / "report.txt").write_text("report")
+    return folder
 
 
 def named(context: Context, operation: str, found: Any, ours: Any) -> set[str]:

@@ -454,3 +454,15 @@ def test_a_resume_is_taken_back_until_something_is_said_in_it(plane: Plane, sess
     with pytest.raises(Conflict, match="has gone on: 1 events since"):
         plane.client.call("take_back", session=again.session)
     assert files_below(elsewhere) == [Path(again.files[0])]
+
+
+def test_a_folder_that_is_reached_by_a_link_is_the_folder_itself(
+    plane: Plane, session: str, elsewhere: Path, tmp_path: Path
+) -> None:
+    """A program sees the real path, and looks for its sessions there: Gemini CLI finds none under a link."""
+    link = tmp_path / "a link"
+    link.symlink_to(elsewhere)
+    made = materialise(plane, session, "gemini-cli", cwd=str(link))
+    assert made.cwd == str(elsewhere)
+    again = materialise(plane, session, "gemini-cli", cwd=str(elsewhere))
+    assert (again.session, again.files) == (made.session, made.files[:1])

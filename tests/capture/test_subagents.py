@@ -1,4 +1,4 @@
-"""Subagents and the session that called them: each shows the other, whichever was captured first."""
+"""What lies beside a session: subagents, each of which shows the session that called it, and results kept in files."""
 
 from pathlib import Path
 from typing import Any
@@ -72,3 +72,51 @@ def test_who_may_see_only_one_of_them_is_not_told_of_the_other(
         right = Grant(principal="person:guest", rights=frozenset({Right.SEE, Right.READ}), session=mine)
         guest = Plane(Local(Context(store=store, unrestricted=store, principal="person:guest", grants=(right,))))
         assert shown(guest, mine) == told
+
+
+# Results that were too large for the llm ------------------------------------------------------------------------------
+
+
+def shortened(name: str, path: str) -> list[dict[str, Any]]:
+    """A call whose result Claude Code kept in a file."""
+    words = f"<persisted-output>\nOutput too large (976.6KB). Full output saved to: {path}\n\nPreview:\nxxx"
+    return [
+        claude.says("u1", None, "a lot"),
+        claude.answers("a1", "u1", claude.calls("t1", "head"), message="m1"),
+        claude.returns("r1", "a1", "t1", words),
+    ]
+
+
+def saved(plane: Plane, session: str) -> list[Any]:
+    return [event.body for event in plane.client.call("events", session=session) if event.kind == "artifact_saved"]
+
+
+def test_a_result_that_was_kept_in_a_file_is_kept_with_the_session(plane: Plane, person: Path) -> None:
+    path = claude.transcript(person)
+    kept = path.with_suffix("") / "tool-results" / "b1.txt"
+    kept.parent.mkdir(parents=True)
+    kept.write_text("the whole " * 100)
+    # Wherever the session says that it is: this home may be a copy.
+    path.write_bytes(claude.lines(shortened("b1", "/home/other/.claude/projects/x/y/tool-results/b1.txt")))
+    [report] = capture(plane, person)
+    [artifact] = saved(plane, report.session)
+    assert (artifact.name, artifact.size, artifact.media_type) == ("tool-results/b1.txt", 1000, "text/plain")
+    opened = plane.client.call("object_open", session=report.session, object=artifact.name)
+    assert b"".join(opened.pieces) == b"the whole " * 100
+    # It is captured once, and outlives the file.
+    path.write_bytes(path.read_bytes() + claude.lines([claude.says("u2", "r1", "and now?")]))
+    kept.unlink()
+    capture(plane, person)
+    assert saved(plane, report.session) == [artifact]
+
+
+@pytest.mark.parametrize("name", ["../../../../etc/passwd", "gone.txt", "link.txt", ".."])
+def test_only_a_file_of_the_session_itself_is_kept(plane: Plane, person: Path, name: str) -> None:
+    path = claude.transcript(person)
+    folder = path.with_suffix("") / "tool-results"
+    folder.mkdir(parents=True)
+    (folder / "link.txt").symlink_to("/etc/passwd")
+    path.write_bytes(claude.lines(shortened("b1", f"/x/tool-results/{name}")))
+    [report] = capture(plane, person)
+    assert report.error is None
+    assert saved(plane, report.session) == []

@@ -97,7 +97,7 @@ def test_resume_prints_the_command_and_what_became_of_the_session(clew: Clew, se
     [made] = clew(
         "resume", session, "--in", "codex", "--cwd", str(home), "--print", "--json", HOME=str(home), CODEX_HOME=""
     ).objects
-    assert {"command", "cwd", "env", "native_id", "files", "fidelity"} <= made.keys()
+    assert {"command", "cwd", "env", "native_id", "files", "fidelity", "prepare"} <= made.keys()
     assert made["command"] == ["codex", "resume", made["native_id"]]
     assert {"carried", "adapted", "dropped"} <= made["fidelity"].keys()
     assert all(Path(path).is_file() for path in made["files"])
@@ -134,6 +134,44 @@ def test_resume_runs_the_program_and_captures_what_it_did(clew: Clew, session: s
     forks = [one for one in clew("sessions", "--json").objects if one["parent"] == session]
     events = clew("show", forks[0]["id"], "--events", "--json").objects
     assert events[-1].get("text") == "from the program"
+
+
+def test_the_commands_that_prepare_a_session_are_data_and_are_printed_in_order(
+    clew: Clew, session: str, tmp_path: Path
+) -> None:
+    arguments = ("resume", session, "--in", "opencode", "--cwd", str(tmp_path), "--print")
+    [made] = clew(*arguments, "--json", HOME=str(tmp_path)).objects
+    [file] = made["files"]
+    assert made["prepare"] == [["opencode", "import", file]]
+    assert made["command"] == ["opencode", "-s", made["native_id"]]
+    again = clew(*arguments, HOME=str(tmp_path))
+    assert again.out == f"cd {tmp_path} && opencode import {file} && opencode -s {made['native_id']}\n"
+    assert "written by an earlier resume" in again.err
+    # A program that needs no preparation has none.
+    [codex] = clew(
+        "resume", session, "--in", "codex", "--cwd", str(tmp_path), "--print", "--json", HOME=str(tmp_path)
+    ).objects
+    assert codex["prepare"] == []
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_resume_prepares_a_session_and_then_runs_the_program(
+    clew: Clew, session: str, tmp_path: Path, *, fails: bool
+) -> None:
+    """A stand-in for the program: it keeps the arguments that it is run with."""
+    home, programs, seen = tmp_path / "new", tmp_path / "bin", tmp_path / "seen"
+    home.mkdir()
+    programs.mkdir()
+    program = programs / "opencode"
+    program.write_text(f'#!/bin/sh\necho "$1" >> {seen}\necho "no room" >&2\nexit {3 * fails}\n')
+    program.chmod(0o755)
+    path = f"{programs}{os.pathsep}{os.environ['PATH']}"
+    done = clew("resume", session, "--in", "opencode", "--cwd", str(home), HOME=str(home), PATH=path)
+    if fails:
+        assert (done.code, seen.read_text().split()) == (6, ["import"])
+        assert "ended with 3: no room; the session is written; run it yourself, in" in done.err
+    else:
+        assert (done.code, seen.read_text().split()) == (0, ["import", "-s"])
 
 
 @pytest.mark.parametrize(

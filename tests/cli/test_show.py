@@ -514,7 +514,7 @@ def example(kind: str) -> Any:
         e.Budget | None: e.Budget(tokens=5), e.Budget: e.Budget(cost_micros=5), tuple[int, ...]: (1, 2),
         tuple[str, ...]: ("a", "b"), tuple[tuple[int, int], ...]: ((1, 2),),
         tuple[e.Part, ...]: (e.TextPart(text="a"), e.ThinkingPart(text="b"), e.ImagePart(blob="c")),
-        tuple[e.Touch, ...]: (e.Touch(what="a.py"),),
+        tuple[e.Touch, ...]: (e.Touch(what="a.py"),), e.Workspace: e.Workspace(folder="/work"),
     }  # fmt: skip
     hints = get_type_hints(KINDS[kind])
     return KINDS[kind](**{name: values[hints[name]] for name in KINDS[kind].__struct_fields__})

@@ -41,6 +41,7 @@ class Resumed(NamedTuple):
     native: str
     files: list[str]
     fidelity: Json
+    prepare: list[list[str]]
 
 
 class Clew:
@@ -60,6 +61,14 @@ class Clew:
         report, *_ = self._objects("import", str(file))
         return Imported(report["runtime"], report["session"])
 
+    def drift(self) -> list[tuple[str, str, str]]:
+        """The kinds and fields that no reader knows, among all that was captured."""
+        return [
+            (one["what"], one["name"], one["example"])
+            for one in self._objects("runtimes", "--drift")
+            if one["what"] != "version"
+        ]
+
     def session(self, session: str) -> Json:
         """A session with its lineage."""
         (shown,) = self._objects("show", session)
@@ -74,9 +83,12 @@ class Clew:
         self._run("export", session, "--as", "native", "--out", f"{out}/")
         return {path.name: path.read_bytes() for path in sorted(out.rglob("*")) if path.is_file()}
 
-    def resume_in(self, session: str, runtime: str, *, cwd: Path, env: dict[str, str]) -> Resumed:
+    def resume_in(
+        self, session: str, runtime: str, *, cwd: Path, env: dict[str, str], at: int | None = None
+    ) -> Resumed:
         """Write a session as a native one of this runtime, in the home that the environment names."""
-        (told,) = self._objects("resume", session, "--in", runtime, "--cwd", str(cwd), "--print", env=env)
+        more = () if at is None else ("--at", str(at))
+        (told,) = self._objects("resume", session, "--in", runtime, "--cwd", str(cwd), "--print", *more, env=env)
         return Resumed(
             session=told["session"],
             command=told["command"],
@@ -85,6 +97,7 @@ class Clew:
             native=told["native_id"],
             files=told["files"],
             fidelity=told["fidelity"],
+            prepare=told["prepare"],
         )
 
     def _objects(self, *arguments: str, env: dict[str, str] | None = None) -> list[Json]:

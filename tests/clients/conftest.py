@@ -7,7 +7,7 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 from clients.drivers import CLIENTS
-from clients.matrix import Cell, as_table, write
+from clients.matrix import Cell, as_table, versions, write
 from clients.sources import Source
 
 
@@ -63,6 +63,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
                 cells.append(Cell(said["source"], said["target"], report.passed, said.get("seconds", 0)))
     if not cells:
         return
+    terminalreporter.section("the clients, and what changed against the pins")
+    for line in versions():
+        terminalreporter.write_line(line)
     terminalreporter.section("which client goes on with whose session (seconds)")
     terminalreporter.write_line(as_table(cells))
     if note := write(cells, config.rootpath / "docs/runtimes/matrix.md"):

@@ -24,6 +24,11 @@ def clients_folder() -> Path:
     return Path(os.environ.get("CLEW_CLIENTS") or Path.home() / ".cache/clew/clients")
 
 
+def node_folder() -> Path:
+    """Where the node is that tools/install_clients.sh installs beside the clients."""
+    return clients_folder() / "node/node_modules/node/bin"
+
+
 class Place:
     """Where a client runs: `home` is its person's home, `cwd` the directory it works in."""
 
@@ -147,7 +152,8 @@ class Client:
 
     def environment(self, place: Place, url: str) -> dict[str, str]:
         return {
-            "PATH": f"{self.bin}{os.pathsep}{os.environ['PATH']}",
+            # The newest clients want a newer node than most systems have.
+            "PATH": os.pathsep.join([str(self.bin), str(node_folder()), os.environ["PATH"]]),
             "HOME": str(place.home),
             "TMPDIR": str(place.temporary),
             "LANG": "C.UTF-8",
@@ -278,7 +284,13 @@ class OpenCode(Client):
         provider = {
             "npm": "@ai-sdk/openai-compatible",
             "options": {"baseURL": f"{url}/v1", "apiKey": KEY},
-            "models": {MODEL: {"limit": {"context": 100000, "output": 4000}}},
+            "models": {
+                MODEL: {
+                    "limit": {"context": 100000, "output": 4000},
+                    "attachment": True,
+                    "modalities": {"input": ["text", "image"], "output": ["text"]},
+                }
+            },
         }
         config = {
             "model": f"scripted/{MODEL}",

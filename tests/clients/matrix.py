@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
+from clew.runtimes import runtime
 from clients.drivers import CLIENTS
 
 BEGIN, END = "<!-- matrix: written by make test-clients -->", "<!-- end of matrix -->"
@@ -20,6 +21,16 @@ class Cell(NamedTuple):
     target: str
     ok: bool
     seconds: float
+
+
+def versions() -> list[str]:
+    """The installed version of each client, and the pinned one if it is another."""
+    lines = []
+    for name, client in CLIENTS.items():
+        proven = runtime(name).proven
+        pinned = proven.version if proven else "none"
+        lines.append(f"{name} {client.version}" + (f" (pinned: {pinned})" if client.version != pinned else ""))
+    return lines
 
 
 def as_table(cells: list[Cell]) -> str:

@@ -57,9 +57,9 @@ def answer_to(body: Json) -> Answer:
             script, made = found[-1], 0
         elif item.kind == "call":
             made += 1
-    for text, calls in json.loads(base64.urlsafe_b64decode(script) or b"[]"):
+    for text, calls, thought in json.loads(base64.urlsafe_b64decode(script) or b"[]"):
         if made <= 0:
-            return Answer(text, tuple(Call(tool, arguments) for tool, arguments in calls))
+            return Answer(text, tuple(Call(tool, arguments) for tool, arguments in calls), thought)
         made -= len(calls)
     return Answer(UNSCRIPTED)
 

@@ -31,6 +31,11 @@ def test_a_capture_finds_one_session_and_accounts_for_every_record(source: Sourc
     assert {report.session for report in source.captured} == {source.session}
 
 
+def test_the_reader_knows_every_kind_and_field_that_the_client_writes(source: Source) -> None:
+    """With CLIENTS=latest this says what is new."""
+    assert source.clew.drift() == []
+
+
 def test_a_captured_conversation_is_what_the_model_was_told(source: Source) -> None:
     told = in_events(source.clew.conversation(source.session), source.prompts)
     assert results_beside_calls(told) == results_beside_calls(source.told)
@@ -77,6 +82,8 @@ def test_a_session_goes_on_in(
         environment = client.environment(place, model.url)
         resumed = clew.resume_in(source.session, target, cwd=place.cwd, env=environment)
         assert resumed.cwd == str(place.cwd)
+        for step in resumed.prepare:
+            client.run(place, model.url, step, more=resumed.env).checked()
         client.run(place, model.url, client.headless(resumed.command, prompt), more=resumed.env).checked()
         record_property("seconds", time.monotonic() - began)
         requests = model.told(prompt)

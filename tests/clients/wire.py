@@ -4,6 +4,7 @@ A client's request is flattened to `Item`s, so that one assertion reads the same
 validates: a test proves what a client sent, not that a provider would take it.
 """
 
+import base64
 import json
 import uuid
 from collections.abc import Iterator
@@ -14,6 +15,8 @@ Events = list[tuple[str, Json | str]]
 
 # Clients want to see usage; no test may depend on it.
 TOKENS_IN, TOKENS_OUT = 100, 5
+# Only its form counts: nothing checks it here.
+SIGNATURE = base64.b64encode(b"signed by a provider that is a script").decode()
 
 
 class Call(NamedTuple):
@@ -22,14 +25,18 @@ class Call(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """One answer of the model: a text, calls, or a text and then calls. Several calls are parallel."""
+    """One answer of the model: a text, calls, or a text and then calls. Several calls are parallel.
+
+    A thought stands before all of it, where the format has one with a signature.
+    """
 
     text: str = ""
     calls: tuple[Call, ...] = ()
+    thought: str = ""
 
 
 class Item(NamedTuple):
-    """One thing that a request tells the model. `kind` is text, call, result or other.
+    """One thing that a request tells the model. `kind` is text, call, result, thought, image or other.
 
     `call` is the id that joins a result to its call; a result has the name of the tool that gave it.
     """
@@ -82,6 +89,10 @@ def _seen_by_messages(body: Json) -> Iterator[Item]:
                     yield Item("call", role, block["name"], block["input"], call=block["id"])
                 case "tool_result":
                     yield Item("result", "tool", text=_text(block.get("content")), call=block["tool_use_id"])
+                case "thinking" if block.get("signature") == SIGNATURE:
+                    yield Item("thought", role, text=block["thinking"])
+                case "image" | "image_url" as image:
+                    yield Item("image", role, text=image)
                 case other:
                     yield Item("other", role, text=str(other))
         for made in message.get("tool_calls") or []:
@@ -140,11 +151,18 @@ def _text(content: Any) -> str:
         case str():
             return content
         case list():
-            return "\n".join(_text(block) for block in content)
+            texts = [_text(block) for block in content if not _is_picture(block)]
+            return "\n".join(texts)
+        case dict() if _is_picture(content):
+            return ""
         case {"text": str() as text}:
             return text
         case _:
             return json.dumps(content, ensure_ascii=False, sort_keys=True)
+
+
+def _is_picture(block: Any) -> bool:
+    return isinstance(block, dict) and block.get("type") in ("image", "input_image", "image_url")
 
 
 def _parsed(arguments: str) -> Any:
@@ -166,22 +184,27 @@ def anthropic(model: str, answer: Answer) -> tuple[Json, Events]:
         "cache_read_input_tokens": 0,
     }
     # Per block: it whole, as it starts, and what is then added to it.
-    blocks: list[tuple[Json, Json, Json]] = []
+    blocks: list[tuple[Json, Json, list[Json]]] = []
+    if answer.thought:
+        block: Json = {"type": "thinking", "thinking": answer.thought, "signature": SIGNATURE}
+        signed = {"type": "signature_delta", "signature": SIGNATURE}
+        deltas = [{"type": "thinking_delta", "thinking": answer.thought}, signed]
+        blocks.append((block, {**block, "thinking": "", "signature": ""}, deltas))
     if answer.text:
-        block: Json = {"type": "text", "text": answer.text}
-        blocks.append((block, {**block, "text": ""}, {"type": "text_delta", "text": answer.text}))
+        block = {"type": "text", "text": answer.text}
+        blocks.append((block, {**block, "text": ""}, [{"type": "text_delta", "text": answer.text}]))
     for tool, arguments in answer.calls:
         block = {"type": "tool_use", "id": _new("toolu_"), "name": tool, "input": arguments}
         added = {"type": "input_json_delta", "partial_json": json.dumps(arguments)}
-        blocks.append((block, {**block, "input": {}}, added))
+        blocks.append((block, {**block, "input": {}}, [added]))
     why = {"stop_reason": "tool_use" if answer.calls else "end_turn", "stop_sequence": None}
     head = {"id": _new("msg_"), "type": "message", "role": "assistant", "model": model, "usage": usage}
     started = {**head, "content": [], "stop_reason": None, "stop_sequence": None}
     stream: list[Json] = [{"type": "message_start", "message": started}]
-    for index, (_, start, added) in enumerate(blocks):
+    for index, (_, start, deltas) in enumerate(blocks):
         stream += [
             {"type": "content_block_start", "index": index, "content_block": start},
-            {"type": "content_block_delta", "index": index, "delta": added},
+            *({"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas),
             {"type": "content_block_stop", "index": index},
         ]
     stream += [{"type": "message_delta", "delta": why, "usage": usage}, {"type": "message_stop"}]

@@ -30,7 +30,7 @@ PLAIN: dict[str, Any] = {
     "tags": ["planted"], "note": "planted", "title": "planted",
     "kind": "retention", "choice": "x", "text": "planted", "done": "x", "digest": "00" * 32,
     "origin": "clew/nobody", "object": "00" * 32, "checkpoint": "none", "witnesses": [], "old": 0, "proof": [],
-    "folder": "/nowhere",
+    "folder": "/nowhere", "paths": [],
     **dict.fromkeys(
         "metadata budget_tokens budget_usd private reason runtime outcome summary expect after upto limit at "
         "holder seconds keep_days hold with_forks form secrets role tool order flat when since until by written state "
@@ -38,7 +38,7 @@ PLAIN: dict[str, Any] = {
         "tokens usd unlimited scope evidence why rejected next open operation allowed content "
         "rule ruling older newer with_content checkpoints keys parent_source events blobs "
         "starred quiet_since empty remove overwrite "
-        "top dry_run large data stretches start strict last backward".split()
+        "top dry_run large data stretches start strict last backward sort".split()
     ),
 }  # fmt: skip
 

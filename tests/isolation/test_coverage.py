@@ -45,6 +45,7 @@ DERIVED = {
     "listing": f"reach in the statement, {ROW_SECURITY}",
     "touched": f"reach in the statement, {ROW_SECURITY}",
     "spending": f"by sessions in reach, {ROW_SECURITY}",
+    "quarter": f"by sessions in reach, reach in the statement, {ROW_SECURITY}",
     "artifact": f"reach in the statement, {ROW_SECURITY}",
     "passage": f"reach in the statement, {ROW_SECURITY}",
     "words": "by passages in reach; on PostgreSQL a column of them",

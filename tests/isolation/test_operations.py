@@ -30,9 +30,10 @@ def walled_store(database: str, request: pytest.FixtureRequest, tmp_path: Any) -
 
 def test_every_operation_says_over_which_route_it_is_asked_for() -> None:
     assert {one.name for one in load().values() if not one.route} == {
-        "capture", "capture_find", "materialise", "take_back", "runtimes", "connect", "disconnect", "views_step",
-        "views_rebuild", "audit_new_key", "audit_witness_add", "audit_witness_remove", "export_files", "pull",
-        "push", "object_open", "object_put", "remotes",
+        "capture", "capture_find", "capture_step", "materialise", "take_back", "runtimes", "connect", "disconnect",
+        "views_step", "views_rebuild", "audit_new_key", "audit_witness_add", "audit_witness_remove", "export_files",
+        "pull", "push", "object_open", "object_put", "remotes", "drift", "workspace_snapshot", "workspace_preview",
+        "workspace_restore", "workspace_checkout", "workspace_keep",
     }  # fmt: skip
 
 

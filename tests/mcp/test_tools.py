@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -64,6 +65,24 @@ def test_tools_that_change_nothing_say_so(agent: Agent) -> None:
     listed = agent.do(lambda client: client.list_tools()).tools
     reading = {tool.name for tool in listed if tool.annotations.read_only_hint}
     assert reading == {"search_sessions", "list_sessions", "read_session", "recall"}
+
+
+@on_one_database
+def test_files_are_kept_read_and_restored(agent: Agent, tmp_path: Path) -> None:
+    id, folder = opened(agent), tmp_path / "files"
+    folder.mkdir()
+    (folder / "a").write_text("1")
+    kept = agent.good("workspace", session_id=id, action="snapshot", folder=str(folder))
+    (folder / "a").write_text("2")
+    agent.good("workspace", session_id=id, action="snapshot")
+    assert agent.good("workspace", session_id=id, action="read", path="a", at=kept["seq"])["text"] == "1"
+    [change] = agent.good("workspace", session_id=id, action="diff")["changes"]
+    assert change["path"] == "a"
+    undo = agent.good("workspace", session_id=id, action="restore", at=kept["seq"])["undo"]
+    assert (folder / "a").read_text() == "1"
+    agent.good("workspace", session_id=id, action="restore", path="a", at=undo)
+    assert (folder / "a").read_text() == "2"
+    assert len(agent.good("workspace", session_id=id, action="log")["snapshots"]) == 6
 
 
 # The same result ------------------------------------------------------------------------------------------------------

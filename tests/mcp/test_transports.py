@@ -82,6 +82,50 @@ def test_the_newest_revision_needs_no_handshake(store_url: str, tmp_path: Path) 
     assert clew.end() == (0, b"", b"")
 
 
+STARTS = [
+    ("initialize", {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}}),
+    ("tools/list", {}),
+    ("prompts/list", {}),
+    ("resources/templates/list", {}),
+    ("resources/list", {}),
+    ("ping", {}),
+]
+
+
+def test_a_program_that_starts_again_gets_the_same_answers_without_the_server(store_url: str, tmp_path: Path) -> None:
+    """Loading the SDK takes half a second, which some programs wait for whenever they start."""
+    home = tmp_path / ".clew"
+    home.mkdir()
+    answers, loaded, listed = [], [], []
+    for _ in range(2):
+        clew = Program(store_url, tmp_path)
+        answers.append([clew.ask(method, **params)["result"] for method, params in STARTS])
+        clew.say('{"jsonrpc": "2.0", "method": "notifications/initialized"}')
+        loaded.append("pydantic_core" in Path(f"/proc/{clew.running.pid}/maps").read_text())
+        made = clew.ask("tools/call", name="open_session", arguments={"title": "hello"})["result"]
+        assert made["structuredContent"]["title"] == "hello"
+        # The server continues: the client hears nothing twice.
+        listed.append(clew.ask("resources/list")["result"])
+        assert clew.end() == (0, b"", b"")
+    assert loaded == [True, False]
+    [*first, _, _], [*second, resources, _] = answers
+    assert first == second
+    assert resources == listed[0]
+    assert [one["name"] for one in resources["resources"]] == ["hello"]
+    # It ends when the client goes, and what it kept is for its person only.
+    assert Program(store_url, tmp_path).end() == (0, b"", b"")
+    assert (home / "mcp-answers.json").stat().st_mode & 0o077 == 0
+
+
+def test_a_damaged_or_old_cache_is_not_used(store_url: str, tmp_path: Path) -> None:
+    (tmp_path / ".clew").mkdir()
+    for damaged in ("{", '{"stamp": [], "answers": 7}'):
+        (tmp_path / ".clew/mcp-answers.json").write_text(damaged)
+        clew = Program(store_url, tmp_path)
+        assert "recall" in clew.ask(*STARTS[0][:1], **STARTS[0][1])["result"]["instructions"]
+        assert clew.end() == (0, b"", b"")
+
+
 def test_a_store_that_cannot_be_opened_is_told_at_once(database: str, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     code, out, err = Program(f"sqlite:///{tmp_path}/file/clew.db", tmp_path).end()

@@ -241,7 +241,9 @@ def test_the_objects_of_a_body_are_all_that_it_names(body: Body) -> None:
 
 
 def test_a_kind_names_objects_where_its_fields_are_declared_so() -> None:
-    assert set(kinds_naming_objects()) == {"message_added", "call_returned", "artifact_saved", "workspace_snapshotted"}
+    assert set(kinds_naming_objects()) == {
+        "message_added", "call_returned", "artifact_saved", "workspace_snapshotted", "workspace_restored"
+    }  # fmt: skip
     assert with_objects(ArtifactSaved(name="a", blob="1", size=1), {"1": "2"}).blob == "2"
 
 

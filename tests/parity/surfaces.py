@@ -122,6 +122,11 @@ BY_HAND: dict[str, Callable[[dict[str, Any]], list[str]]] = {
     "usage_blocks": lambda given: ["usage", "--blocks", *_options(given)],
     "object_list": lambda given: ["object", "list", given["session"]],
     "object_stat": lambda given: ["object", "stat", given["session"], given["object"]],
+    "workspace_log": lambda given: ["workspace", "log", given["session"]],
+    "workspace_cat": lambda given: ["workspace", "cat", given["session"], given["path"]],
+    "workspace_diff": lambda given: ["workspace", "diff", given["left"], *filter(None, [given.get("right")])],
+    "workspace_gc": lambda given: ["workspace", "gc"],
+    "fork": lambda given: ["fork", *_options(given, "session"), given["session"]],
     "diff": lambda given: ["diff", *_options(given, "left", "right"), given["left"], given["right"]],
 }
 

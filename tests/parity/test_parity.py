@@ -90,7 +90,7 @@ def test_the_command_line_answers_like_python(
     # These show something of their own: a file, a stream, a table with a bar; or programs ask for them.
     assert {name for name in left_out if not name.startswith(("audit_", "sync_"))} == {
         "tail", "export", "scan", "blob", "originals", "transcript", "sessions_count", "family",
-        "continuation", "landmarks",
+        "continuation", "landmarks", "search_facets",
     }  # fmt: skip
 
 

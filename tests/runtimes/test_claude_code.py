@@ -701,7 +701,6 @@ def test_a_session_lies_in_the_folder_of_its_directory() -> None:
     assert folder("/home/me/my app.é_1") == "-home-me-my-app---1"
     native = write(TALK, target(cwd="/../../etc"))
     assert native.files[0].path == f"projects/-------etc/{claude.SESSION}.jsonl"
-    assert native.door is None
     assert write(TALK, target(title="")).files[0].data.count(b"custom-title") == 0
 
 

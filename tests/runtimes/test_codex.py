@@ -533,7 +533,7 @@ def written(found: list[Round], title: str = "") -> tuple[str, bytes]:
     assert RUNTIME.writer is not None
     target = Target(id=THREAD, cwd="/home/me/app", at=AT, title=title, blob=lambda _: PIXELS)
     native = RUNTIME.writer.write(found, target)
-    assert (native.id, native.door, len(native.files)) == (THREAD, None, 1)
+    assert (native.id, len(native.files)) == (THREAD, 1)
     return native.files[0].path, native.files[0].data
 
 

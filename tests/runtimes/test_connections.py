@@ -170,6 +170,7 @@ def test_each_hook_calls_the_forwarder_with_its_event_and_the_program(name: str)
 
 def test_every_program_that_the_forwarder_knows_can_be_connected() -> None:
     assert HOOKED | {"opencode", "pi"} == set(STARTS)
+    assert set(STARTS) == set(CONNECTIONS)
 
 
 def test_a_hook_whose_interpreter_or_file_is_gone_fails_nothing(tmp_path: Path) -> None:

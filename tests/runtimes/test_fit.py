@@ -1,5 +1,6 @@
 """What a session loses on its way into another program is said to be lost, and only what got there to be carried."""
 
+import base64
 from collections.abc import Callable
 
 import msgspec
@@ -14,6 +15,7 @@ from clew.model.events import (
     ImagePart,
     MessageAdded,
     Removed,
+    RuntimeAttached,
     TextPart,
     ThinkingPart,
 )
@@ -22,7 +24,8 @@ from clew.runtimes import names, runtime
 from clew.runtimes.adapters import atif
 from clew.runtimes.contract import Runtime, Target, iso, micros, raw
 from clew.runtimes.fit import Fidelity, Fitted, fit
-from clew.runtimes.rounds import Prompt, Results, output_text, rounds, text_of
+from clew.runtimes.rehome import Rehoming
+from clew.runtimes.rounds import Answer, Prompt, Results, output_text, rounds, text_of
 
 WRITABLE = [name for name in names() if runtime(name).writer is not None]
 Make = Callable[..., Outline]
@@ -208,6 +211,88 @@ def test_a_beginning_made_up_for_the_target_is_no_prompt_that_was_carried(fideli
     assert fidelity(answers("hello"), MessageAdded(role="assistant", parts=(ThinkingPart(text="hm"),))).carried == {
         "answers": 1
     }
+
+
+def test_a_result_that_the_program_itself_will_cut_is_named(outline: Make) -> None:
+    turn = [asks("go"), CallMade(call="a", tool="t"), CallReturned(call="a", output=raw("x" * 20_000)), answers("ok")]
+    for name, named in (("codex", True), ("claude-code", False)):
+        found = fit(outline(*turn), runtime(name), tools={}).fidelity
+        assert any("itself cuts results of more than 10,000" in change.why for change in found.adapted) is named
+        assert (found.carried["results"], found.dropped) == (1, [])
+
+
+# Thinking -------------------------------------------------------------------------------------------------------------
+
+SIGNATURE = base64.b64encode(b"signed by the provider that made it").decode()
+ENCRYPTED = "gAAAAA" + "b" * 80
+
+
+def thought(
+    signature: str, model: str, *, text: str = "hm", runtime: str = "claude-code", last: bool = False
+) -> Outline:
+    bodies: list[AnyBody] = [
+        RuntimeAttached(runtime=runtime, native="n", cwd="/old"),
+        asks("go"),
+        MessageAdded(role="assistant", model=model, message="m", parts=(ThinkingPart(text=text, signature=signature),)),
+    ]
+    if not last:
+        bodies.append(MessageAdded(role="assistant", model=model, message="m", text="went to /old"))
+    return Outline.in_memory({event.seq: event for event in log(*bodies)})
+
+
+def thoughts(fitted: Fitted) -> list[ThinkingPart]:
+    answers = [round for round in fitted.rounds if isinstance(round, Answer)]
+    return [part for answer in answers for part in answer.parts if isinstance(part, ThinkingPart)]
+
+
+@pytest.mark.parametrize(
+    ("name", "signature", "model"),
+    [("claude-code", SIGNATURE, "claude-opus-5-5"), ("codex", ENCRYPTED, "gpt-5.2-codex")],
+)
+def test_a_thought_goes_back_to_the_program_and_provider_that_had_it(name: str, signature: str, model: str) -> None:
+    text = "it is in /old"
+    outline = thought(signature, model, text=text, runtime=name)
+    fitted = fit(outline, runtime(name), tools={}, rehoming=Rehoming("/old", "/new"))
+    # What is signed is not changed, not even a path.
+    assert thoughts(fitted) == [ThinkingPart(text=text, signature=signature)]
+    assert (fitted.fidelity.carried["thinking"], fitted.fidelity.dropped) == (1, [])
+    writer = runtime(name).writer
+    assert writer is not None
+    native = writer.write(
+        fitted.rounds, Target(id="0c3e0a52-7a3b-4e0e-9d55-3f1f2a6f8b10", cwd="/new", at=1, blob=lambda digest: b"")
+    )
+    assert signature.encode() in native.files[0].data
+    assert (model.encode() in native.files[0].data) is (name == "claude-code")
+
+
+@pytest.mark.parametrize(
+    ("outline", "target_name", "why"),
+    [
+        (thought(SIGNATURE, "claude-opus-5-5"), "codex", "its signature only holds for the provider that made it"),
+        (thought(SIGNATURE, "claude-opus-5-5", runtime="codex"), "claude-code", "its signature only holds for the"),
+        (thought(SIGNATURE, "glm-5"), "claude-code", "it has no signature that its provider would accept"),
+        (thought("", "claude-opus-5-5"), "claude-code", "it has no signature that its provider would accept"),
+        (thought("not base64!", "claude-opus-5-5"), "claude-code", "it has no signature that its provider would"),
+        (thought(SIGNATURE, "claude-opus-5-5", text=""), "claude-code", "it has no signature that its provider would"),
+        (thought(SIGNATURE, "gpt-5", runtime="codex"), "codex", "it has no signature that its provider would accept"),
+        (thought(ENCRYPTED, "llama", runtime="codex"), "codex", "it has no signature that its provider would accept"),
+        (thought(SIGNATURE, "claude-opus-5-5", last=True), "claude-code", "nothing follows it, and a provider refuses"),
+        (thought(SIGNATURE, "gemini-3", runtime="gemini-cli"), "gemini-cli", "does not take back what it wrote itself"),
+    ],
+)
+def test_a_thought_that_would_be_refused_is_dropped_and_the_report_says_why(
+    outline: Outline, target_name: str, why: str
+) -> None:
+    fitted = fit(outline, runtime(target_name), tools={})
+    assert thoughts(fitted) == []
+    [lost] = [change for change in fitted.fidelity.dropped if change.what == "thinking"]
+    assert lost.count == 1
+    assert why in lost.why
+
+
+def test_a_thought_is_dropped_when_calls_are_written_as_text() -> None:
+    fitted = fit(thought(SIGNATURE, "claude-opus-5-5"), runtime("claude-code"), tools={}, flatten=True)
+    assert (thoughts(fitted), dropped(fitted.fidelity)) == ([], {"thinking": 1})
 
 
 # Absurd clocks --------------------------------------------------------------------------------------------------------

@@ -738,7 +738,7 @@ def test_a_session_is_taken_in_and_resumed_by_the_clients_own_commands() -> None
     assert writer is not None
 
     assert native.files[0].path == f"clew/{native.id}.json"
-    assert native.door == ["opencode", "import", "{file}"]
+    assert writer.prepare == (("opencode", "import", "{file}"),)
     assert writer.resume(native.id, "ignored").argv == ["opencode", "-s", native.id]
     assert formats("opencode")["export"].recognises(PurePath("x.json"), native.files[0].data[:4096])
     assert formats("opencode")["export"].identify(PurePath("x.json"), native.files[0].data[:4096]).native == native.id

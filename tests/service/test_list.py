@@ -229,3 +229,21 @@ def test_a_silent_session_is_idle_and_an_answer_waits_longer(context: Context) -
 def test_a_subagent_waits_for_nobody(context: Context) -> None:
     metadata = '{"runtime":"x","native":"child","parent":"mother"}'
     assert status(context, opened(context, said("assistant", context.store.now()), metadata=metadata)) == "active"
+
+
+# Sorted ---------------------------------------------------------------------------------------------------------------
+
+
+def test_a_list_is_sorted_by_what_is_asked_for_and_goes_on_after_its_last(context: Context) -> None:
+    spent = {"a": (1, 100), "b": (3, 50), "c": (2, 100)}
+    for title, (turns, tokens) in spent.items():
+        said = [MessageAdded(role="user", text="x") for _ in range(turns)]
+        answer = MessageAdded(role="assistant", text="y", model="gpt-5.2", usage=Usage(input=tokens * 1000))
+        opened(context, *said, answer, title=title)
+    titles = lambda **filters: [line.title for line in call(context, "sessions", filters)]  # noqa: E731
+    assert titles(sort="turns") == ["b", "c", "a"]
+    assert titles(sort="cost") == titles(sort="tokens") == ["c", "a", "b"]
+    assert titles(sort="turns", since="2100") == []
+    [first, second, third] = call(context, "sessions", {"sort": "cost"})
+    assert titles(sort="cost", before=first.id) == [second.title, third.title]
+    assert titles(sort="cost", before=third.id) == []

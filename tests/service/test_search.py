@@ -722,3 +722,27 @@ def test_an_event_that_cannot_be_read_hides_no_other(context: Context, indexed: 
     change(context.store, f"UPDATE event SET body = '{{' WHERE {the_row(session, lost)}")
     assert {hit[1] for hit in hits(context, "lock")} == {lost - 1, lost + 1}
     assert [line.id for line in call(context, "sessions", {})] == [session.id]
+
+
+# Facets ---------------------------------------------------------------------------------------------------------------
+
+
+def facets(context: Context, **asked_for: Any) -> dict[tuple[str, str], int]:
+    return {(one.facet, one.value): one.count for one in call(context, "search_facets", asked_for)}
+
+
+def test_facets_count_the_hits_by_what_a_search_can_be_narrowed_to(context: Context) -> None:
+    shop = opened(context, RuntimeAttached(runtime="codex"), project="shop", actor="person:bob")
+    add(context, shop, MessageAdded(role="user", text="lock one"), MessageAdded(role="assistant", text="a lock"))
+    other = opened(context, RuntimeAttached(runtime="pi"), project="billing")
+    add(context, other, MessageAdded(role="user", text="lock"), MessageAdded(role="user", text="nothing of it"))
+    assert facets(context, query="lock") == {
+        ("runtime", "codex"): 2, ("runtime", "pi"): 1, ("project", "shop"): 2, ("project", "billing"): 1,
+        ("person", "person:bob"): 2, ("person", "person:ada"): 1, ("role", "asked"): 2, ("role", "answered"): 1,
+    }  # fmt: skip
+    assert facets(context, query="lock", project="billing")["role", "asked"] == 1
+    assert facets(context, query="nowhere") == {}
+    # What only a look at each text decides is not counted.
+    assert facets(context, query='"lock one"') == {}
+    with pytest.raises(InvalidInput, match="nothing to look for"):
+        facets(context)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import msgspec
 import pytest
 
 from clew.model.errors import BudgetExceeded, InvalidInput, NotFound
@@ -84,6 +85,34 @@ def test_what_comes_on_top_after_it_was_copied_still_counts(context: Context) ->
     opened(context, answer(MESSAGE, input=100, output=5))
     add(context, first, answer(MESSAGE, output=7))
     assert tokens(context, "session") == {first.id: (100, 12)}
+
+
+def test_a_record_that_came_again_counts_at_its_new_time_alone(context: Context) -> None:
+    told = lambda version, at, **used: msgspec.structs.replace(answer(at=at, **used), source=f"r~{version}")  # noqa: E731
+    session = opened(context, told(1, MONDAY, input=5))
+    assert tokens(context, "hour") == {"2020-05-04 00:00": (5, 0)}
+    add(context, session, told(2, MONDAY + HOUR, input=7))
+    assert tokens(context, "hour") == {"2020-05-04 01:00": (7, 0)}
+
+
+def test_a_copy_counts_once_the_first_record_came_again(context: Context) -> None:
+    """The new version is later in the log than the copy."""
+    first = opened(context, msgspec.structs.replace(answer(MESSAGE, input=100), source="r~1"))
+    second = opened(context, answer(MESSAGE, input=100))
+    assert tokens(context, "session") == {first.id: (100, 0)}
+    add(context, first, msgspec.structs.replace(answer(MESSAGE, input=101), source="r~2"))
+    assert tokens(context, "session") == {second.id: (100, 0)}
+
+
+def test_a_period_that_ends_inside_of_a_quarter_of_an_hour_counts_what_is_in_it(context: Context) -> None:
+    minute = HOUR // 60
+    opened(context, *(answer(at=MONDAY + number * minute, input=1 << number) for number in (3, 10, 20, 40)))
+    for bounds, expected in (
+        ({"since": "2020-05-04 00:05"}, {10, 20, 40}), ({"until": "2020-05-04 00:19"}, {3, 10}),
+        ({"since": "2020-05-04 00:05", "until": "2020-05-04 00:11"}, {10}),
+        ({"since": "2020-05-04 00:18", "until": "2020-05-04 00:39"}, {20}),
+    ):  # fmt: skip
+        assert total(context, **bounds).input == sum(1 << number for number in expected), bounds
 
 
 def test_short_ids_are_a_sessions_own(context: Context) -> None:
@@ -178,8 +207,8 @@ def test_narrowed_down(context: Context, month: dict[str, str]) -> None:
         assert total(context, **filters).input == expected, filters
     with pytest.raises(NotFound, match="no project 'x'"):
         usage(context, project="x")
-    with pytest.raises(InvalidInput, match="Invalid enum value 'hour'"):
-        usage(context, "hour")
+    with pytest.raises(InvalidInput, match="Invalid enum value 'minute'"):
+        usage(context, "minute")
 
 
 def test_the_dearest_come_first_but_days_in_order(context: Context) -> None:

@@ -56,8 +56,8 @@ PROJECT = "p"
 HOUR_US = 3_600_000_000
 MOST_SESSIONS = 8
 OF_SESSIONS = (
-    "artifact", "listing", "touched", "spending", "speaking", "passage", "known", "turn", "branch", "revised", "called",
-    "landmark",
+    "artifact", "listing", "touched", "spending", "quarter", "speaking", "passage", "known", "turn", "branch",
+    "revised", "called", "landmark",
 )  # fmt: skip
 
 # Steps ----------------------------------------------------------------------------------------------------------------
@@ -185,7 +185,7 @@ def contents(views: Views) -> dict[str, Any]:
         connection = tx.connection  # type: ignore[attr-defined]
         tables = {
             table: sorted(map(tuple, connection.execute(f"SELECT * FROM {table}")))
-            for table in ("artifact", "label", "listing", "touched", "spending", "speaking")
+            for table in ("artifact", "label", "listing", "touched", "spending", "quarter", "speaking")
         }
         if views.database.dialect == "pg":
             _check_projects(connection)
@@ -275,12 +275,26 @@ def check_against_log(store: Store, views: Views) -> None:
     assert {row[:3] for row in found["label"]} == labels
     assert [(row[0], row[1]) for row in found["passage"]] == sorted(passages)
     assert sorted((row[0], row[3]) for row in found["spending"]) == sorted(spending)
+    assert found["quarter"] == _quarters(found["spending"])
     counted = Counter[tuple[int, str, str]]()
     for session_key, _, what, _, read, written, *_ in found["touched"]:
         counted[session_key, what[-50:], "read"] += read
         counted[session_key, what[-50:], "written"] += written
     plain = {key: count for key, count in touched.items() if "\0" not in key[1]}
     assert {key: count for key, count in counted.items() if count and "\ufffd" not in key[1]} == plain
+
+
+def _quarters(spending: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """The sums by quarter of an hour, from the records themselves: an answer counts for who recorded it first."""
+    first = {message: (position, key) for key, _, message, position, *_ in sorted(spending, key=lambda row: -row[3])}
+    sums: dict[tuple[int, int, str, int], list[int]] = {}
+    for key, _, message, position, at, model, *counts in spending:
+        if first[message][1] == key:
+            row = sums.setdefault((key, at // 900_000_000, model, int(counts[-1] > 0)), [0] * 8 + [at, at])
+            for number, value in enumerate([*counts, int(first[message][0] == position)]):
+                row[number] += value
+            row[8:] = min(row[8], at), max(row[9], at)
+    return sorted((*group, *row) for group, row in sums.items())
 
 
 def _labels(own: list[Event]) -> set[tuple[str, str]]:

@@ -36,6 +36,9 @@ FROM generate_series(1, 6000) AS n;
 INSERT INTO spending (project, session, record, message, position, seq, at, model, input, output, cache_read,
     cache_write, cache_write_hour, reasoning, cost_micros)
 SELECT n % 7, n % 3000, n, n, n, n, n * 1000, 'm', 1, 1, 1, 1, 0, 0, 0 FROM generate_series(1, 6000) AS n;
+INSERT INTO quarter (project, session, number, model, is_reported, input, output, cache_read, cache_write,
+    cache_write_hour, reasoning, cost_micros, answers, first_at, last_at)
+SELECT n % 7, n % 3000, n, 'm', 0, 1, 1, 1, 1, 0, 0, 0, 1, n, n FROM generate_series(1, 6000) AS n;
 INSERT INTO speaking (project, session, runtime, calls, at)
 SELECT n % 7, n, 'codex', '{}', n FROM generate_series(1, 3000) AS n;
 INSERT INTO turn (project, session, seq, at) SELECT n % 7, n % 3000, n, n FROM generate_series(1, 6000) AS n;
@@ -67,6 +70,10 @@ _REACH = Reach(
 )
 REACH = parameters_of(_REACH, {"p": [3]}, {"s": 7})
 STATUS: dict[str, Any] = {"status": "idle", "quiet_since": 5000, "unanswered_since": 900}
+USAGE: dict[str, Any] = {
+    "offset": 0, "span": 86_400_000_000, "by_session": 0, "by_project": 1, "by_agent": 0, "by_person": 0,
+    "by_runtime": 0, "by_machine": 0,
+}  # fmt: skip
 TIMES: list[dict[str, Any]] = [{}, {"since": 1000}, {"until": 90_000}, {"since": 1000, "until": 90_000}]
 
 STATEMENTS: dict[str, list[dict[str, Any]]] = {
@@ -123,7 +130,13 @@ STATEMENTS: dict[str, list[dict[str, Any]]] = {
     "landmarks_returned": [{"session": 7, "first": 1, "last": 900}],
     "prompts_of": [{"session": 7, "first": 1, "last": 900}],
     "usage_by_place": [{"session": 7, "first": 1, "last": 900}],
-    "usage_sums": [{"since": 0, "until": 10_000, "offset": 0, "keys": "[1, 2, 3]"}],
+    "sessions_names": [{"keys": "[1, 2, 3]"}],
+    "usage_times": [{}],
+    "usage_of": [{"keys": "[1, 2, 3]"}],
+    "usage_quarters": [{"keys": "[1, 2, 3]"}],
+    "usage_recorded": [{"session": 7, "keys": "[1, 2, 3]"}],
+    "usage_shared": [{"session": 7}],
+    "usage_within": [{**USAGE, "since": 900_000_000, "until": 910_000_000, **more} for more in ({}, {"session": 7})],
 }  # fmt: skip
 INDEXES = {
     "hits": "passages_with", "hits_count": "ProjectSet", "files_by_name": "touched_name",
@@ -133,7 +146,8 @@ INDEXES = {
 # Read from end to end on purpose: usage of all time, for all sessions; all paths, for a folder, a pattern or the most
 # touched; how many sessions and which tags there are, and who did them; and how far each view has come.
 WHOLE = {
-    "sessions_all", "usage_times", "usage_hours", "files_like", "files_most", "views", "views_lock", "words_settle",
+    "usage_by", "usage_hours", "sessions_sorted", "sessions_models",
+    "files_like", "files_most", "views", "views_lock", "words_settle",
     "sessions_by_project", "sessions_count", "sessions_summed", "labels_tags",
 }  # fmt: skip
 

@@ -25,9 +25,43 @@ def _main() -> None:
         report = cached_report()
         if report is not None and _print_report(report):
             return
+    if _is_mcp(sys.argv[1:]) and not _greet_over_mcp(sys.argv[1:]):
+        return
     from clew.cli.run import run
 
     sys.exit(run())
+
+
+def _is_mcp(words: list[str]) -> bool:
+    """Whether this is the command that `clew connect` gives an agent program."""
+    return words == ["mcp"] or (len(words) == 3 and words[0] == "--home" and words[2] == "mcp")
+
+
+def _greet_over_mcp(words: list[str]) -> bool:
+    """Begin the conversation with the agent program; False if it is over."""
+    import os
+
+    from clew.mcp_greeting import greet
+
+    home = os.path.abspath(
+        os.path.expanduser(words[1] if len(words) == 3 else os.environ.get("CLEW_HOME") or "~/.clew")
+    )
+
+    def list_resources() -> "dict[str, object] | None":
+        from clew import app
+        from clew.mcp.resources import first_page
+        from clew.model.errors import ClewError
+
+        try:
+            with app.connect(home=home) as plane:
+                return first_page(plane.client.context)
+        except ClewError:
+            return None  # The server says what is wrong.
+
+    try:
+        return greet(home, list_resources)
+    except BrokenPipeError:
+        return False
 
 
 # The columns of the table of a capture; they fit a terminal of 80 columns.

@@ -5,6 +5,7 @@ Times count back from now, so that something is always running and something wai
 
 import random
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -12,6 +13,7 @@ from msgspec import Raw
 
 from clew.cli.demo_picture import picture
 from clew.model import events as e
+from clew.model.errors import BudgetExceeded
 from clew.model.session import Session
 from clew.service.kernel.call import call
 from clew.service.kernel.context import Context
@@ -84,6 +86,10 @@ def fill(context: Context, *, days: int = 21, each_day: int = 3) -> Session:
     for back in range(30, 360, 11):
         _task(context, chance, now - back * DAY, end="close")
     _task(context, chance, now - 50 * MINUTE, end="pause")
+    _task(context, chance, now - 5 * HOUR, end="fail")
+    _task(context, chance, now - 2 * HOUR, end="over")
+    call(context, "setting_set", {"name": "budget_month", "value": "$20"})
+    call(context, "setting_set", {"name": "budget_week", "value": "400k tokens", "project": "shop"})
     running = _task(context, chance, now - 3 * MINUTE)
     _add(context, running, [e.CallMade(call="late", tool="shell", input=_json({"command": "make test"}))], now - MINUTE)
     session = _opened(context, "Why does the lock test fail now and then?", "shop", "claude-code", PEOPLE[0])
@@ -149,6 +155,11 @@ def _task(context: Context, chance: random.Random, at: int, *, end: str = "") ->
             call(context, "pause", {"session": session.id, "reason": "waiting for a review"})
         case "budget":
             call(context, "budget", {"session": session.id, "usd": 5.0})
+        case "over":
+            with suppress(BudgetExceeded):  # All of it is stored, and the session is paused.
+                call(context, "budget", {"session": session.id, "tokens": 1_000})
+        case "fail":
+            call(context, "close", {"session": session.id, "outcome": "failed", "summary": "The tests never passed."})
         case "fork":
             child = context.store.session(call(context, "fork", {"session": session.id}).id)
             again = _turns(chance, "Try it another way", model, f"/home/ada/{project}")

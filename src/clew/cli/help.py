@@ -12,7 +12,7 @@ WIDEST = 120
 SECTIONS = {
     "Everyday": "up down demo capture sessions show overview tail usage project runtimes connect disconnect doctor "
     "service",
-    "Go on": "resume undo fork brief diff export import",
+    "Go on": "resume undo fork workspace brief diff export import",
     "Find": "search files artifacts activity",
     "Order": "title tag tags star note",
     "Knowledge": "recall remember decide progress retire reverse scratch",

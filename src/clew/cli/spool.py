@@ -24,8 +24,11 @@ def drain(plane: Any) -> None:
     folder = plane.settings.home / "spool"
     lock = _lock(folder)
     while lock is not None:
+        sessions: set[str] = set()
         while notes := sorted(folder.glob("*.json")):
-            _capture(plane, notes)
+            sessions |= _capture(plane, notes)
+        # Only once the burst is over: a snapshot for each call would be one too many.
+        _keep_workspaces(plane, sessions)
         fcntl.flock(lock, fcntl.LOCK_UN)
         # A note that came just before the unlock started no process.
         if not any(folder.glob("*.json")) or not _take(lock):
@@ -58,8 +61,24 @@ def _brief(plane: Any, reports: list[Any]) -> None:
             replace(plane.settings.home / "briefs" / brief_name(brief.cwd), brief.text.encode())
 
 
-def _capture(plane: Any, notes: list[Path]) -> None:
-    """Capture every program that a note names. Notes are removed first, so a later note starts a new capture."""
+def _keep_workspaces(plane: Any, sessions: set[str]) -> None:
+    """Keep the files of these sessions, where their project wants that. If this fails, the next turn tries again."""
+    if sessions:
+        with suppress(ClewError):
+            plane.call("workspace_keep", sessions=sorted(sessions))
+
+
+def _capture(plane: Any, notes: list[Path]) -> set[str]:
+    """Capture every program that a note names; returns the sessions in which something is new.
+
+    Notes are removed first, so a later note starts a new capture.
+    """
+    captured: set[str] = set()
+
+    def take(reports: list[Any]) -> None:
+        captured.update(report.session for report in reports if report.session and report.status in ("new", "grown"))
+        _brief(plane, reports)
+
     notes_read = []
     for path in notes:
         # Another process may have removed the note, or it may not be a note; then it is ignored.
@@ -67,7 +86,8 @@ def _capture(plane: Any, notes: list[Path]) -> None:
             notes_read.append(msgspec.json.decode(path.read_bytes(), type=Note))
         path.unlink(missing_ok=True)
     for runtime in sorted({note.runtime for note in notes_read}):
-        in_background.capture(plane.call, plane.settings.home, runtime, lambda reports: _brief(plane, reports))
+        in_background.capture(plane.call, plane.settings.home, runtime, take)
     # If this fails, the next reader of a view updates it.
     with suppress(ClewError):
         plane.call("views_step", limit=100_000)
+    return captured

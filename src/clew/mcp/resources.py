@@ -105,6 +105,13 @@ def listed(context: Context, cursor: str) -> tuple[list[Listed], str]:
     return lines, sessions[-1].id if len(sessions) == PAGE else ""
 
 
+def first_page(context: Context) -> dict[str, object]:
+    """The first page as the protocol words it: a client that asks for it at its start waits for no SDK."""
+    page, following = listed(msgspec.structs.replace(context, is_for_llm=True), "")
+    described = [{**entry._asdict(), "mimeType": "application/json"} for entry in page]
+    return {"resources": described} | ({"nextCursor": following} if following else {})
+
+
 def read(context: Context, uri: str) -> Read:
     """The content of a clew:// address."""
     match = _ADDRESS.fullmatch(uri)

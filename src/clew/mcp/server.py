@@ -15,7 +15,6 @@ import anyio.to_thread
 import mcp_types as types
 import msgspec
 from mcp.server.lowlevel import Server
-from mcp.server.stdio import stdio_server
 from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
@@ -24,6 +23,7 @@ from starlette.types import ASGIApp
 
 import clew
 from clew.mcp import prompts, resources
+from clew.mcp.stdio import streams
 from clew.mcp.tools import MOST_BYTES, Tool, tools
 from clew.model.errors import ClewError
 from clew.service import Context
@@ -140,7 +140,7 @@ def serve_stdio(context: Context) -> None:
     server = build(lambda _: context, runtime=os.environ.get("CLEW_RUNTIME", ""), folder=os.getcwd())
 
     async def serve() -> None:
-        async with stdio_server() as (incoming, outgoing):
+        async with streams(context.home) as (incoming, outgoing):
             await server.run(incoming, outgoing, server.create_initialization_options())
 
     anyio.run(serve)
@@ -184,7 +184,7 @@ def _described(tool: Tool) -> types.Tool:
         description=tool.description,
         input_schema=tool.schema,
         annotations=types.ToolAnnotations(
-            read_only_hint=tool.reads, destructive_hint=False, idempotent_hint=tool.reads, open_world_hint=False
+            read_only_hint=tool.reads, destructive_hint=False, idempotent_hint=tool.reads or None, open_world_hint=False
         ),
     )
 

@@ -226,6 +226,18 @@ def _read_session() -> Tool:
     )
 
 
+def _workspace() -> Tool:
+    from clew.mcp import workspace
+
+    return Tool(
+        name="workspace",
+        description=inspect.cleandoc(workspace.DESCRIPTION),
+        arguments=workspace.Workspace,
+        run=workspace.run,
+        reads=False,
+    )
+
+
 # The list -------------------------------------------------------------------------------------------------------------
 
 _DRAFTS = Annotated[
@@ -349,6 +361,7 @@ _MADE = (
         "session", "at", "title",
         stored=True,
     ),
+    _workspace,
     _tool(
         "title_session",
         "title",

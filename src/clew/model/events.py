@@ -27,6 +27,7 @@ from clew.model.parts import TextPart as TextPart
 from clew.model.parts import ThinkingPart as ThinkingPart
 from clew.model.parts import Touch as Touch
 from clew.model.parts import Usage as Usage
+from clew.model.parts import Workspace as Workspace
 
 # Lifecycle ------------------------------------------------------------------------------------------------------------
 
@@ -304,12 +305,17 @@ class WorkspaceSnapshotted(Body, frozen=True, kw_only=True):
     snapshot: str
     blob: ObjectNameOrNone = ""
     label: str = ""
+    restores: str = ""
+    workspace: Workspace = Workspace()
 
 
 class WorkspaceRestored(Body, frozen=True, kw_only=True):
     kind = "workspace_restored"
     durable = True
     snapshot: str
+    blob: ObjectNameOrNone = ""
+    paths: tuple[str, ...] = ()
+    workspace: Workspace = Workspace()
 
 
 # People ---------------------------------------------------------------------------------------------------------------
@@ -491,5 +497,4 @@ class Event(msgspec.Struct, frozen=True, gc=False):
 
 
 KINDS: dict[str, type[Body]] = {body.kind: body for body in Body.__subclasses__()}
-# The kinds that give a session its title.
-TITLED = (SessionOpened, SessionForked, SessionTitled, TitleGiven)
+TITLED = (SessionOpened, SessionForked, SessionTitled, TitleGiven)  # They give a session its title.

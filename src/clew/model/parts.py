@@ -66,3 +66,15 @@ class Touch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     what: str
     how: str = "read"
     type: str = "file"
+
+
+class Workspace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """Where files are and how many: the folder and its machine, what was left out and listed, and where git stood."""
+
+    folder: str = ""
+    machine: str = ""
+    files: int = 0
+    bytes: int = 0
+    skipped: int = 0
+    commit: str = ""
+    branch: str = ""

@@ -28,7 +28,7 @@ from blake3 import blake3
 from msgspec import Raw
 
 from clew.model.errors import InvalidInput
-from clew.model.events import Draft, Opaque
+from clew.model.events import CallReturned, Draft, Opaque, ThinkingPart
 from clew.model.ids import plain_kind
 from clew.runtimes.rounds import Round
 
@@ -100,6 +100,8 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
     for an environment variable that names another folder with sessions, the patterns below that folder. `sessions`:
     a document holds many sessions (an export); it gives each with its own bytes, which `split` takes apart.
     `bookkeeping`: the kinds of opaque records that say nothing, so that a file of nothing else is no surprise.
+    `kept_in`: the file in which the program kept the whole of a result that it shortened, relative to the folder that
+    is named like the session's file without its suffix; "" if there is none.
     """
 
     name: str
@@ -112,6 +114,7 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
     mutable: bool = False
     packed: bool = False
     bookkeeping: frozenset[str] = frozenset()
+    kept_in: Callable[[CallReturned], str] | None = None
     split: Callable[[bytes], Iterable[Record]] | None = None
     sessions: Callable[[bytes], Iterable[tuple[Identity, bytes]]] | None = None
     rows: "Rows | None" = None
@@ -179,28 +182,32 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Native(msgspec.Struct, frozen=True, kw_only=True):
-    """A session in the program's own form. `door` is the program's import command, if a session must be added with it.
-
-    In `door`, `{file}` stands for the path of the first file. `notes` are for the person who resumes the session.
-    """
+    """A session in the program's own form. `notes` are for the person who resumes the session."""
 
     id: str
     files: list[Written]
-    door: list[str] | None = None
     notes: list[str] = []
 
 
 class Writer(msgspec.Struct, frozen=True, kw_only=True):
     """How a native session is made and resumed. `resume` gets the native id and the session's first file.
 
-    `images` and `failures`: the format can store images, and the mark that a call failed.
+    `prepare`: the commands that come before `resume`, in order, such as the program's own import; in them `{file}`
+    stands for the path of the first file.
+
+    `images` and `failures`: the format can store images, and the mark that a call failed. `takes_thought`: whether the
+    program's provider takes back a thought that an llm of this name had in this program. `longest_result`: the program
+    itself cuts results of more characters when it sends them.
     """
 
     write: Callable[[list[Round], Target], Native]
     resume: Callable[[str, str], Command]
+    prepare: tuple[tuple[str, ...], ...] = ()
     images: bool = False
     failures: bool = True
+    takes_thought: Callable[[ThinkingPart, str], bool] | None = None
     context_tokens: int = 150_000
+    longest_result: int | None = None
 
 
 class Edit(msgspec.Struct, frozen=True, kw_only=True):
@@ -217,10 +224,21 @@ class Edit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Connecting(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings edits that connect a program, and what a person has to do by hand (trust prompts ...)."""
+    """The settings edits that connect a program, and what a person has to do by hand (trust prompts ...).
+
+    `when_silent` is what to do if its hooks never run.
+    """
 
     edits: tuple[Edit, ...]
     by_hand: str = ""
+    when_silent: str = ""
+
+
+class Proven(msgspec.Struct, frozen=True):
+    """The newest version of a program that was run against a scripted model, and the day."""
+
+    version: str
+    on: str
 
 
 class Runtime(msgspec.Struct, frozen=True, kw_only=True):
@@ -241,6 +259,7 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True):
     writer: Writer | None = None
     connection: Connecting | None = None
     evidence: str = ""
+    proven: Proven | None = None
 
     @property
     def variables(self) -> list[str]:

@@ -221,6 +221,9 @@ class _Fit:
             back.call in self._closed for round in kept if isinstance(round, Results) for back in round.returns
         )
         as_text = ("calls", "results") if self._flatten else ()
+        carried["thinking"] = sum(
+            isinstance(part, ThinkingPart) for round in kept if isinstance(round, Answer) for part in round.parts
+        )
         return {name: count for name, count in carried.items() if name not in as_text}
 
     def _rehomed(self, round: Round) -> Round:
@@ -278,12 +281,42 @@ class _Fit:
             return msgspec.structs.replace(round, parts=prompt, role="user") if prompt else None
         answer = tuple(
             self._object(part) if isinstance(part, CallMade) else part
-            for piece in round.parts
-            for part in ([piece] if isinstance(piece, CallMade) else self._parts((piece,)))
+            for piece in self._with_thoughts_it_takes(round)
+            for part in ([piece] if isinstance(piece, CallMade | ThinkingPart) else self._parts((piece,)))
         )
         return msgspec.structs.replace(round, parts=answer) if answer else None
 
+    def _with_thoughts_it_takes(self, answer: Answer) -> list[Part | CallMade]:
+        """The parts of an answer, without the thoughts that the target's provider would refuse."""
+        writer = self._target.writer
+        runtime = self._driven_by.get(int(answer.key), "") if answer.key.isdecimal() else ""
+        takes = writer.takes_thought if writer and runtime == self._target.name and not self._flatten else None
+        kept: list[Part | CallMade] = []
+        for part in reversed(answer.parts):
+            if not isinstance(part, ThinkingPart):
+                kept.append(part)
+            elif takes is None:
+                self._parts_tally.drop("thinking", 1, self._why_no_thinking(runtime))
+            elif not takes(part, answer.model):
+                self._parts_tally.drop("thinking", 1, "it has no signature that its provider would accept")
+            elif not kept:
+                self._parts_tally.drop("thinking", 1, "nothing follows it, and a provider refuses that")
+            else:
+                kept.append(part)
+        return kept[::-1]
+
+    def _why_no_thinking(self, runtime: str) -> str:
+        if runtime != self._target.name:
+            return "its signature only holds for the provider that made it"
+        if self._flatten:
+            return "calls are written as text, and its signature only holds with the calls"
+        return f"{self._target.title} does not take back what it wrote itself"
+
     def _returned(self, back: CallReturned) -> CallReturned:
+        longest = self._target.writer.longest_result if self._target.writer is not None else None
+        if longest is not None and len(bytes(back.output)) > longest:
+            why = f"{self._target.title} itself cuts results of more than {longest:,} characters when it sends them"
+            self._parts_tally.adapt("results", 1, why)
         if self._target.writer is not None and not self._target.writer.failures:
             failed = back.failed and back.call not in self._closed
             self._parts_tally.adapt("marks of failed calls", failed, f"{self._target.title} has none; the output tells")
@@ -417,13 +450,13 @@ class _Fit:
 
 
 def _runtimes(events: Iterable[Event]) -> dict[int, str]:
-    """The program that made each call, by the call's seq."""
+    """The program that made each call and answer, by its seq."""
     runtime = ""
     driven_by = {}
     for event in events:
         if isinstance(event.body, RuntimeAttached):
             runtime = event.body.runtime
-        elif isinstance(event.body, CallMade):
+        elif isinstance(event.body, CallMade | MessageAdded):
             driven_by[event.seq] = runtime
     return driven_by
 

@@ -11,7 +11,8 @@ from math import log
 
 from clew.model.passage import Passage
 from clew.model.query import Query, Term, matched_groups
-from clew.views.search import Hit, PassageRow, Search
+from clew.views.hits import Hit
+from clew.views.search import PassageRow, Search
 
 # The longest words of a question are looked for, because they are mostly the rarest.
 MOST_GROUPS = 6

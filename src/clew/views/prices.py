@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from decimal import Decimal
 from functools import cache, lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Raw
@@ -23,6 +24,9 @@ from msgspec import Raw
 from clew.model.errors import InvalidInput
 from clew.model.events import Usage
 from clew.model.plain import plain
+
+if TYPE_CHECKING:
+    from clew.views.usage import UsageSum
 
 _OWNERS = re.compile(
     r"(?:anthropic|openai|google|gemini|models|x-?ai|qwen|alibaba|dashscope|moonshot(?:-?ai)?|kimi|deepseek"
@@ -43,6 +47,19 @@ class Price(msgspec.Struct, frozen=True):
     cache_write: int
     cache_write_hour: int
 
+    def cost(self, counts: "Usage | UsageSum") -> int:
+        """The cost of these tokens in millionths of a US dollar, rounded half up."""
+        hour = min(counts.cache_write_hour, counts.cache_write)
+        # `output` includes reasoning tokens; `input` does not include cached tokens.
+        total = (
+            counts.input * self.input
+            + counts.output * self.output
+            + counts.cache_read * self.cache_read
+            + (counts.cache_write - hour) * self.cache_write
+            + hour * self.cache_write_hour
+        )
+        return (total + _MILLION // 2) // _MILLION
+
 
 class Prices(msgspec.Struct, frozen=True):
     """The price of each model, and the date of the shipped prices."""
@@ -52,23 +69,15 @@ class Prices(msgspec.Struct, frozen=True):
 
     def price(self, model: str) -> Price | None:
         """The price of a model's tokens; None when the table has none."""
-        return next((self.models[id] for id in _spellings(model) if id in self.models), None)
+        for id in _spellings(model):
+            if id in self.models:
+                return self.models[id]
+        return None
 
     def cost(self, model: str, usage: Usage) -> int | None:
-        """The cost of these tokens in millionths of a US dollar, rounded half up; None when the model has no price."""
+        """The cost of these tokens in millionths of a US dollar; None when the model has no price."""
         price = self.price(f"{model}{_FAST}" if usage.fast else model)
-        if price is None:
-            return None
-        hour = min(usage.cache_write_hour, usage.cache_write)
-        # `output` includes reasoning tokens; `input` does not include cached tokens.
-        total = (
-            usage.input * price.input
-            + usage.output * price.output
-            + usage.cache_read * price.cache_read
-            + (usage.cache_write - hour) * price.cache_write
-            + hour * price.cache_write_hour
-        )
-        return (total + _MILLION // 2) // _MILLION
+        return None if price is None else price.cost(usage)
 
 
 def load(overrides: Path | None) -> Prices:

@@ -14,7 +14,7 @@ import msgspec
 
 from clew.model.events import CallMade, CallReturned, Event
 from clew.model.passage import STRETCH, Passage, Role, passage_of
-from clew.model.query import Query, Snippet, Term, matched_groups, matches, parts_of, snippet, whole_of
+from clew.model.query import Query, Term, matched_groups, matches, parts_of, snippet, whole_of
 from clew.model.session import Session
 from clew.model.steps import end_step
 from clew.model.words import words
@@ -23,6 +23,7 @@ from clew.store.log.feed import EventReader, own_events_at
 from clew.store.log.rows import EVERYTHING
 from clew.store.reach import EVERYWHERE
 from clew.store.store import Store
+from clew.views.hits import Group, Groups, Hit, Hits, Rank, Ranked
 from clew.views.sessions import status_parameters
 from clew.views.text import LONG, PROJECT, ROLE, ROOM, SECOND_US, SESSION, first_id, index_query, tag
 from clew.views.upkeep import Views
@@ -58,58 +59,6 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
     """When it is asked for sessions with a status."""
     sessions: frozenset[int] | None = None
     reach: Parameters = EVERYWHERE
-
-
-class Hit(msgspec.Struct, frozen=True, kw_only=True):
-    """A passage that matches a query: its session, its seq and a snippet of its text."""
-
-    id: int
-    key: int
-    session: str
-    seq: int
-    at: int
-    role: Role
-    tool: str
-    failed: bool
-    snippet: Snippet
-
-
-class Group(msgspec.Struct, frozen=True, kw_only=True):
-    """The hits of one session: the first few, and how many there are."""
-
-    key: int
-    hits: list[Hit]
-    count: int
-    is_exact: bool
-
-
-class Hits(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of hits, and the id from which the next page continues; 0 on the last page."""
-
-    hits: list[Hit]
-    following: int = 0
-
-
-class Groups(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of groups, the id from which the next page continues, and the newest id at the time of the first page."""
-
-    groups: list[Group]
-    following: int = 0
-    newest: int = 0
-
-
-class Rank(msgspec.Struct, frozen=True, order=True):
-    """The rank of a hit by relevance. It never changes, so pages stay consistent while the log grows."""
-
-    points: int
-    id: int
-
-
-class Ranked(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of the most relevant hits, and the rank from which the next page continues; None on the last page."""
-
-    hits: list[Hit]
-    following: Rank | None = None
 
 
 class PassageRow(NamedTuple):
@@ -247,6 +196,27 @@ class Search:
         return any(self._passage(row) is not None for row in rows)
 
     # Counts -----------------------------------------------------------------------------------------------------------
+
+    def hits_by_session(self) -> tuple[Counter[int], bool] | None:
+        """The number of hits of each session among the newest, and whether these are all; None when counting requires
+        reading every text."""
+        if self._scope.sessions is not None:
+            return None
+        with self._views.read() as tx:
+            if not self._is_countable(tx):
+                return None
+            rows = self._page(tx, EVERYTHING, MOST_COUNTED + 1)
+        events = {row.event for row in rows[:MOST_COUNTED]}
+        return Counter(key for key, _ in events), len(rows) <= MOST_COUNTED
+
+    def count_tagged(self, values: Iterable[str]) -> dict[str, int]:
+        """The number of hits that have each of these tags, up to `MOST_COUNTED` + 1."""
+        with self._views.read() as tx:
+            counts = {}
+            for value in values:
+                end_step()
+                counts[value] = self._row_count(tx, self._parameters(tx, EVERYTHING, MOST_COUNTED + 1, more=(value,)))
+        return counts
 
     def count(self) -> int | None:
         """The number of hits, up to `MOST_COUNTED` + 1; None when counting requires reading every text."""

@@ -1,6 +1,6 @@
 """The session list: one row per session, with what a person wants to see at a glance."""
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -76,19 +76,6 @@ class SessionRow(msgspec.Struct):
     """Whether a person gave it its title; what its program calls it counts no more."""
     empty: int = 1
     """Whether a program began it and nothing was said or done in it. What a person opened or labelled is not empty."""
-
-
-class SessionNames(NamedTuple):
-    """Who a session is, as sums are grouped by it."""
-
-    session: int
-    project: int
-    id: str
-    title: str
-    agent: str
-    person: str
-    runtime: str
-    machine: str
 
 
 def status_parameters(status: str, now: int) -> dict[str, Any]:

@@ -1,8 +1,10 @@
-"""The usage view: the tokens of every answer of a model."""
+"""The usage view: the tokens of every answer of a model, and their sums by quarter of an hour."""
 
 from collections.abc import Callable
 from hashlib import blake2b
 from typing import Any, ClassVar, NamedTuple
+
+import msgspec
 
 from clew.model.events import Event, TurnEnded
 from clew.model.session import SPENDING, Session
@@ -13,6 +15,8 @@ from clew.views.contract import LATEST, Bodies, storable, when
 # The log has a provider's figures unchecked; larger ones would overflow the database's sums.
 MOST = 2**40
 UNIQUE_LENGTH = 16
+# The days of every zone begin with a quarter of an hour.
+QUARTER_US = 900_000_000
 COUNTS = ("input", "output", "cache_read", "cache_write", "cache_write_hour", "reasoning", "cost_micros")
 
 
@@ -38,13 +42,21 @@ def _number(name: str) -> int:
 
 
 class UsageSum(NamedTuple):
-    """What a session used of a model on a day, apart by whether the runtime said itself what it cost."""
+    """What was used of a model, apart by whether the runtime said itself what it cost.
 
-    session: int
+    The columns that the statement did not group by are 0 or empty.
+    """
+
     model: str
-    day: int
-    """Days since 1970-01-01."""
     is_reported: int
+    span: int
+    """Days or hours since 1970-01-01."""
+    session: int
+    project: int
+    agent: str
+    person: str
+    runtime: str
+    machine: str
     input: int
     output: int
     cache_read: int
@@ -54,32 +66,23 @@ class UsageSum(NamedTuple):
     cost_micros: int
     answers: int
 
-    @property
-    def tokens(self) -> int:
-        return self.input + self.output + self.cache_read + self.cache_write
-
 
 def usage_sum(row: Row) -> UsageSum:
     # PostgreSQL gives sums as decimals.
-    session, model, *numbers = row
-    return UsageSum(session, model, *map(int, numbers))
+    return UsageSum(*row[:9], *map(int, row[9:]))
 
 
 class HourSum(NamedTuple):
-    """What a session used of a model in an hour, and when in it the first and the last answer were."""
+    """What was used of a model in an hour, and when in it the first and the last answer were."""
 
     spent: UsageSum
-    hour: int
-    """Hours since 1970-01-01, in UTC."""
     first_at: int
     last_at: int
 
 
 def hour_sum(row: Row) -> HourSum:
     *counts, first_at, last_at = row
-    spent = usage_sum(tuple(counts))
-    hour = spent.day  # The statement has hours where that of days has days.
-    return HourSum(spent._replace(day=hour // 24), hour, int(first_at), int(last_at))
+    return HourSum(usage_sum(tuple(counts)), int(first_at), int(last_at))
 
 
 class UsageView:
@@ -94,6 +97,8 @@ class UsageView:
         self._session = session
         self._sessions: dict[int, Session] = {}
         self._rows: dict[int, list[dict[str, Any]]] = {}
+        # The quarters to be summed up again, as (session, number).
+        self._changed: set[tuple[int, int]] = set()
 
     def add(self, key: int, event: Event) -> None:
         body = event.body
@@ -120,14 +125,38 @@ class UsageView:
 
     def forget(self, key: int) -> None:
         self._rows.pop(key, None)
+        # An answer that this session had first counts for another one that has it, too.
+        self._changed = {quarter for quarter in self._changed if quarter[0] != key}
+        self._changed.update((session, number) for session, number in self._tx.run("usage_shared", session=key))
         self._tx.run("usage_drop", session=key)
+        self._tx.run("quarters_drop", session=key)
 
     def finish(self) -> None:
-        self._tx.many("usage_add", [row for rows in self._rows.values() for row in rows])
+        rows = [row for session_rows in self._rows.values() for row in session_rows]
+        if rows:
+            self._changed.update(self._quarters_of(rows))
+            self._changed.update((row["session"], row["at"] // QUARTER_US) for row in rows)
+            self._tx.many("usage_add", rows)
+        quarters = [{"session": session, "number": number} for session, number in sorted(self._changed)]
+        self._tx.many("quarter_remove", quarters)
+        self._tx.many("quarter_add", quarters)
+
+    def _quarters_of(self, rows: list[dict[str, Any]]) -> list[tuple[int, int]]:
+        """The quarters of all records of the answers that these rows change: another record may now count."""
+        answers = {row["message"] for row in rows}
+        for key, session_rows in self._rows.items():
+            records = _keys({row["record"] for row in session_rows})
+            answers |= {answer for (answer,) in self._tx.run("usage_recorded", session=key, keys=records)}
+        return [(session, number) for session, number in self._tx.run("usage_quarters", keys=_keys(answers))]
 
     @staticmethod
     def clear(tx: Transaction, dialect: str) -> None:
         tx.run("usage_clear")
+        tx.run("quarters_clear")
+
+
+def _keys(numbers: set[int]) -> str:
+    return msgspec.json.encode(sorted(numbers)).decode()
 
 
 VIEW = UsageView

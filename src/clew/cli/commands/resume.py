@@ -12,9 +12,12 @@ from clew.cli.here import latest
 from clew.cli.options import SessionId, complete_id, complete_runtime, json_option
 from clew.cli.output import print_json, print_result
 from clew.cli.progress import progress
-from clew.model.errors import InvalidInput, NotFound
+from clew.model.errors import InvalidInput, NotFound, Unavailable
 from clew.model.plain import plain
 from clew.views.contract import origin_of
+
+# How long a command that prepares a session may take.
+PREPARE_SECONDS = 120
 
 
 @click.command("resume")
@@ -97,14 +100,36 @@ def _print_materialised(made: Any, *, dry_run: bool) -> None:
 
 
 def _run(plane: Any, made: Any) -> None:
-    """Run the program, then capture its new events."""
+    """Run the commands that prepare the session, then the program, then capture its new events."""
     import subprocess
 
     from clew.cli import capturing
 
+    for step in made.prepare:
+        _prepare(made, step)
     try:
         done = subprocess.run(made.command, cwd=made.cwd, env={**os.environ, **made.env}, check=False)
     except FileNotFoundError:
         raise InvalidInput(f"{made.command[0]} is not on the PATH; install it, or use --no-run") from None
     capturing.capture(plane, [], made.runtime, "", as_json=False, quiet=True)
     raise click.exceptions.Exit(done.returncode)
+
+
+def _prepare(made: Any, step: list[str]) -> None:
+    """Run a command that comes before the program; if it fails, say so and how to go on."""
+    import shlex
+    import subprocess
+
+    by_hand = f"the session is written; run it yourself, in {plain(made.cwd)}: {plain(shlex.join(step))}"
+    try:
+        done = subprocess.run(
+            step, cwd=made.cwd, env={**os.environ, **made.env}, stdin=subprocess.DEVNULL, capture_output=True,
+            text=True, errors="replace", check=False, timeout=PREPARE_SECONDS,
+        )  # fmt: skip
+    except FileNotFoundError:
+        raise InvalidInput(f"{step[0]} is not on the PATH; install it, or use --no-run") from None
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise Unavailable(f"{plain(str(error))}; {by_hand}") from error
+    if done.returncode:
+        output = plain((done.stderr or done.stdout).strip())[-400:]
+        raise Unavailable(f"{plain(shlex.join(step))} ended with {done.returncode}: {output}; {by_hand}")

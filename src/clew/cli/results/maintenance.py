@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from clew.doctor import Finding
     from clew.model.retention import Policy
     from clew.service.capture.connect import KnownProgram
+    from clew.service.capture.drift import Drift
     from clew.service.privacy.collect import Collected
     from clew.store.log.erase import Erased
     from clew.store.log.leases import Lease
@@ -104,9 +105,33 @@ def print_runtimes(programs: "list[KnownProgram]") -> None:
         ("runtime", "program", "installed", "sessions", "connected", "read", "resume in", "tested with"),
         (
             (
-                program.name, program.title, "yes" if program.installed else "no", str(program.sessions),
-                words[program.connected], words[program.reads], words[program.writes], program.tested_with or "-",
+                program.name,
+                program.title,
+                (program.version or "yes") if program.installed else "no",
+                str(program.sessions),
+                words[program.connected],
+                words[program.reads],
+                words[program.writes],
+                program.tested_with or "-",
             )
             for program in programs
         ),
-    )  # fmt: skip
+    )
+    for program in programs:
+        for line in program.advice:
+            click.echo(plain(line), err=True)
+
+
+def print_drift(found: "list[Drift]") -> None:
+    """Print what is new in the sessions of programs, and one record of each."""
+    if not found:
+        click.echo("nothing new: the readers know every kind of record, field and version that was captured", err=True)
+        return
+    table(
+        ("runtime", "new", "name", "records", "since"),
+        ((one.runtime, one.what, one.name, f"{one.count:,}", moment(one.since)) for one in found),
+    )
+    click.echo("\nOne record of each, with names and sizes only; a report of it helps to read it:", err=True)
+    for one in found:
+        if one.example:
+            click.echo(f"{plain(one.runtime)} {one.what} {plain(one.name)}: {plain(one.example)}")

@@ -24,7 +24,7 @@ MOST = 10_000
 
 def print_sessions_count(plane: Any, lines: "list[SessionLine]", given: dict[str, Any]) -> None:
     """Print the list, how many more sessions there are and how to see them, and how many are hidden."""
-    filters = {name: value for name, value in given.items() if name not in ("limit", "before", "empty")}
+    filters = {name: value for name, value in given.items() if name not in ("limit", "before", "empty", "sort")}
     try:
         counted = plane.call("sessions_count", **filters)
     except NotFound:

@@ -10,6 +10,7 @@ or a note that it writes in the place of an answer ends the turn.
 """
 
 import base64
+import re
 from functools import lru_cache
 from pathlib import PurePath
 from typing import Any
@@ -38,8 +39,8 @@ from clew.model.events import (
 )
 from clew.model.prompt_title import prompt_title
 from clew.model.title import LONGEST, shortened
-from clew.runtimes.adapters.claude_code_write import resume, write
-from clew.runtimes.contract import Format, Identity, Reading, Runtime, Tool, Writer, micros, opaque, raw
+from clew.runtimes.adapters.claude_code_write import VERSION, resume, takes_thought, write
+from clew.runtimes.contract import Format, Identity, Proven, Reading, Runtime, Tool, Writer, micros, opaque, raw
 
 NAME = "claude-code"
 # How many answers may still grow: answers of subagents come between the pieces of others. Of older answers the state
@@ -50,6 +51,7 @@ _COUNTED = 20_000
 _ROOTS = 20
 # What the program says in the place of an answer.
 _NOT_ANSWERS = ("API Error", "Prompt is too long", "No response requested.")
+_KEPT = re.compile(rb"saved to: [^\n]{0,3000}?/tool-results/([\w-][\w.-]{0,200})", re.ASCII)
 # The priority of a title: the person's own, then the program's, then the first prompt.
 _TITLES = {"custom-title": ("customTitle", 3), "ai-title": ("aiTitle", 2), "summary": ("summary", 1)}
 
@@ -340,6 +342,14 @@ def _returned(block: Block, side: str, reading: Reading[State]) -> CallReturned:
     )
 
 
+def kept_in(back: CallReturned) -> str:
+    """The file with the whole of a result that was too large for the llm: it got the beginning and the path."""
+    if b"<persisted-output>" not in bytes(back.output)[:100]:
+        return ""
+    match = _KEPT.search(bytes(back.output)[:4000])
+    return f"tool-results/{match[1].decode()}" if match else ""
+
+
 def _file(block: Block, source: Source, reading: Reading[State]) -> ImagePart | FilePart:
     # A document may be plain text.
     data = (source.data or "").encode() if source.type == "text" else base64.b64decode(source.data or "", validate=True)
@@ -427,6 +437,7 @@ RUNTIME = Runtime(
             read=read,
             state=State,
             bookkeeping=frozenset(_OWN | {"progress", "system", "permission-mode"}),
+            kept_in=kept_in,
         ),
     ),
     tools={
@@ -438,6 +449,6 @@ RUNTIME = Runtime(
         "search": Tool("Grep", {"pattern": "pattern", "path": "path"}),
         "fetch": Tool("WebFetch", {"url": "url"}),
     },
-    writer=Writer(write=write, resume=resume, images=True, context_tokens=180_000),
-    evidence="2.1.325, run against a scripted model",
+    writer=Writer(write=write, resume=resume, images=True, takes_thought=takes_thought, context_tokens=180_000),
+    proven=Proven(VERSION, "2026-11-19"),
 )

@@ -12,6 +12,10 @@ from clew.model.events import CallMade, CallReturned, ImagePart, Part, TextPart,
 from clew.runtimes.contract import Command, Native, Target, Written, iso
 from clew.runtimes.rounds import Answer, Prompt, Round, output_text
 
+VERSION = "2.1.328"
+# In bytes; a shorter one is a stand-in of another provider.
+_SHORTEST_SIGNATURE = 24
+
 
 def folder(cwd: str) -> str:
     """The name of the folder that holds a directory's sessions."""
@@ -24,7 +28,7 @@ def write(rounds: list[Round], target: Target) -> Native:
     def add(type: str, key: str, at: int, message: dict[str, Any]) -> None:
         lines.append({
             "parentUuid": lines[-1]["uuid"] if lines else None, "isSidechain": False, "userType": "external",
-            "cwd": target.cwd, "sessionId": target.id, "version": "2.1.325", "type": type, "message": message,
+            "cwd": target.cwd, "sessionId": target.id, "version": VERSION, "type": type, "message": message,
             "uuid": str(uuid.uuid5(uuid.UUID(target.id), key)), "timestamp": iso(at),
         })  # fmt: skip
 
@@ -49,21 +53,39 @@ def write(rounds: list[Round], target: Target) -> Native:
 
 
 def _write_answer(answer: Answer, target: Target, add: Any) -> None:
+    # A thought belongs to the llm that had it.
+    is_own = any(isinstance(part, ThinkingPart) for part in answer.parts)
+    model = answer.model if is_own else "<synthetic>"
     for i, part in enumerate(answer.parts):
         if isinstance(part, CallMade):
             block = {"type": "tool_use", "id": part.call, "name": part.tool, "input": part.input}
         elif isinstance(part, TextPart):
             block = {"type": "text", "text": part.text}
+        elif isinstance(part, ThinkingPart):
+            block = {"type": "thinking", "thinking": part.text, "signature": part.signature}
         else:
             continue
         # The blocks of one answer share an id: the program merges exactly those.
         message = {
             "id": f"msg_{uuid.uuid5(uuid.UUID(target.id), answer.key).hex[:24]}", "type": "message",
-            "role": "assistant", "model": "<synthetic>", "content": [block], "stop_sequence": None,
+            "role": "assistant", "model": model, "content": [block], "stop_sequence": None,
             "stop_reason": "tool_use" if answer.calls else "end_turn",
             "usage": {"input_tokens": 0, "output_tokens": 0},
         }  # fmt: skip
         add("assistant", f"{answer.key}/{i}", answer.at, message)
+
+
+def takes_thought(thought: ThinkingPart, model: str) -> bool:
+    """Whether Anthropic takes back a thought: one of its own llms had it, and its text and signature are there.
+
+    A thought without text may have been hidden in one of two ways, which the log does not tell apart.
+    """
+    if not (model.startswith("claude") and thought.text):
+        return False
+    try:
+        return len(base64.b64decode(thought.signature, validate=True)) >= _SHORTEST_SIGNATURE
+    except ValueError:
+        return False
 
 
 def _content(parts: tuple[Part, ...], target: Target) -> Any:

@@ -35,8 +35,20 @@ from clew.model.events import (
 )
 from clew.model.prompt_title import prompt_title
 from clew.runtimes.adapters.codex_records import Counted, Line, Payload, Tokens
-from clew.runtimes.adapters.codex_write import FILE_ID, resume, thread_of, write
-from clew.runtimes.contract import Format, Identity, Reading, Runtime, Tool, Writer, micros, opaque, project_of, raw
+from clew.runtimes.adapters.codex_write import FILE_ID, resume, takes_thought, thread_of, write
+from clew.runtimes.contract import (
+    Format,
+    Identity,
+    Proven,
+    Reading,
+    Runtime,
+    Tool,
+    Writer,
+    micros,
+    opaque,
+    project_of,
+    raw,
+)
 from clew.runtimes.rounds import text_of
 
 NAME = "codex"
@@ -462,6 +474,8 @@ RUNTIME = Runtime(
         ),
     ),
     tools={"shell": Tool("exec_command", {"command": "cmd"}), "patch": Tool("apply_patch", {"patch": "input"})},
-    writer=Writer(write=write, resume=resume, images=True, failures=False),
-    evidence="0.166.0, run against a scripted model",
+    writer=Writer(
+        write=write, resume=resume, images=True, failures=False, takes_thought=takes_thought, longest_result=10_000
+    ),
+    proven=Proven("0.169.0", "2026-11-19"),
 )

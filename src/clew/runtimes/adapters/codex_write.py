@@ -7,13 +7,15 @@ from typing import Any
 
 import msgspec
 
-from clew.model.events import CallMade, CallReturned, FilePart, ImagePart, TextPart
+from clew.model.events import CallMade, CallReturned, FilePart, ImagePart, TextPart, ThinkingPart
 from clew.runtimes.contract import Command, Native, Target, Written, iso
 from clew.runtimes.rounds import Answer, Prompt, Round, output_text, text_of
 
 _OF_SERVER = re.compile("(mcp__.+?)__(.+)")
 CUSTOM_TOOLS = ("apply_patch", "exec")
 _ID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+_OPENAI_LLM = re.compile(r"(gpt-|o\d|codex)")
+_ENCRYPTED = re.compile(r"gAAAA[\w-]{60,}={0,2}", re.ASCII)
 FILE_ID = re.compile(f"({_ID})(_{_ID})?$")
 
 
@@ -76,10 +78,18 @@ def _content(parts: tuple[Any, ...], target: Target) -> list[dict[str, str]]:
 def _write_part(part: Any) -> list[tuple[str, dict[str, Any]]]:
     if isinstance(part, CallMade):
         return [("response_item", _write_call(part))]
+    if isinstance(part, ThinkingPart):
+        summary = [{"type": "summary_text", "text": part.text}] if part.text else []
+        return [("response_item", {"type": "reasoning", "summary": summary, "encrypted_content": part.signature})]
     if not isinstance(part, TextPart) or not part.text:
         return []
     message = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": part.text}]}
     return [("event_msg", {"type": "agent_message", "message": part.text}), ("response_item", message)]
+
+
+def takes_thought(thought: ThinkingPart, model: str) -> bool:
+    """Whether OpenAI takes back a thought: one of its own llms had it, and it is encrypted as OpenAI does it."""
+    return _OPENAI_LLM.match(model) is not None and _ENCRYPTED.fullmatch(thought.signature) is not None
 
 
 def _write_call(call: CallMade) -> dict[str, Any]:

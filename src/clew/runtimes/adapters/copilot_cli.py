@@ -33,7 +33,19 @@ from clew.model.events import (
     UsageCounted,
 )
 from clew.runtimes.adapters.copilot_cli_write import VERSION, exit_code_in, resume, write
-from clew.runtimes.contract import Format, Identity, Reading, Runtime, Tool, Writer, micros, opaque, project_of, raw
+from clew.runtimes.contract import (
+    Format,
+    Identity,
+    Proven,
+    Reading,
+    Runtime,
+    Tool,
+    Writer,
+    micros,
+    opaque,
+    project_of,
+    raw,
+)
 from clew.runtimes.titles import prompt_text, title_drafts
 
 NAME = "copilot-cli"
@@ -426,5 +438,5 @@ RUNTIME = Runtime(
         "fetch": Tool("web_fetch", {"url": "url"}),
     },
     writer=Writer(write=write, resume=resume, images=True),
-    evidence=f"{VERSION}, run against a scripted model",
+    proven=Proven(VERSION, "2026-11-19"),
 )

@@ -33,7 +33,7 @@ from clew.model.events import (
 from clew.model.title import shortened
 from clew.runtimes.adapters.gemini_cli_write import resume, write
 from clew.runtimes.adapters.gemini_parts import UNKNOWN, Content, bodies, object_of, parts_of, words_of
-from clew.runtimes.contract import Format, Identity, Reading, Record, Runtime, Tool, Writer, micros, opaque
+from clew.runtimes.contract import Format, Identity, Proven, Reading, Record, Runtime, Tool, Writer, micros, opaque
 from clew.runtimes.titles import title_drafts
 
 NAME = "gemini-cli"
@@ -475,5 +475,5 @@ RUNTIME = Runtime(
         "search": Tool("grep_search", {"pattern": "pattern", "path": "dir_path"}),
     },
     writer=Writer(write=write, resume=resume, images=True, context_tokens=900_000),
-    evidence="0.61.0, run against a scripted model",
+    proven=Proven("0.61.0", "2026-11-19"),
 )

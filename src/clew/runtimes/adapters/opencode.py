@@ -38,6 +38,7 @@ from clew.runtimes.adapters.opencode_write import IMPORTED_MODEL, NAME, VERSION,
 from clew.runtimes.contract import (
     Format,
     Identity,
+    Proven,
     Reading,
     Rows,
     Runtime,
@@ -413,6 +414,6 @@ RUNTIME = Runtime(
         "fetch": Tool("webfetch", {"url": "url"}),
         "patch": Tool("apply_patch", {"patch": "patchText"}),
     },
-    writer=Writer(write=write, resume=resume, images=True),
-    evidence=f"{VERSION}, run against a scripted model",
+    writer=Writer(write=write, resume=resume, prepare=((NAME, "import", "{file}"),), images=True),
+    proven=Proven(VERSION, "2026-11-19"),
 )

@@ -72,7 +72,6 @@ def write(rounds: list[Round], target: Target) -> Native:
     return Native(
         id=ids.session,
         files=[Written(path=f"clew/{ids.session}.json", data=data)],
-        door=[NAME, "import", "{file}"],
         notes=["opencode run needs -m provider/model the first time: the session names no model of yours"],
     )
 

@@ -39,6 +39,7 @@ from clew.runtimes.contract import (
     Format,
     Identity,
     Native,
+    Proven,
     Reading,
     Runtime,
     Target,
@@ -490,5 +491,5 @@ RUNTIME = Runtime(
         "search": Tool("grep", {"pattern": "pattern", "path": "path"}),
     },
     writer=Writer(write=write, resume=resume, images=True),
-    evidence="0.73.1, run against a scripted model",
+    proven=Proven("0.87.1", "2026-11-19"),
 )

@@ -32,6 +32,7 @@ from clew.runtimes.contract import (
     Format,
     Identity,
     Native,
+    Proven,
     Reading,
     Runtime,
     Target,
@@ -46,7 +47,7 @@ from clew.runtimes.contract import (
 from clew.runtimes.rounds import Answer, Prompt, Round
 
 NAME = "qwen-code"
-VERSION = "0.15.10"
+VERSION = "0.24.4"
 
 
 class Message(msgspec.Struct):
@@ -271,5 +272,5 @@ RUNTIME = Runtime(
         "fetch": Tool("web_fetch", {"url": "url"}),
     },
     writer=Writer(write=write, resume=resume, images=True, context_tokens=200_000),
-    evidence="0.15.10, run against a scripted model",
+    proven=Proven(VERSION, "2026-11-19"),
 )

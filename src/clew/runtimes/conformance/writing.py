@@ -80,8 +80,9 @@ def _check_native(runtime: Runtime, writer: Writer, native: Native, where: str) 
         all(isinstance(word, str) for pair in command.env.items() for word in pair),
         f"{where}: the environment of the resume command {command.env!r} is not text",
     )
-    if native.door is not None:
-        claim("{file}" in native.door, f"{where}: the import command {native.door!r} does not name {{file}}")
+    if writer.prepare:
+        named = any("{file}" in command for command in writer.prepare)
+        claim(named, f"{where}: no command of {writer.prepare!r} names {{file}}")
         return
     patterns = [pattern for format in runtime.formats for pattern in format.patterns]
     claim(

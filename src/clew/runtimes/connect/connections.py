@@ -181,6 +181,11 @@ def _gemini_group(event: str, line: str) -> dict[str, Any]:
     return {"hooks": [{"type": "command", "name": "clew", "command": line, "timeout": TIMEOUT_S * 1000}]}
 
 
+def _qwen_group(event: str, line: str) -> dict[str, Any]:
+    # In milliseconds, which every version understands: the older ones know no seconds.
+    return _gemini_group(event, line)
+
+
 def _copilot_hook(event: str, line: str) -> dict[str, Any]:
     return {"type": "command", "bash": line, "timeoutSec": TIMEOUT_S}
 
@@ -334,6 +339,8 @@ CONNECTIONS: dict[str, Connecting] = {
         ),
         by_hand="Codex runs a hook only after you have trusted it, and skips it silently until then:\n"
         "start codex, look at clew's four hooks with /hooks, and trust them; again whenever clew connect changes them.",
+        when_silent="Codex skips hooks that you have not trusted; start codex, look at clew's hooks with /hooks, and "
+        "trust them",
     ),
     "gemini-cli": Connecting(
         edits=(
@@ -378,11 +385,21 @@ CONNECTIONS: dict[str, Connecting] = {
         by_hand="Restart OpenCode.",
     ),
     "qwen-code": Connecting(
-        edits=(_json("settings.json", _server("qwen-code", _plain_server, "mcpServers")),),
-        by_hand="Restart Qwen Code. It gets the MCP server and no hooks: `clew capture --watch` follows its sessions.",
+        edits=(
+            _json(
+                "settings.json",
+                _hooks("qwen-code", _qwen_group, "SessionStart", "PostToolUse", "Stop", "SessionEnd"),
+                _server("qwen-code", _plain_server, "mcpServers"),
+            ),
+        ),
+        by_hand="Restart Qwen Code.",
     ),
     "pi": Connecting(
-        edits=(_own_file("extensions/clew.ts", _PI_EXTENSION),),
+        # pi 1.x has MCP; an older pi reads no mcp.json.
+        edits=(
+            _own_file("extensions/clew.ts", _PI_EXTENSION),
+            _json("mcp.json", _server("pi", _plain_server, "mcpServers")),
+        ),
         by_hand="Restart pi, or type /reload.",
     ),
 }

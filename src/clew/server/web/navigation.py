@@ -3,13 +3,16 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
+from clew.server.web.actions.capture import CAPTURE
 from clew.server.web.actions.keeping import KEEPING
 from clew.server.web.actions.session import SESSION
+from clew.server.web.actions.sessions import SESSIONS
 from clew.server.web.actions.team import TEAM
 from clew.server.web.page_request import Download, Page, PageRequest
 from clew.server.web.pages.access import access
 from clew.server.web.pages.agents import agents
 from clew.server.web.pages.audit import audit
+from clew.server.web.pages.capture import capturing
 from clew.server.web.pages.compare import compare
 from clew.server.web.pages.continuing import continuing
 from clew.server.web.pages.design import design
@@ -19,13 +22,14 @@ from clew.server.web.pages.family import family
 from clew.server.web.pages.files import files
 from clew.server.web.pages.home import home
 from clew.server.web.pages.keys import keys
+from clew.server.web.pages.palette import palette
 from clew.server.web.pages.people import people
 from clew.server.web.pages.search import search
 from clew.server.web.pages.session import session
 from clew.server.web.pages.sessions import sessions
 from clew.server.web.pages.settings import settings
 from clew.server.web.pages.timeline import timeline
-from clew.server.web.pages.usage import usage
+from clew.server.web.pages.usage import usage, usage_csv
 
 
 class Entry(NamedTuple):
@@ -60,8 +64,11 @@ PAGES = (
     Entry("/sessions/{session}/export", exporting),
     Entry("/sessions/{session}/export/{form}", export_file),
     Entry("/sessions/{session}/events/{seq}", event),
+    Entry("/usage.csv", usage_csv),
+    Entry("/capture", capturing),
+    Entry("/palette", palette),
     Entry("/_design", design),
 )
 MENU = tuple(entry for entry in PAGES if entry.name)
 
-ACTIONS = (*SESSION, *TEAM, *KEEPING)
+ACTIONS = (*SESSION, *SESSIONS, *TEAM, *KEEPING, CAPTURE)

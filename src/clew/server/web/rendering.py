@@ -59,7 +59,7 @@ def _environment() -> Environment:
         "ago": figures.ago, "ansi": coloured, "code": highlighted, "cost": figures.cost, "count": figures.count,
         "duration": figures.duration, "line": one_line, "markdown": rendered, "minutes": minutes, "number": number,
         "person": person, "counted": in_words, "rights": rights_in_words, "shell": command_line, "short": short,
-        "timestamp": timestamp,
+        "timestamp": timestamp, "took": took,
     }  # fmt: skip
     return environment
 
@@ -95,6 +95,14 @@ def short(value: int) -> str:
         if value >= size:
             return f"{value / size:.1f}{unit}" if value < 10 * size else f"{value // size:,}{unit}"
     return str(value)
+
+
+def took(us: int) -> str:
+    """How long a session took, in one unit: 40 s, 12 min, 3 h, 5 d."""
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if us >= 2 * size * 1_000_000 or (us >= size * 1_000_000 and unit == "min"):
+            return f"{us // (size * 1_000_000):,} {unit}"
+    return f"{us // 1_000_000} s"
 
 
 def person(principal: str) -> str:

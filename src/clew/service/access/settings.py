@@ -16,7 +16,7 @@ from clew.store.access.settings import list_settings, set_setting
 from clew.store.projects import names_now
 
 # The settings and their values; the first value is the default.
-VALUES = {"audit_reads": ("off", "on"), "secrets": ("keep", "mask")}
+VALUES = {"audit_reads": ("off", "on"), "secrets": ("keep", "mask"), "workspaces": ("off", "on")}
 # How large the whole store may grow before `clew doctor` warns.
 DISK_LIMIT = "disk_limit"
 _SIZE = re.compile(r"(\d{1,6}(?:\.\d{1,3})?) ?(MB|GB|TB)")
@@ -43,12 +43,13 @@ SETTINGS = Group("setting", "How projects are kept.")
 @operation(right=Right.ADMINISTER, route="PUT /settings", audited=True, group=SETTINGS)
 def setting_set(
     context: Context,
-    name: Annotated[str, msgspec.Meta(description="audit_reads, secrets, disk_limit or budget_...")],
+    name: Annotated[str, msgspec.Meta(description="audit_reads, secrets, workspaces, disk_limit or budget_...")],
     value: str,
     *,
     project: Annotated[str, msgspec.Meta(description="Only for this project. [default: all]")] = "",
 ) -> Setting:
-    """Set how a project is kept: audit_reads (off, on) records who reads; secrets (keep, mask) masks what comes in.
+    """Set how a project is kept: audit_reads (off, on) records who reads; secrets (keep, mask) masks what comes in;
+    workspaces (off, on) keeps the files of sessions after each turn.
 
     For all projects together, disk_limit (a size such as 20 GB, or none) is where `clew doctor` begins to warn.
 

@@ -42,6 +42,7 @@ def capture(context: Context, *, files: list[SessionFile]) -> list[Captured]:
     run.is_last_pass = True
     _capture_files(run, run.postponed)
     note_unknown(run.store, run.reports)
+    run.drift.save(context.home)
     return run.reports
 
 

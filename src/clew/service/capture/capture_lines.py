@@ -22,6 +22,7 @@ from clew.service.capture.chunked_lines import (
 )
 from clew.service.capture.compare import begins_with_stored, find_continued, find_moved
 from clew.service.capture.identity import identify
+from clew.service.capture.kept_results import with_kept_results
 from clew.service.capture.prepare import Part, prepare_update, project_of
 from clew.service.capture.reconcile import (
     SharedBeginning,
@@ -191,6 +192,7 @@ def _capture_chunk(run: CaptureRun, lines: Lines, state: State, chunk: Chunk, re
     translated = translate_chunk(
         source.format, state.reading, chunk, generation=progress.generation, stored_lines=progress.stored_lines
     )
+    run.drift.count(source.runtime, translated.drafts, chunk.data)
     is_torn = chunk.is_last and translated.torn > 0
     report.note = TORN if is_torn else ""
     if state.stored is None and not translated.records:
@@ -202,6 +204,7 @@ def _capture_chunk(run: CaptureRun, lines: Lines, state: State, chunk: Chunk, re
         choice, drafts = _add_to_chosen_session(run, lines, state, chunk, translated)
     if choice.shared is not None:
         drafts = [draft for draft in drafts if draft.source not in choice.shared.sources]
+    drafts = with_kept_results(run, source, state.reading, choice, drafts)
     if is_torn and masks_secrets(run.context, project_of(choice.into)):
         # Half of a secret looks like none, so the half line is not stored; it is read again when it is whole.
         chunk, is_torn = msgspec.structs.replace(chunk, data=chunk.data[: translated.end - chunk.start]), False

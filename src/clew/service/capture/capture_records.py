@@ -11,6 +11,7 @@ from clew.runtimes.records import Translated, quarantine, read_records
 from clew.service.capture.archived import copy_in_use, fork_archived, save_fingerprint
 from clew.service.capture.choose_session import Choice, NewFile, choose_session
 from clew.service.capture.compare import equals_stored, find_continued, find_moved
+from clew.service.capture.drift import SAMPLED
 from clew.service.capture.prepare import Part, prepare_update
 from clew.service.capture.reconcile import (
     is_spoken,
@@ -39,6 +40,7 @@ def capture_records(run: CaptureRun, source: Source, content: Records, report: C
     """Translate the records, compare them with what is stored, find their session, and queue what is new."""
     reading = Reading(source.runtime, content.identity.native, source.format.state())
     translated = _translate(source, reading, content)
+    run.drift.count(source.runtime, translated.drafts, b"\n".join(_ends(content.records or [])))
     root = root_of(translated.drafts)
     stored = find_file(run.store, source.file_id)
     if stored is None and source.format.rows is None and root:
@@ -70,6 +72,10 @@ def capture_records(run: CaptureRun, source: Source, content: Records, report: C
         only_latest=content.records is not None,
     )
     run.batch.add(report, prepare_update(run, source, reading, stored, choice, drafts, part))
+
+
+def _ends(records: list[Record]) -> list[bytes]:
+    return [record for _, record in (*records[:SAMPLED], *records[SAMPLED:][-SAMPLED:])]
 
 
 def _find_elsewhere(run: CaptureRun, source: Source, native: str, root: str, drafts: list[Draft]) -> NativeFile | None:

@@ -1,5 +1,6 @@
 """Connect: edit an agent program's settings so that it reports its sessions to clew, and undo exactly that."""
 
+import os
 import shlex
 import sys
 from pathlib import Path
@@ -15,8 +16,15 @@ from clew.model.errors import InvalidInput
 from clew.model.plain import plain
 from clew.runtimes import broken, resolve, runtime, runtimes
 from clew.runtimes.contract import Connecting, Edit, Runtime
-from clew.service.capture.connected import Commands, check_private, connected_commands, keep_commands
+from clew.service.capture.connected import (
+    Commands,
+    check_private,
+    connected_commands,
+    keep_commands,
+    silent_since,
+)
 from clew.service.capture.discovery import discover, home_of
+from clew.service.capture.installed import installed_version, is_newer
 from clew.service.handover import program_files
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
@@ -28,7 +36,11 @@ DryRun = Annotated[bool, msgspec.Meta(description="Show the changes and make non
 
 
 class KnownProgram(msgspec.Struct, frozen=True, kw_only=True):
-    """An agent program: whether it is installed, and what clew can do with it."""
+    """An agent program: whether it is installed, and what clew can do with it.
+
+    `version` is the installed one, as far as a file says it; `proven` the newest that was run against a scripted model,
+    `proven_on` the day. `hooks_silent`: it is connected and has sessions since, and none of its hooks ever ran.
+    """
 
     name: str
     title: str
@@ -39,6 +51,12 @@ class KnownProgram(msgspec.Struct, frozen=True, kw_only=True):
     reads: bool
     writes: bool
     tested_with: str
+    version: str = ""
+    proven: str = ""
+    proven_on: str = ""
+    is_newer: bool = False
+    hooks_silent: bool = False
+    advice: list[str] = []
 
 
 class SettingsChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,23 +81,16 @@ class Connected(msgspec.Struct, frozen=True, kw_only=True):
 @operation(right=Right.SEE, name="runtimes")
 def list_runtimes(context: Context) -> list[KnownProgram]:
     """List the agent programs clew knows: installed, connected, and what can be done with each."""
-    import shutil
+    return known_programs(Path(context.home) if context.home else None)
 
-    counts: dict[str, int] = {}
+
+def known_programs(home: Path | None) -> list[KnownProgram]:
+    """The agent programs that clew knows; `home` is clew's own, which says whether their hooks run."""
+    files: dict[str, list[str]] = {}
     for session_file in discover().session_files:
-        counts[session_file.runtime] = counts.get(session_file.runtime, 0) + 1
+        files.setdefault(session_file.runtime, []).append(session_file.path)
     return [
-        KnownProgram(
-            name=program.name,
-            title=program.title,
-            installed=(shutil.which(program.binary) or "") if program.binary else "",
-            home=str(home_of(program)) if program.home else "",
-            sessions=counts.get(program.name, 0),
-            connected=_is_connected(program),
-            reads=bool(program.formats),
-            writes=program.writer is not None,
-            tested_with=program.evidence,
-        )
+        _known_program(program, files.get(program.name, []), home)
         for program in runtimes()
         if any(format.patterns for format in program.formats)
     ] + [
@@ -89,6 +100,52 @@ def list_runtimes(context: Context) -> list[KnownProgram]:
         )
         for name, why in broken().items()
     ]  # fmt: skip
+
+
+def _known_program(program: Runtime, files: list[str], home: Path | None) -> KnownProgram:
+    import shutil
+
+    version, proven = installed_version(program), program.proven
+    newer = proven is not None and is_newer(version, proven.version)
+    silent = home is not None and bool(silent_since(home, program.name, _newest(files)))
+    advice = []
+    if newer and proven is not None:
+        advice.append(
+            f"{program.title} {version} is newer than {proven.version}, the newest that was proven ({proven.on}); "
+            f"`clew runtimes --drift` shows what is new in its sessions"
+        )
+    if silent:
+        connection = _connection_of(program.name)
+        remedy = (connection.when_silent if connection else "") or f"restart {program.title}"
+        advice.append(f"{program.title} is connected, but its hooks have never run: {remedy}")
+    return KnownProgram(
+        name=program.name,
+        title=program.title,
+        installed=(shutil.which(program.binary) or "") if program.binary else "",
+        home=str(home_of(program)) if program.home else "",
+        sessions=len(files),
+        connected=_is_connected(program),
+        reads=bool(program.formats),
+        writes=program.writer is not None,
+        tested_with=f"{proven.version}, run against a scripted model" if proven else program.evidence,
+        version=version,
+        proven=proven.version if proven else "",
+        proven_on=proven.on if proven else "",
+        is_newer=newer,
+        hooks_silent=silent,
+        advice=advice,
+    )
+
+
+def _newest(files: list[str]) -> float:
+    """When the newest of the files changed, in seconds."""
+    times = []
+    for path in files:
+        try:
+            times.append(os.stat(path.partition("#")[0]).st_mtime)
+        except OSError:
+            continue  # It is gone since it was found.
+    return max(times, default=0)
 
 
 @operation(right=Right.ADMINISTER)

@@ -6,22 +6,27 @@ write to what is on it, and clew keeps the commands that it wrote.
 
 import os
 import stat
+import time
 from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
 
+import clew.hook
 from clew.model.errors import InvalidInput
 from clew.service.handover import program_files
 
 NAME = "connected.json"
+# A session that was open while the program was connected may go on without hooks for a while.
+_SETTLED_SECONDS = 60
 
 
 class Commands(msgspec.Struct, frozen=True):
-    """The commands that a program's settings got: of the hooks, and of the MCP server."""
+    """The commands that a program's settings got: of the hooks, and of the MCP server; `at`: since when, in seconds."""
 
     hook: list[str]
     server: list[str]
+    at: int = 0
 
 
 _decode = msgspec.json.Decoder(dict[str, Commands]).decode
@@ -40,9 +45,35 @@ def keep_commands(home: Path, runtime: str, commands: Commands | None) -> None:
     known = connected_commands(home)
     kept = {name: value for name, value in known.items() if name != runtime}
     if commands is not None:
-        kept[runtime] = commands
+        before = known.get(runtime)
+        is_same = before is not None and (before.hook, before.server) == (commands.hook, commands.server)
+        kept[runtime] = before if before and is_same else msgspec.structs.replace(commands, at=int(time.time()))
     if kept != known:
         program_files.replace(home / NAME, msgspec.json.encode(kept))
+
+
+def hooks_ran_at(home: Path, runtime: str) -> float:
+    """When a hook of this program ran last, in seconds; 0 if none ever ran."""
+    try:
+        return (home / "hooks" / runtime).stat().st_mtime
+    except OSError:
+        return 0
+
+
+def silent_since(home: Path, runtime: str, newest_session: float) -> float:
+    """Since when a connected program has sessions, and none of its hooks ever ran; 0 if that is not so.
+
+    `newest_session` is when its newest session changed. A session from before the connection proves nothing, nor does
+    one from before the installed hook: older ones left no sign of life.
+    """
+    commands = connected_commands(home).get(runtime)
+    if commands is None or hooks_ran_at(home, runtime):
+        return 0
+    try:
+        since = max(commands.at, Path(clew.hook.__file__).stat().st_mtime)
+    except OSError:
+        return 0
+    return since if newest_session > since + _SETTLED_SECONDS else 0
 
 
 def check_private(paths: Iterable[str]) -> None:

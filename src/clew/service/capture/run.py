@@ -5,6 +5,7 @@ import msgspec
 from clew.runtimes.contract import Format
 from clew.service.capture.commit_batch import CommitBatch
 from clew.service.capture.discovery import SessionFile
+from clew.service.capture.drift import DriftCounts
 from clew.service.capture.find_project import ProjectFinder
 from clew.service.capture.report import Captured
 from clew.service.kernel.context import Context
@@ -40,6 +41,7 @@ class CaptureRun:
         self.is_last_pass = False
         self.done_bytes = 0
         self.total_bytes = 0
+        self.drift = DriftCounts()
         self.projects = ProjectFinder(context.unrestricted, context.machine)
         self._agents: list[Agent] | None = None
 

@@ -10,7 +10,7 @@ from clew.model.dates import period
 from clew.model.events import Budget
 from clew.service.access.settings import PERIODS, budget_limit
 from clew.service.find.filters import now
-from clew.service.find.spending import Counts, price_table, reached_sessions, share_of, spent_by_day
+from clew.service.find.spending import Counts, cost_of, price_table, share_of, usage_sums
 from clew.service.kernel.context import Context
 from clew.store.access.settings import list_settings
 from clew.store.projects import list_projects, names_now
@@ -36,7 +36,7 @@ def period_budgets(context: Context) -> list[PeriodBudget]:
         return []
     today = now()
     starts = {name: period(f"this {name}", today).start or 0 for name in PERIODS}
-    sessions, projects = reached_sessions(context, {}), list_projects(context.store)
+    projects = list_projects(context.store)
     table = price_table(context)
     budgets = []
     for name in PERIODS:
@@ -44,11 +44,9 @@ def period_budgets(context: Context) -> list[PeriodBudget]:
         if not wanted:
             continue
         used = {project: Counts() for project in wanted}
-        for spent in spent_by_day(context, period(f"this {name}", today)):
-            if (session := sessions.get(spent.session)) is None:
-                continue
-            for project in {"", projects.get(session.project, "")} & used.keys():
-                used[project].add(spent, table)
+        for spent in usage_sums(context, period(f"this {name}", today), ("project",), only={}):
+            for project in {"", projects.get(spent.project, "")} & used.keys():
+                used[project].add(spent, cost_of(spent, table))
         budgets += [
             PeriodBudget(
                 project=project, period=name, since=starts[name], budget_tokens=limit.tokens,

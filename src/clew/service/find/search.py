@@ -36,8 +36,9 @@ from clew.service.kernel.registry import operation
 from clew.service.privacy.masking import masked_for_caller, may_see_secrets
 from clew.store.projects import list_projects
 from clew.views.contract import storable
+from clew.views.hits import Hit, Rank
 from clew.views.partial import best_partial
-from clew.views.search import MOST_COUNTED, Hit, Rank, Scope, Search
+from clew.views.search import MOST_COUNTED, Scope, Search
 from clew.views.sessions import SessionRow, session_row
 from clew.views.text import AGENT, OUTCOME, PERSON, RUNTIME, SECOND_US, SESSION, TOOL
 from clew.views.text import tag as index_tag
@@ -149,28 +150,12 @@ def search(
     getUser, billing.py. If no passage has every word, those that have the most are shown and called partial.
     """
     parsed = parse(query)
-    runtime = runtime_name(context, runtime)
-    period = times(when, since, until)
-    tags = _tags(
-        {
-            RUNTIME: storable(runtime), AGENT: agent, TOOL: tool, OUTCOME: outcome or "",
-            PERSON: principal(person) if person else "",
-            SESSION: session.key if session else "",
-        }
+    scope = scope_of(
+        context, Given(
+            project=project, runtime=runtime, agent=agent, person=person, role=role, tool=tool, outcome=outcome,
+            file=file, state=state, tag=tag, starred=starred, session=session, when=when, since=since, until=until,
+        ), has_words=bool(parsed.wanted),
     )  # fmt: skip
-    projects = tuple(project_keys(context, project, Right.READ)) if project else ()
-    context.views.catch_up()
-    start, end = _seconds(period)
-    scope = Scope(
-        tags=tags, projects=projects, roles=_roles(role), since=start, until=end, **_status(context, state),
-        sessions=_sessions(context, file, tag, starred=starred),
-    )  # fmt: skip
-    if not parsed.wanted and scope == Scope():
-        raise InvalidInput(
-            "nothing to look for: give a word, or at least a filter, as in: clew search --agent reviewer --when 'last "
-            "week'"
-        )
-    scope = msgspec.structs.replace(scope, reach=context.reach(Right.READ))
     only_seen = not may_see_secrets(context, project, session)
 
     def search_with(query: Query, least: int = 0) -> Search:
@@ -182,6 +167,52 @@ def search(
     page = _page(context, search_with(parsed), order, flat=flat, limit=limit, after=after)
     is_last_try = bool(page.sessions or page.hits or page.next or after) or len(parsed.wanted) < 2
     return page if is_last_try else _partial_page(context, page, parsed, search_with, limit, order=order, flat=flat)
+
+
+class Given(msgspec.Struct, frozen=True, kw_only=True):
+    """What a search is narrowed to: what `search` and `search_facets` have in common."""
+
+    project: str
+    runtime: str
+    agent: str
+    person: str
+    role: Speaker | None
+    tool: str
+    outcome: Outcome | None
+    file: str
+    state: State
+    tag: str
+    starred: bool
+    session: Session | None
+    when: str
+    since: str
+    until: str
+
+
+def scope_of(context: Context, given: Given, *, has_words: bool) -> Scope:
+    """The scope of a search, on views that are up to date; `InvalidInput` without words and filters."""
+    runtime = runtime_name(context, given.runtime)
+    period = times(given.when, given.since, given.until)
+    tags = _tags(
+        {
+            RUNTIME: storable(runtime), AGENT: given.agent, TOOL: given.tool, OUTCOME: given.outcome or "",
+            PERSON: principal(given.person) if given.person else "",
+            SESSION: given.session.key if given.session else "",
+        }
+    )  # fmt: skip
+    projects = tuple(project_keys(context, given.project, Right.READ)) if given.project else ()
+    context.views.catch_up()
+    start, end = _seconds(period)
+    scope = Scope(
+        tags=tags, projects=projects, roles=_roles(given.role), since=start, until=end,
+        **_status(context, given.state), sessions=_sessions(context, given.file, given.tag, starred=given.starred),
+    )  # fmt: skip
+    if not has_words and scope == Scope():
+        raise InvalidInput(
+            "nothing to look for: give a word, or at least a filter, as in: clew search --agent reviewer --when 'last "
+            "week'"
+        )
+    return msgspec.structs.replace(scope, reach=context.reach(Right.READ))
 
 
 def _sessions(context: Context, file: str, tag: str, *, starred: bool) -> frozenset[int] | None:

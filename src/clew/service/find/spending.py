@@ -1,6 +1,6 @@
 """What sessions used, in tokens and in money: counted here and nowhere else, so that every surface says the same."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Any
@@ -9,18 +9,19 @@ import msgspec
 
 from clew.model.access import Right
 from clew.model.dates import Period
-from clew.model.events import Budget, SessionForked, Usage
+from clew.model.events import Budget, SessionForked
 from clew.model.retention import DAY_US
 from clew.model.session import Head, Session
 from clew.service.find.filters import now
 from clew.service.kernel.context import Context
 from clew.views import prices
 from clew.views.prices import Prices
-from clew.views.sessions import SessionNames
-from clew.views.usage import UsageSum, usage_sum
+from clew.views.usage import QUARTER_US, UsageSum, usage_sum
 
 ALWAYS = 2**62
 HOUR_US = DAY_US // 24
+# What usage can be told apart by, beside models and times: the columns of `UsageSum`.
+COLUMNS = ("session", "project", "agent", "person", "runtime", "machine")
 # 1990. Earlier times are wrong clocks, so they are not split into days.
 EARLIEST = 631_152_000_000_000
 YEAR_US = 366 * DAY_US
@@ -48,26 +49,31 @@ class Counts(msgspec.Struct, kw_only=True):
         """The cost; None when no model used has a price."""
         return self.cost_micros if self.cost_micros or not self.unpriced else None
 
-    def add(self, spent: UsageSum, table: Prices) -> int:
-        """Add a sum; returns the number of tokens without a price."""
+    def add(self, spent: UsageSum, cost: int | None) -> None:
+        """Add a sum and its cost; tokens without a cost are `unpriced`."""
         self.input += spent.input
         self.output += spent.output
         self.cache_read += spent.cache_read
         self.cache_write += spent.cache_write
         self.reasoning += spent.reasoning
         self.answers += spent.answers
-        counts = Usage(
-            input=spent.input, output=spent.output, cache_read=spent.cache_read, cache_write=spent.cache_write,
-            cache_write_hour=spent.cache_write_hour,
-        )  # fmt: skip
-        # The cost that a program reports is more exact than the list price.
-        cost = spent.cost_micros or table.cost(spent.model, counts)
         if cost is None:
-            unpriced = spent.input + spent.output + spent.cache_read + spent.cache_write
-            self.unpriced += unpriced
-            return unpriced
-        self.cost_micros += cost
-        return 0
+            self.unpriced += all_tokens(spent)
+        else:
+            self.cost_micros += cost
+
+
+def all_tokens(spent: UsageSum) -> int:
+    """All tokens of a sum, those from a cache as well."""
+    return spent.input + spent.output + spent.cache_read + spent.cache_write
+
+
+def cost_of(spent: UsageSum, table: Prices) -> int | None:
+    """The cost of a sum; None without a price. The cost that a program reports is more exact than the list price."""
+    if spent.cost_micros:
+        return spent.cost_micros
+    price = table.price(spent.model)
+    return None if price is None else price.cost(spent)
 
 
 def price_table(context: Context) -> Prices:
@@ -81,9 +87,9 @@ def used_by(context: Context, keys: Sequence[int]) -> dict[int, Counts]:
     table = price_table(context)
     used = {key: Counts() for key in keys}
     with context.views.read() as tx:
-        rows = tx.run("usage_sums", since=0, until=ALWAYS, offset=0, keys=msgspec.json.encode(list(keys)).decode())
+        rows = tx.run("usage_of", keys=msgspec.json.encode(list(keys)).decode())
     for spent in map(usage_sum, rows):
-        used[spent.session].add(spent, table)
+        used[spent.session].add(spent, cost_of(spent, table))
     return used
 
 
@@ -108,31 +114,35 @@ def share_of(budget: Budget, tokens: int, cost_micros: int) -> float | None:
     return max(shares, default=None)
 
 
-def reached_sessions(context: Context, only: dict[str, Any]) -> dict[int, SessionNames]:
-    """The sessions that the caller may see and that have these values, by key; a list is of values that a session may
-    have."""
-    with context.views.read() as tx:
-        rows = tx.run("sessions_all", **context.reach(Right.SEE))
-    return {
-        names.session: names
-        for names in (SessionNames(*row) for row in rows)
-        if all(
-            getattr(names, column) in (value if isinstance(value, list) else [value]) for column, value in only.items()
-        )
-    }  # fmt: skip
+def usage_sums(
+    context: Context, period: Period, columns: Collection[str] = (), *, span: int = ALWAYS, only: Mapping[str, Any]
+) -> list[UsageSum]:
+    """The usage of the sessions that the caller may see, by model, by these columns and by local day or hour.
 
-
-def spent_by_day(context: Context, period: Period, keys: list[int] | None = None) -> list[UsageSum]:
-    """The usage of each session by model and local day; one query per period with a constant offset from UTC."""
-    only: dict[str, Any] = {} if keys is None else {"keys": msgspec.json.encode(keys).decode()}
+    `only` has the values that a session must have. A period is summed up from quarters of an hour; inside of the
+    quarters in which it begins and ends, each answer is looked at.
+    """
+    by: dict[str, Any] = {f"by_{column}": int(column in columns) for column in COLUMNS}
+    given = {**by, **only, "span": span, **context.reach(Right.SEE)}
     sums: list[UsageSum] = []
     with context.views.read() as tx:
-        [(first, last)] = tx.run("usage_times")
-        start = max(first, period.start or 0)
-        end = min(last + 1, ALWAYS if period.end is None else period.end)
-        for low, high, offset in _stretches(start, end):
-            sums += map(usage_sum, tx.run("usage_sums", since=low, until=high, offset=offset, **only))
+        [(first, beyond)] = tx.run("usage_times")
+        start = max(first * QUARTER_US, period.start or 0)
+        end = min(beyond * QUARTER_US, ALWAYS if period.end is None else period.end)
+        for low, high, offset in _stretches(start, end) if span < ALWAYS else [(start, end, 0)]:
+            for since, until in _partial_quarters(low, high):
+                sums += map(usage_sum, tx.run("usage_within", since=since, until=until, offset=offset, **given))
+            first, beyond = -(-low // QUARTER_US), high // QUARTER_US
+            if first < beyond:
+                sums += map(usage_sum, tx.run("usage_by", first=first, beyond=beyond, offset=offset, **given))
     return sums
+
+
+def _partial_quarters(start: int, end: int) -> list[tuple[int, int]]:
+    """The parts of a period that are not whole quarters: at its beginning and at its end."""
+    first, last = -(-start // QUARTER_US) * QUARTER_US, end // QUARTER_US * QUARTER_US
+    parts = [(start, end)] if last < first else [(start, first), (last, end)]
+    return [(since, until) for since, until in parts if since < until]
 
 
 def _stretches(start: int, end: int) -> list[tuple[int, int, int]]:

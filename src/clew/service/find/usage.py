@@ -1,13 +1,15 @@
-"""The operation `usage`: tokens and cost by day, week, month, agent, person, project, runtime, model or session."""
+"""The operation `usage`: tokens and cost by time, agent, person, project, runtime, machine, model or session."""
 
 import enum
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
+from heapq import nsmallest
 from typing import Annotated, Any
 
 import msgspec
 
 from clew.model.access import Right
 from clew.model.events import Budget
+from clew.model.retention import DAY_US
 from clew.model.session import Session
 from clew.service.find.filters import (
     Agent,
@@ -17,6 +19,7 @@ from clew.service.find.filters import (
     Since,
     Until,
     When,
+    in_project,
     principal,
     project_keys,
     runtime_name,
@@ -24,23 +27,27 @@ from clew.service.find.filters import (
 )
 from clew.service.find.period_budgets import PeriodBudget, period_budgets
 from clew.service.find.spending import (
+    ALWAYS,
+    COLUMNS,
+    HOUR_US,
     Counts,
+    all_tokens,
+    cost_of,
     counted_against_budget,
     price_table,
-    reached_sessions,
     share_of,
-    spent_by_day,
+    usage_sums,
 )
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
 from clew.store.projects import list_projects
 from clew.views.contract import storable
 from clew.views.prices import Prices
-from clew.views.sessions import SessionNames
 from clew.views.usage import UsageSum
 
 
 class By(enum.StrEnum):
+    HOUR = "hour"
     DAY = "day"
     WEEK = "week"
     MONTH = "month"
@@ -53,7 +60,7 @@ class By(enum.StrEnum):
     MACHINE = "machine"
 
 
-TIMES = {By.DAY, By.WEEK, By.MONTH}
+TIMES = {By.HOUR, By.DAY, By.WEEK, By.MONTH}
 Top = Annotated[int, msgspec.Meta(ge=1, le=10_000, description="Only the N most expensive; sessions without --by.")]
 
 
@@ -112,14 +119,17 @@ def usage(
     chosen = list(dict.fromkeys(by or [By.DAY if top is None else By.SESSION]))
     period = times(when, since, until)
     context.views.catch_up()
-    sessions = reached_sessions(context, _only(context, project, agent, person, runtime, session))
     sums = _Sums(chosen, price_table(context), list_projects(context.store))
-    for spent in spent_by_day(context, period, [session.key] if session else None):
-        names = sessions.get(spent.session)
-        if names is not None and model in ("", spent.model):
-            sums.add(spent, names)
-    rows = sums.by_time() if top is None and TIMES & set(chosen) else sums.by_cost()
-    rows, more = rows[:top], len(rows[top:]) if top else 0
+    only = _only(context, project, agent, person, runtime, storable(model), session)
+    columns = [column for column in COLUMNS if By(column) in chosen]
+    span = HOUR_US if By.HOUR in chosen else DAY_US if TIMES & set(chosen) else ALWAYS
+    for spent in usage_sums(context, period, columns, span=span, only=only):
+        sums.add(spent)
+    rows, more = sums.by_cost(top)
+    if By.SESSION in chosen:
+        _name_sessions(context, rows)
+    if top is None and TIMES & set(chosen):
+        rows.sort(key=lambda used: tuple(used.by.values()))
     if chosen == [By.SESSION]:
         _compare_budgets(context, rows)
     return UsageReport(
@@ -129,12 +139,13 @@ def usage(
 
 
 def _only(
-    context: Context, project: str, agent: str, person: str, runtime: str, session: Session | None
+    context: Context, project: str, agent: str, person: str, runtime: str, model: str, session: Session | None
 ) -> dict[str, Any]:
-    """The values that a session must have to be counted."""
+    """The values that usage must have to be counted."""
     only = {
-        "project": project_keys(context, project, Right.SEE) if project else None, "agent": storable(agent) or None,
-        "person": storable(principal(person)) if person else None, "runtime": runtime_name(context, runtime) or None,
+        **(in_project(project_keys(context, project, Right.SEE)) if project else {}),
+        "agent": storable(agent) or None, "person": storable(principal(person)) if person else None,
+        "runtime": runtime_name(context, runtime) or None, "model": model or None,
         "session": session.key if session else None,
     }  # fmt: skip
     return {column: value for column, value in only.items() if value is not None}
@@ -144,55 +155,65 @@ class _Sums:
     """Usage, summed up by some columns."""
 
     def __init__(self, by: list[By], prices: Prices, projects: dict[int, str]) -> None:
-        self._by = by
+        self._by = list(map(str, by))
         self._projects = projects
+        self._spans_of_day = 24 if By.HOUR in by else 1
         self._rows: dict[tuple[str, ...], UsageRow] = {}
         self.prices = prices
         self.total = UsageRow(by={})
         self.unpriced: dict[str, int] = {}
         """The tokens of each model that has no price."""
 
-    def add(self, spent: UsageSum, session: SessionNames) -> None:
-        """Add the usage of one session and one model on one day."""
-        key = tuple(_value(column, session, spent, self._projects) for column in self._by)
-        if key not in self._rows:
-            self._rows[key] = UsageRow(by=dict(zip(map(str, self._by), key, strict=True)))
-            if By.SESSION in self._by:
-                self._rows[key].title = session.title
-        self.total.add(spent, self.prices)
-        if unpriced_tokens := self._rows[key].add(spent, self.prices):
+    def add(self, spent: UsageSum) -> None:
+        """Add the usage of one model."""
+        key = tuple([self._value(column, spent) for column in self._by])
+        row = self._rows.get(key)
+        if row is None:
+            row = self._rows[key] = UsageRow(by=dict(zip(self._by, key, strict=True)))
+        cost = cost_of(spent, self.prices)
+        row.add(spent, cost)
+        self.total.add(spent, cost)
+        if cost is None:
             model = spent.model or "(no model)"
-            self.unpriced[model] = self.unpriced.get(model, 0) + unpriced_tokens
+            self.unpriced[model] = self.unpriced.get(model, 0) + all_tokens(spent)
 
-    def by_time(self) -> list[UsageRow]:
-        """The rows in the order of their columns, so that days, weeks and months follow each other."""
-        return sorted(self._rows.values(), key=lambda used: tuple(used.by.values()))
+    def by_cost(self, top: int | None) -> tuple[list[UsageRow], int]:
+        """The most expensive rows, and the number of the others. A session is there by its key."""
+        order = lambda used: (-used.cost_micros, -used.tokens, *used.by.values())  # noqa: E731 - It is passed twice.
+        rows = list(self._rows.values())
+        if top is None:
+            return sorted(rows, key=order), 0
+        return nsmallest(top, rows, key=order), max(0, len(rows) - top)
 
-    def by_cost(self) -> list[UsageRow]:
-        """The rows, the most expensive first."""
-        return sorted(self.by_time(), key=lambda used: (-used.cost_micros, -used.tokens))
+    def _value(self, name: str, spent: UsageSum) -> str:
+        match name:
+            case By.HOUR:
+                return f"{datetime.fromtimestamp(spent.span * 3600, UTC):%Y-%m-%d %H:00}"
+            case By.DAY | By.WEEK | By.MONTH:
+                return _period_of(name, date(1970, 1, 1) + timedelta(days=spent.span // self._spans_of_day))
+            case By.MODEL:
+                return spent.model
+            case By.PROJECT:
+                return self._projects.get(spent.project, "")
+            case _:
+                return str(getattr(spent, name))
 
 
-def _value(name: By, session: SessionNames, spent: UsageSum, projects: dict[int, str]) -> str:
-    match name:
-        case By.DAY | By.WEEK | By.MONTH:
-            return _period_of(name, date(1970, 1, 1) + timedelta(days=spent.day))
-        case By.MODEL:
-            return spent.model
-        case By.PROJECT:
-            return projects.get(session.project, "")
-        case By.SESSION:
-            return session.id
-        case _:
-            return str(getattr(session, str(name)))
+def _name_sessions(context: Context, rows: list[UsageRow]) -> None:
+    """Put the ids and the titles of sessions in place of their keys."""
+    keys = msgspec.json.encode([int(used.by["session"]) for used in rows]).decode()
+    with context.views.read() as tx:
+        names = {str(key): (id, title) for key, id, title in tx.run("sessions_names", keys=keys)}
+    for used in rows:
+        used.by["session"], used.title = names[used.by["session"]]
 
 
-def _period_of(name: By, day: date) -> str:
+def _period_of(name: str, day: date) -> str:
     """The day, the week of ISO 8601 or the month that holds this day."""
-    if name is By.WEEK:
+    if name == By.WEEK:
         year, week, _ = day.isocalendar()
         return f"{year}-W{week:02}"
-    return str(day) if name is By.DAY else str(day)[:7]
+    return str(day) if name == By.DAY else str(day)[:7]
 
 
 def _compare_budgets(context: Context, rows: list[UsageRow]) -> None:

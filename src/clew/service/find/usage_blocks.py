@@ -14,11 +14,10 @@ import msgspec
 from clew.model.access import Right
 from clew.model.dates import Period
 from clew.service.find.filters import Person, Runtime, Since, Until, When, principal, runtime_name, times
-from clew.service.find.spending import ALWAYS, HOUR_US, Counts, price_table, reached_sessions
+from clew.service.find.spending import ALWAYS, HOUR_US, Counts, cost_of, price_table
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
 from clew.views.contract import storable
-from clew.views.prices import Prices
 from clew.views.usage import HourSum, hour_sum
 
 HOURS = 5
@@ -97,40 +96,41 @@ def usage_blocks(
         "person": storable(principal(person)) if person else None,
         "runtime": runtime_name(context, runtime) or None,
     }
-    sessions = reached_sessions(context, {column: value for column, value in only.items() if value is not None})
+    given = {column: value for column, value in only.items() if value is not None} | dict(context.reach(Right.SEE))
     with context.views.read() as tx:
-        rows = [hour_sum(row) for row in tx.run("usage_hours")]
-    hours = [
-        (names.person, names.runtime, hour) for hour in rows if (names := sessions.get(hour.spent.session)) is not None
-    ]
+        hours = [hour_sum(row) for row in tx.run("usage_hours", **given)]
     table = price_table(context)
-    blocks = [block for block in _blocks(hours, table) if _overlaps(block, period)]
-    blocks.sort(key=lambda block: (block.start, block.person, block.runtime))
-    shown, now = blocks[-limit:], context.store.now()
-    for block in shown:
+    blocks = [(block, used) for block, used in _blocks(hours) if _overlaps(block, period)]
+    blocks.sort(key=lambda pair: (pair[0].start, pair[0].person, pair[0].runtime))
+    shown, now = [], context.store.now()
+    for block, used_hours in blocks[-limit:]:
+        for used in used_hours:
+            block.add(used.spent, cost_of(used.spent, table))
         _project(block, now)
+        shown.append(block)
     return UsageBlocks(
         blocks=shown, more=len(blocks) - len(shown), prices_of=table.date, notice=context.views.pop_notice()
     )
 
 
-def _blocks(hours: list[tuple[str, str, HourSum]], table: Prices) -> Iterator[UsageBlock]:
-    """The windows of each person and program, from what each used in each hour."""
-    hours.sort(key=lambda known: (known[0], known[1], known[2].hour))
-    for (person, runtime), own in groupby(hours, key=lambda known: known[:2]):
-        block = None
-        for _, _, used in own:
-            start = used.hour * HOUR_US
+def _blocks(hours: list[HourSum]) -> Iterator[tuple[UsageBlock, list[HourSum]]]:
+    """The windows of each person and program, each with its hours, whose usage is not yet added."""
+    hours.sort(key=lambda used: (used.spent.person, used.spent.runtime, used.spent.span))
+    for (person, runtime), own in groupby(hours, key=lambda used: (used.spent.person, used.spent.runtime)):
+        block, inside = None, list[HourSum]()
+        for used in own:
+            start = used.spent.span * HOUR_US
             if block is None or start >= block.end:
                 if block is not None:
-                    yield block
+                    yield block, inside
+                inside = []
                 block = UsageBlock(
                     person=person, runtime=runtime, start=start, end=start + HOURS * HOUR_US, first_at=used.first_at
                 )
             block.first_at, block.last_at = min(block.first_at, used.first_at), max(block.last_at, used.last_at)
-            block.add(used.spent, table)
+            inside.append(used)
         if block is not None:
-            yield block
+            yield block, inside
 
 
 def _overlaps(block: UsageBlock, period: Period) -> bool:

@@ -24,7 +24,10 @@ class ResumeOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Materialised(msgspec.Struct, frozen=True, kw_only=True):
-    """A native session: the command that resumes it, what was written, and how faithful the conversation is."""
+    """A native session: the command that resumes it, what was written, and how faithful the conversation is.
+
+    `prepare` are the commands to run before `command`, in the same directory and in this order.
+    """
 
     session: str
     runtime: str
@@ -35,12 +38,14 @@ class Materialised(msgspec.Struct, frozen=True, kw_only=True):
     files: list[str]
     fidelity: Fidelity
     notes: list[str]
+    prepare: list[list[str]] = []
 
 
 def command_line(made: Materialised) -> str:
-    """The command that resumes it, in its directory and with its settings, as a person pastes it into a shell."""
+    """The commands that prepare and resume it, in its directory and with its settings, as a person pastes them."""
     settings = "".join(f"{name}={_quoted(value)} " for name, value in made.env.items())
-    return f"cd {_quoted(made.cwd)} && {settings}{' '.join(map(_quoted, made.command))}"
+    steps = [" ".join(map(_quoted, step)) for step in made.prepare]
+    return " && ".join([f"cd {_quoted(made.cwd)}", *steps, settings + " ".join(map(_quoted, made.command))])
 
 
 def _quoted(word: str) -> str:
@@ -57,6 +62,11 @@ def writer_of(target: Runtime) -> Writer:
     if target.writer is None:
         raise AssertionError(f"{target.name} cannot be written")
     return target.writer
+
+
+def preparation(target: Runtime, file: str) -> list[list[str]]:
+    """The commands that make a written session ready to be resumed; `file` is its first file."""
+    return [[word.replace("{file}", file) for word in command] for command in writer_of(target).prepare]
 
 
 def check_runnable(

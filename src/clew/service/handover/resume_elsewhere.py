@@ -21,7 +21,7 @@ from typing import Annotated, Any
 import msgspec
 
 from clew.model.access import Right
-from clew.model.errors import ClewError, InvalidInput, Lossy, NotFound, Unavailable
+from clew.model.errors import ClewError, InvalidInput, Lossy, NotFound
 from clew.model.events import Draft, RuntimeAttached, SessionClosed
 from clew.model.session import Session
 from clew.model.source import identity
@@ -37,21 +37,19 @@ from clew.service.handover.materialised import (
     Materialised,
     ResumeOptions,
     check_runnable,
+    preparation,
     update_fingerprint,
-    which,
     writer_of,
 )
-from clew.service.handover.resumed import check_writable, written_before
+from clew.service.handover.resumed import WrittenBefore, check_writable, written_before
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
 from clew.service.sessions.history import History
 from clew.store.log.opening import Forking
 from clew.store.native_files.lookup import files_of
-from clew.store.native_files.native_file import FileUpdate, NativeFile, ends_digest_of, file_id_of
+from clew.store.native_files.native_file import FileUpdate, ends_digest_of, file_id_of
 from clew.store.native_files.updates import apply_updates
 from clew.store.objects import objects
-
-IMPORT_SECONDS = 120
 
 
 @operation(right=Right.APPEND, hidden=True)
@@ -91,7 +89,7 @@ def materialise(
     last = history.last
     before = written_before(context, session, target, directory, at=last, flat=flatten)
     if before is not None:
-        return _repeat(target, *before, fitted, directory, options)
+        return _repeat(target, before, fitted, directory, options)
     return _write_elsewhere(context, session, target, fitted, directory, at=last, options=options)
 
 
@@ -102,7 +100,8 @@ def _target_and_directory(
     if not runtime and attached is None:
         raise InvalidInput(f"session {session.id} ran in no agent program; name one to go on in", session=session.id)
     target = writable(runtime or (attached.runtime if attached else ""))
-    return target, os.path.abspath(cwd or (attached.cwd if attached else "") or os.getcwd())
+    # Programs see the folder itself, and not a link to it: they file their sessions under its real path.
+    return target, os.path.realpath(cwd or (attached.cwd if attached else "") or os.getcwd())
 
 
 def _refuse_losses(target: Runtime, fitted: Fitted) -> None:
@@ -112,14 +111,16 @@ def _refuse_losses(target: Runtime, fitted: Fitted) -> None:
 
 
 def _repeat(
-    target: Runtime, fork: Session, file: NativeFile, fitted: Fitted, directory: str, options: ResumeOptions
+    target: Runtime, before: WrittenBefore, fitted: Fitted, directory: str, options: ResumeOptions
 ) -> Materialised:
     """What an earlier resume wrote, and nothing else."""
-    command = writer_of(target).resume(file.native_id, file.path)
+    fork, first = before.fork, before.path
+    command = writer_of(target).resume(before.native_id, first)
     return Materialised(
         session=fork.id, runtime=target.name, command=command.argv, cwd=directory, env=command.env,
-        native_id=file.native_id, files=[file.path], fidelity=fitted.fidelity,
+        native_id=before.native_id, files=[first], fidelity=fitted.fidelity,
         notes=["written by an earlier resume", *check_runnable(fork, target, command.argv, directory, options)],
+        prepare=preparation(target, first),
     )  # fmt: skip
 
 
@@ -147,6 +148,7 @@ def _write_elsewhere(
     made = Materialised(
         session="", runtime=target.name, command=command.argv, cwd=directory, env=command.env,
         native_id=native.id, files=[str(path) for path in paths], fidelity=fitted.fidelity, notes=notes,
+        prepare=preparation(target, str(paths[0])),
     )  # fmt: skip
     if options.dry_run:
         return made
@@ -155,8 +157,7 @@ def _write_elsewhere(
         fork = fork_at(context.store, session, at, about)
         child = _register(context, fork, target, native, paths, directory)
         _write_first_file(context, child, target, native, paths[0])
-    notes += _import(native, target, paths[0], directory)
-    return msgspec.structs.replace(made, session=child.id, notes=notes)
+    return msgspec.structs.replace(made, session=child.id)
 
 
 def writable(name: str) -> Runtime:
@@ -254,29 +255,6 @@ def _write_first_file(context: Context, child: Session, target: Runtime, native:
         update_fingerprint(context, native_file)
 
 
-def _import(native: Native, target: Runtime, file: Path, directory: str) -> list[str]:
-    """Run the program's own import command, if a session has to be added with it."""
-    if native.door is None:
-        return []
-    import subprocess
-
-    argv = [word.replace("{file}", str(file)) for word in native.door]
-    if not which(argv[0]):
-        return [f"first run, in {directory}: {' '.join(argv)}"]
-    by_hand = f"the session waits for it: run, in {directory}: {' '.join(argv)}"
-    try:
-        done = subprocess.run(
-            argv, cwd=directory, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
-            timeout=IMPORT_SECONDS,
-        )  # fmt: skip
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise Unavailable(f"{target.title} could not import {file}: {error}; {by_hand}") from error
-    if done.returncode:
-        output = (done.stderr or done.stdout).strip()[-400:]
-        raise Unavailable(f"{target.title} did not import {file} (exit {done.returncode}): {output}; {by_hand}")
-    return []
-
-
 def _register(
     context: Context, fork: Forking, target: Runtime, native: Native, paths: list[Path], directory: str
 ) -> Session:
@@ -286,7 +264,7 @@ def _register(
     attached = RuntimeAttached(runtime=target.name, native=native.id, cwd=directory, machine=context.machine)
     drafts = [Draft(body=attached, source=f"clew:{native.id}")]
     data = native.files[0].data
-    if native.door is not None and rows is not None:
+    if writer_of(target).prepare and rows is not None:
         path, format, kept = f"{home_of(target) / rows.patterns[0]}#{native.id}", rows, b""
         state, written, translated, opaque = "{}", _identities_of_document(target, native, data), 0, 0
     elif lines is not None:

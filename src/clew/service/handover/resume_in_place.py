@@ -34,7 +34,7 @@ def own_native_session(
     options: ResumeOptions,
 ) -> Materialised | None:
     """The session's own native form, when that is what is asked for and it belongs to this home."""
-    if attached.runtime != target.name or (attached.cwd and os.path.abspath(attached.cwd) != directory):
+    if attached.runtime != target.name or (attached.cwd and os.path.realpath(attached.cwd) != directory):
         return None
     root = os.path.realpath(home_of(target))
     for native_file in reversed(files_to_export(files_of(context.store, session), exact=False)):

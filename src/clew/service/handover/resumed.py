@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -9,7 +10,7 @@ from clew.model.errors import StoreError
 from clew.model.events import RuntimeAttached
 from clew.model.session import Session, State
 from clew.runtimes.contract import Runtime
-from clew.service.capture.discovery import session_file_at
+from clew.service.capture.discovery import home_of, session_file_at
 from clew.service.capture.reconcile import fork_at
 from clew.service.kernel.context import Context
 from clew.store.native_files.lookup import files_of
@@ -35,9 +36,17 @@ def mark_of(metadata: str | msgspec.Raw) -> Mark:
         return Mark()  # Any caller may write metadata.
 
 
+class WrittenBefore(NamedTuple):
+    """What an earlier resume wrote: its fork, its native id, and the first file."""
+
+    fork: Session
+    native_id: str
+    path: str
+
+
 def written_before(
     context: Context, session: Session, target: Runtime, directory: str, *, at: int, flat: bool
-) -> tuple[Session, NativeFile] | None:
+) -> WrittenBefore | None:
     """The fork that an earlier resume wrote for the same program from the same event, if nothing is new in it."""
     parent = fork_at(context.store, session, at, "").parent
     for child in context.store.children(parent):
@@ -46,18 +55,25 @@ def written_before(
         asked = (target.name, context.machine, flat)
         if child.at != at or not mark.resumed or (mark.runtime, mark.machine, mark.flat) != asked:
             continue
-        file = _untouched_file(context, fork)
-        if file is not None and _directory(context, fork) == directory:
-            return fork, file
+        before = _untouched(context, fork, target, mark)
+        if before is not None and _directory(context, fork) == directory:
+            return before
     return None
 
 
-def _untouched_file(context: Context, fork: Session) -> NativeFile | None:
+def _untouched(context: Context, fork: Session, target: Runtime, mark: Mark) -> WrittenBefore | None:
     head = context.store.head(fork)
     if head.state == State.ERASED or head.head > fork.upto + FIRST_EVENTS:
         return None
     files = [file for file in files_of(context.store, fork) if not file.erased]
-    return files[0] if len(files) == 1 and is_untouched(files[0]) else None
+    if len(files) != 1:
+        return None
+    if target.writer is not None and target.writer.prepare:
+        # The program imports the written file, and keeps what was said since if it imported it before.
+        path = mark.resumed[0]
+        is_own = Path(os.path.realpath(path)).is_relative_to(os.path.realpath(home_of(target)))
+        return WrittenBefore(fork, files[0].native_id, path) if is_own and os.path.isfile(path) else None
+    return WrittenBefore(fork, files[0].native_id, files[0].path) if is_untouched(files[0]) else None
 
 
 def is_untouched(file: NativeFile) -> bool:

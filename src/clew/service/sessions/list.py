@@ -1,6 +1,7 @@
 """The list of sessions, those with the latest activity first, and how many there are."""
 
-from typing import Annotated, Any
+import enum
+from typing import Annotated, Any, Never
 
 import msgspec
 
@@ -8,16 +9,31 @@ from clew.model.access import Right
 from clew.model.errors import NotFound
 from clew.model.session import Session
 from clew.service.find import filters
+from clew.service.find.spending import price_table
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
 from clew.service.sessions.line import SessionLine, session_lines
 from clew.store.derived import Transaction
 from clew.store.log.rows import EVERYTHING
 from clew.views.contract import storable
-from clew.views.sessions import session_row
+from clew.views.prices import Prices
+from clew.views.sessions import SessionRow, session_row
 
 Folder = Annotated[str, msgspec.Meta(description="Only sessions that worked in this folder or below it.")]
 Failed = Annotated[bool, msgspec.Meta(description="Only sessions with calls that failed.")]
+
+
+class Sort(enum.StrEnum):
+    """What a list of sessions is sorted by, the largest value first."""
+
+    LAST = "last"
+    BEGAN = "began"
+    DURATION = "duration"
+    TURNS = "turns"
+    CALLS = "calls"
+    ERRORS = "errors"
+    TOKENS = "tokens"
+    COST = "cost"
 
 
 class SessionCount(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,6 +67,9 @@ def sessions(
     empty: Annotated[
         bool, msgspec.Meta(description="Also sessions with nothing in them.", extra={"flag": "all"})
     ] = False,
+    sort: Annotated[Sort, msgspec.Meta(description="What comes first: what happened last, what cost the most ...")] = (
+        Sort.LAST
+    ),
     limit: Annotated[int, msgspec.Meta(ge=1, le=10_000, description="How many at the most.")] = 50,
     before: Session | None = None,
 ) -> list[SessionLine]:
@@ -62,6 +81,8 @@ def sessions(
     )  # fmt: skip
     wanted = given.parameters(context) | ({} if empty else {"filled": 1})
     with context.views.read() as tx:
+        if sort is not Sort.LAST:
+            return session_lines(context, _sorted(tx, sort, price_table(context), wanted, before, limit))
         at, key = _place_of(tx, before) if before else (EVERYTHING, EVERYTHING)
         rows = [session_row(row) for row in tx.run("sessions_page", before_at=at, before=key, limit=limit, **wanted)]
     return session_lines(context, rows)
@@ -146,10 +167,30 @@ def _below(folder: str) -> dict[str, str]:
     return {"folder": path, "below": path.rstrip("/") + "/", "beyond": path.rstrip("/") + "0"} if path else {}
 
 
+def _sorted(
+    tx: Transaction, sort: Sort, table: Prices, wanted: dict[str, Any], before: Session | None, limit: int
+) -> list[SessionRow]:  # fmt: skip
+    """The sessions with the largest values, from the session `before` on."""
+    models = [model for (model,) in tx.run("sessions_models")] if sort is Sort.COST else []
+    prices = [[model, *msgspec.structs.astuple(price)] for model in models if (price := table.price(model))]
+    given = {"sort": str(sort), "prices": msgspec.json.encode(prices).decode()}
+    value, key = EVERYTHING, EVERYTHING
+    if before:
+        own = {"keys": msgspec.json.encode([before.key]).decode(), "limit": 1}
+        rows = tx.run("sessions_sorted", before_value=value, before=key, **own, **given)
+        value, key = rows[0][0] if rows else _refuse_place(before), before.key
+    rows = tx.run("sessions_sorted", before_value=value, before=key, limit=limit, **wanted, **given)
+    return [session_row(row[1:]) for row in rows]
+
+
+def _refuse_place(session: Session) -> Never:
+    raise NotFound(f"session {session.id} is in no list any more; begin again without --before")
+
+
 def _place_of(tx: Transaction, session: Session) -> tuple[int, int]:
     """Where a session is in the list: the time of its last activity, and its key."""
     rows = tx.run("sessions_row", session=session.key)
     if not rows:
-        raise NotFound(f"session {session.id} is in no list any more; begin again without --before")
+        _refuse_place(session)
     row = session_row(rows[0])
     return row.last_at, row.session

@@ -16,7 +16,7 @@ from clew.model.errors import InvalidInput
 from clew.model.events import KINDS, RuntimeAttached
 from clew.model.lineage import clip
 from clew.model.session import LIFECYCLE, Session, State
-from clew.service.find.spending import Counts, price_table
+from clew.service.find.spending import Counts, cost_of, price_table
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
 from clew.store.derived import Row, Transaction
@@ -114,9 +114,10 @@ def overview(context: Context, session: Session, *, upto: Upto | None = None) ->
     prices = price_table(context)
     for row in history.rows("usage_by_place"):
         spent = usage_sum(row)
-        # The statement has a place where that of days has a day.
-        turns.counts_at(spent.day).add(spent, prices)
-        total.add(spent, prices)
+        cost = cost_of(spent, prices)
+        # The statement has a place where others have a day.
+        turns.counts_at(spent.span).add(spent, cost)
+        total.add(spent, cost)
     for call in calls:
         turns.add_call(call)
     event = events_at(context.store, session, [history.end]).get(history.end)

@@ -13,6 +13,7 @@ the last one before the digest of the whole was compared.
 
 import os
 import struct
+import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple
@@ -74,6 +75,43 @@ def decompress(digest: bytes, compressed: bytes) -> bytes:
     return data
 
 
+class Encoded(NamedTuple):
+    """An object as its frames, which any thread can make and a writer adds to a pack."""
+
+    digest: bytes
+    size: int
+    frames: bytes
+
+
+class Encoder:
+    """Makes frames. Each thread needs an encoder of its own."""
+
+    def __init__(self, level: int = LEVEL) -> None:
+        self._compressor = zstandard.ZstdCompressor(level=level)
+        self._sampler = zstandard.ZstdCompressor(level=1)
+
+    def encode(self, data: bytes, digest: bytes) -> Encoded:
+        """The frames of an object that is in memory as a whole and has this digest."""
+        frames = bytearray()
+        for at in range(0, len(data), FRAME_BYTES):
+            kind, stored, length = self.frame(data[at : at + FRAME_BYTES])
+            frames += _headed(kind, stored, length) + stored
+        end = _END.pack(digest, len(data))
+        frames += _headed(END, end, _END.size) + end
+        return Encoded(digest, len(data), bytes(frames))
+
+    def frame(self, piece: bytes) -> tuple[int, bytes, int]:
+        """The kind, the stored bytes and the length of a frame."""
+        if len(piece) >= SAMPLE_BYTES:
+            sample = piece[: SAMPLE_BYTES // 4]
+            if len(self._sampler.compress(sample)) > 0.95 * len(sample):
+                return RAW, piece, len(piece)
+        compressed = self._compressor.compress(piece)
+        if len(compressed) < len(piece):
+            return ZSTD, compressed, len(piece)
+        return RAW, piece, len(piece)
+
+
 class PackWriter:
     """Writes a pack into a pack store. Its parts are durable once `finish` has returned; nothing names them before.
 
@@ -89,8 +127,7 @@ class PackWriter:
         self._parts = 0
         self._writing: Future[None] | None = None
         self._thread: ThreadPoolExecutor | None = None
-        self._compressor = zstandard.ZstdCompressor(level=LEVEL)
-        self._sampler = zstandard.ZstdCompressor(level=1)
+        self._encoder = Encoder()
 
     def add(self, pieces: Iterable[bytes]) -> tuple[bytes, int, Span]:
         """Add an object; returns its digest, its size and where it is."""
@@ -99,10 +136,16 @@ class PackWriter:
             hash.update(piece)
             size += len(piece)
             for at in range(0, len(piece), FRAME_BYTES):
-                self._add_frame(piece[at : at + FRAME_BYTES])
+                self._add(*self._encoder.frame(piece[at : at + FRAME_BYTES]))
         digest = hash.digest()
         self._add(END, _END.pack(digest, size), _END.size)
         return digest, size, Span(self._pack_store.name, self.name, start, self.length - start)
+
+    def add_encoded(self, encoded: Encoded) -> Span:
+        """Add an object whose frames were made before."""
+        start = self.length
+        self._put(encoded.frames)
+        return Span(self._pack_store.name, self.name, start, self.length - start)
 
     def copy(self, frames: Iterable[bytes]) -> Span:
         """Add the frames of an object of another pack as they are."""
@@ -124,19 +167,8 @@ class PackWriter:
         self._end_thread()
         self._pack_store.remove([part_key(self.name, number) for number in range(self._parts)])
 
-    def _add_frame(self, piece: bytes) -> None:
-        if len(piece) >= SAMPLE_BYTES:
-            sample = piece[: SAMPLE_BYTES // 4]
-            if len(self._sampler.compress(sample)) > 0.95 * len(sample):
-                return self._add(RAW, piece, len(piece))
-        compressed = self._compressor.compress(piece)
-        if len(compressed) < len(piece):
-            return self._add(ZSTD, compressed, len(piece))
-        return self._add(RAW, piece, len(piece))
-
     def _add(self, kind: int, stored: bytes, length: int) -> None:
-        header = _HEADER.pack(MARK, kind, len(stored), length)
-        self._put(header + _check(header, stored))
+        self._put(_headed(kind, stored, length))
         self._put(stored)
 
     def _put(self, data: bytes) -> None:
@@ -184,6 +216,31 @@ def read(pack_store: PackStore, digest: bytes, span: Span) -> Iterator[bytes]:
         held = _piece(span, kind, stored, length)
         hash.update(held)
         size += len(held)
+    raise _damaged(span, "ends too early")
+
+
+def decode(data: bytes, digest: bytes, span: Span) -> bytes:
+    """The bytes of an object from its span, which is in memory; checked."""
+    hash, size, at = blake3(), 0, 0
+    pieces: list[bytes] = []
+    while at < len(data):
+        begin = at + HEADER_BYTES
+        if begin > len(data):
+            break
+        mark, kind, stored_length, length = _HEADER.unpack_from(data, at)
+        if mark != MARK or kind > END or max(stored_length, length) > FRAME_BYTES:
+            raise _damaged(span, "has a damaged frame")
+        stored = data[begin : begin + stored_length]
+        if _check(data[at : at + _HEADER.size], stored) != data[at + _HEADER.size : begin]:
+            raise _damaged(span, "has a damaged frame")
+        at = begin + stored_length
+        if kind == END:
+            if at != len(data) or stored != _END.pack(digest, size) or hash.digest() != digest:
+                raise _damaged(span, "holds another object")
+            return b"".join(pieces)
+        pieces.append(_piece(span, kind, stored, length))
+        hash.update(pieces[-1])
+        size += length
     raise _damaged(span, "ends too early")
 
 
@@ -281,10 +338,27 @@ def _piece(span: Span, kind: int, stored: bytes, length: int) -> bytes:
     try:
         # A damaged size must not make the decompressor allocate memory.
         if zstandard.frame_content_size(stored) == length:
-            return zstandard.decompress(stored)
+            return _decompressor().decompress(stored)
     except zstandard.ZstdError:
         pass
     raise _damaged(span, "has a frame that cannot be decompressed")
+
+
+_own = threading.local()
+
+
+def _decompressor() -> zstandard.ZstdDecompressor:
+    """The one of this thread: making one takes as long as a small frame."""
+    decompressor: zstandard.ZstdDecompressor | None = getattr(_own, "decompressor", None)
+    if decompressor is None:
+        decompressor = _own.decompressor = zstandard.ZstdDecompressor()
+    return decompressor
+
+
+def _headed(kind: int, stored: bytes, length: int) -> bytes:
+    """The header of a frame."""
+    header = _HEADER.pack(MARK, kind, len(stored), length)
+    return header + _check(header, stored)
 
 
 def _check(header: bytes, stored: bytes) -> bytes:

@@ -100,6 +100,62 @@ WHERE last_at <= :before_at AND (last_at < :before_at OR session < :before)
 --if me AND {reached(l.project, l.person, l.session, l.private, l.agent)}
 ORDER BY last_at DESC, session DESC LIMIT :limit
 
+-- name: sessions_sorted
+-- The list in another order, the largest value first. `prices` has the prices of models, as views/prices.py does; the sums
+-- of a session are few, so its cost is computed here.
+WITH price AS MATERIALIZED (
+--lite    SELECT value ->> 0 AS model, value ->> 1 AS input, value ->> 2 AS output, value ->> 3 AS cache_read,
+--lite        value ->> 4 AS cache_write, value ->> 5 AS cache_write_hour FROM json_each(:prices)
+--pg    SELECT p ->> 0 AS model, CAST(p ->> 1 AS BIGINT) AS input, CAST(p ->> 2 AS BIGINT) AS output,
+--pg        CAST(p ->> 3 AS BIGINT) AS cache_read, CAST(p ->> 4 AS BIGINT) AS cache_write,
+--pg        CAST(p ->> 5 AS BIGINT) AS cache_write_hour FROM json_array_elements(CAST(:prices AS json)) p
+),
+sorted AS MATERIALIZED (
+    SELECT session, CASE CAST(:sort AS TEXT)
+        WHEN 'began' THEN began_at WHEN 'duration' THEN last_at - began_at WHEN 'turns' THEN turns
+        WHEN 'calls' THEN calls WHEN 'errors' THEN errors
+        WHEN 'tokens' THEN CAST(coalesce(
+            (SELECT sum(q.input + q.output + q.cache_write) FROM quarter q WHERE q.session = l.session), 0) AS BIGINT)
+        ELSE CAST(coalesce(
+            (SELECT sum(CASE WHEN q.is_reported = 1 THEN q.cost_micros * 1000000
+                ELSE q.input * p.input + q.output * p.output + q.cache_read * p.cache_read
+                    + (q.cache_write - q.cache_write_hour) * p.cache_write + q.cache_write_hour * p.cache_write_hour END)
+             FROM quarter q LEFT JOIN price p ON p.model = q.model WHERE q.session = l.session), -1) AS BIGINT)
+        END AS value
+    FROM listing l
+    WHERE TRUE
+--if project AND project = :project
+--if projects AND project IN ({projects})
+--if agent AND agent = :agent
+--if person AND person = :person
+--if runtime AND runtime = :runtime
+--if state AND state = :state
+--if status AND CASE WHEN state <> 'active' THEN state
+--if status     WHEN last_at < CASE waiting WHEN 1 THEN CAST(:unanswered_since AS BIGINT)
+--if status         ELSE CAST(:quiet_since AS BIGINT) END THEN 'idle'
+--if status     WHEN waiting = 1 THEN 'waiting' ELSE 'active' END = :status
+--if machine AND machine = :machine
+--if folder AND (folder = :folder OR folder {plain} >= :below AND folder {plain} < :beyond)
+--if since AND last_at >= :since
+--if until AND CASE WHEN began_at > 0 THEN began_at ELSE last_at END < :until
+--if quiet AND last_at < :quiet
+--if failed AND errors > 0
+--if filled AND empty = 0
+--if tag AND session IN (SELECT session FROM label WHERE kind = 'tag' AND name = :tag)
+--if starred AND session IN (SELECT session FROM label WHERE kind = 'star' AND name = :starred)
+--lite --if keys AND session IN ({keys})
+--pg --if keys AND session = ANY (ARRAY({keys}))
+--if me AND {reached(l.project, l.person, l.session, l.private, l.agent)}
+)
+SELECT s.value, l.session, l.project, l.id, l.title, l.agent, l.person, l.runtime, l.machine, l.folder, l.state, l.outcome,
+    l.events, l.turns, l.calls, l.errors, l.began_at, l.said_at, l.kept_at, l.last_at, l.private, l.called_by, l.waiting, l.titled, l.empty
+FROM sorted s JOIN listing l ON l.session = s.session
+WHERE s.value < :before_value OR (s.value = :before_value AND s.session < :before)
+ORDER BY s.value DESC, s.session DESC LIMIT :limit
+
+-- name: sessions_models
+SELECT DISTINCT model FROM quarter LIMIT 10000
+
 -- name: sessions_count
 -- How many there are, and how many of them have nothing in them.
 SELECT count(*), coalesce(sum(empty), 0) FROM listing l
@@ -133,9 +189,8 @@ WHERE called_by = :native AND called_by <> '' AND runtime = :runtime
 --if me AND {reached(l.project, l.person, l.session, l.private, l.agent)}
 ORDER BY session LIMIT :limit
 
--- name: sessions_all
-SELECT session, project, id, title, agent, person, runtime, machine FROM listing l WHERE TRUE
---if me AND {reached(l.project, l.person, l.session, l.private, l.agent)}
+-- name: sessions_names
+SELECT session, id, title FROM listing WHERE session IN ({keys})
 
 -- name: sessions_by_project
 SELECT project, count(*), max(last_at) FROM listing l WHERE state <> 'erased'

@@ -1,5 +1,6 @@
-// Keys: / and Ctrl-K search, j and k move, Enter opens; in a session n, e, w and d go to the next prompt, error, edit and
-// decision, with Shift to the one before; g and a letter changes the page.
+// Keys: / searches, Ctrl-K opens the palette, j and k move, Enter opens, x chooses; in a session n, e, w and d go to the next
+// prompt, error, edit and decision, with Shift to the one before; g and a letter changes the page.
+import { openPalette } from "./palette.js";
 import { choose, chosen, jump, otherSession } from "./reading.js";
 import { toEnd, transcript } from "./transcript.js";
 
@@ -25,6 +26,7 @@ const actions = {
   "?": () => document.getElementById("keys")?.showModal(),
   j: () => step(1),
   k: () => step(-1),
+  x: () => chosen()?.querySelector(".pick input")?.click(),
 };
 const jumps = { n: ["prompt", 1], p: ["prompt", -1], e: ["error", 1], w: ["edit", 1], d: ["decision", 1] };
 if (transcript) {
@@ -41,8 +43,7 @@ if (transcript) {
 document.addEventListener("keydown", (event) => {
   if ((event.ctrlKey || event.metaKey) && event.key === "k" && find) {
     event.preventDefault();
-    find.focus();
-    find.select();
+    openPalette();
     return;
   }
   if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;

@@ -34,6 +34,28 @@ SELECT digest FROM blob
 --pg WHERE digest IN (SELECT decode(json_array_elements_text(CAST(:names AS json)), 'hex'))
 --lite WHERE digest IN (SELECT unhex(value) FROM json_each(:names))
 
+-- Count names without an answer, for many rows at once.
+-- name: object_name_often
+UPDATE blob SET refs = refs + :refs, at = 0 WHERE digest = :digest
+
+-- The objects that are here, locked in order: whoever names them next relies on them.
+-- name: objects_lock
+SELECT digest FROM blob
+--pg WHERE digest IN (SELECT decode(json_array_elements_text(CAST(:names AS json)), 'hex'))
+--lite WHERE digest IN (SELECT unhex(value) FROM json_each(:names))
+ORDER BY digest {for_update}
+
+-- name: objects_touch
+UPDATE blob SET at = {now}
+--pg WHERE digest IN (SELECT decode(json_array_elements_text(CAST(:names AS json)), 'hex'))
+--lite WHERE digest IN (SELECT unhex(value) FROM json_each(:names))
+
+-- name: objects_read
+SELECT b.digest, b.data, b.size, p.place, b.pack, b.start, b.length FROM blob b LEFT JOIN pack p ON p.name = b.pack
+--pg WHERE b.digest IN (SELECT decode(json_array_elements_text(CAST(:names AS json)), 'hex'))
+--lite WHERE b.digest IN (SELECT unhex(value) FROM json_each(:names))
+ORDER BY b.pack, b.start
+
 -- name: objects_after
 SELECT digest FROM blob WHERE digest > :after ORDER BY digest LIMIT :limit
 
@@ -58,6 +80,14 @@ SELECT count(*), coalesce(sum(size), 0), count(pack), coalesce(sum(CASE WHEN ref
 
 -- name: manifest_add
 INSERT INTO manifest (digest, names) VALUES (:digest, :names) ON CONFLICT DO NOTHING RETURNING names
+
+-- name: manifest_add_often
+INSERT INTO manifest (digest, names) VALUES (:digest, :names) ON CONFLICT DO NOTHING
+
+-- name: manifests_known
+SELECT DISTINCT digest FROM manifest
+--pg WHERE digest IN (SELECT decode(json_array_elements_text(CAST(:names AS json)), 'hex'))
+--lite WHERE digest IN (SELECT unhex(value) FROM json_each(:names))
 
 -- name: manifest_names
 SELECT names FROM manifest WHERE digest = :digest ORDER BY names

@@ -1,0 +1,42 @@
+"""`clew fork`: a child that shares a session's history, and with `--workspace` its files in a folder of their own."""
+
+import os
+from typing import Any
+
+import click
+
+from clew.cli.options import json_option, session_argument
+from clew.cli.output import print_result
+from clew.cli.progress import progress
+from clew.model.errors import Conflict, InvalidInput
+
+
+@click.command("fork")
+@session_argument
+@click.option("--at", type=int, metavar="SEQ", help="The last event to share. [default: the last there is]")
+@click.option("--title", default=None, metavar="TEXT", help="[default: that of its parent]")
+@click.option("--workspace", is_flag=True, help="Write the files as they were then into a new folder for the fork.")
+@click.option("--dir", "folder", default="", metavar="D", help="That folder. [default: beside the one of the session]")
+@json_option
+@click.pass_obj
+def command(
+    plane: Any, session: str, at: int | None, title: str | None, workspace: bool, folder: str, as_json: bool
+) -> None:
+    """Fork a session at an event (default: the last); the child shares everything up to it."""
+    if folder and not workspace:
+        raise InvalidInput("--dir is the folder for the files; add --workspace")
+    if folder and os.path.isdir(folder) and os.listdir(folder):
+        raise Conflict(f"{folder} exists and is not empty; name a new folder")
+    point = {} if at is None else {"at": at}
+    own = ""
+    if workspace:
+        # Without a snapshot there is nothing to write, and then no fork is made either.
+        plane.call("workspace_cat", session=session, path=".", **point)
+        own = next((line.folder for line in plane.call("workspace_log", session=session) if line.folder), "")
+    child = plane.call("fork", session=session, **point, **({} if title is None else {"title": title}))
+    print_result(child, "fork", as_json=as_json)
+    if workspace:
+        folder = os.path.abspath(folder or f"{own or session}-{child.id[:8]}")
+        with progress("writing", shown=not as_json) as on_progress:
+            out = plane.call_reporting(on_progress, "workspace_checkout", session=child.id, folder=folder)
+        print_result(out, "workspace_checkout", as_json=as_json)

@@ -1,0 +1,81 @@
+"""Workspaces for people."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from clew.cli.output import table
+from clew.cli.times import ago
+
+if TYPE_CHECKING:
+    from clew.service.workspaces.changes import Changed
+    from clew.service.workspaces.looking import FileDifference, PointInfo
+    from clew.service.workspaces.restore import CheckedOut, Restored
+    from clew.service.workspaces.snapshot import SnapshotTaken
+
+SIGNS = {"added": "+", "removed": "-", "changed": "~", "mode": "m", "kind": "!"}
+COLOURS = {"+": "green", "-": "red", "@": "cyan"}
+# So many of what was left out are printed; --json has all.
+PRINTED = 20
+
+
+def print_workspace_snapshot(taken: "SnapshotTaken") -> None:
+    click.echo(f"{taken.snapshot[:12]}  event {taken.seq}: {taken.files:,} files, {taken.bytes:,} bytes, "
+               f"{taken.new_bytes:,} of them new")  # fmt: skip
+    for skipped in taken.skipped[:PRINTED]:
+        click.echo(f"left out or marked: {skipped.path} {skipped.why}", err=True)
+    if len(taken.skipped) > PRINTED:
+        click.echo(f"and {len(taken.skipped) - PRINTED:,} more; --json has all of them", err=True)
+
+
+def print_workspace_log(points: "list[PointInfo]") -> None:
+    if not points:
+        click.echo("no snapshot yet; `clew workspace snapshot --session ID` takes one", err=True)
+        return
+    table(
+        ("event", "when", "what", "snapshot", "files", "bytes", "branch", "folder", "label"),
+        (
+            (
+                str(point.seq), ago(point.at), point.event, point.snapshot[:12], f"{point.files:,}", f"{point.bytes:,}",
+                point.branch, point.folder, point.label or " ".join(point.paths),
+            )
+            for point in points
+        ),
+    )  # fmt: skip
+
+
+def print_workspace_diff(found: "FileDifference") -> None:
+    if not found.changes:
+        click.echo("the files are the same", err=True)
+    for change in found.changes:
+        _print_change(change)
+        for line in change.lines.splitlines()[2:]:
+            click.secho(line, fg=COLOURS.get(line[:1]))
+
+
+def print_workspace_preview(changes: "list[Changed]") -> None:
+    if not changes:
+        click.echo("nothing would change", err=True)
+    for change in changes:
+        _print_change(change)
+
+
+def _print_change(change: "Changed") -> None:
+    sizes = " -> ".join(f"{size:,}" for size in (change.before, change.after) if size is not None)
+    words = [SIGNS[change.change], change.path + ("/" if change.kind == "folder" else "")]
+    words += [f"({', '.join(filter(None, (sizes, change.mode, change.note)))})"] if sizes or change.mode else []
+    click.echo(" ".join(words))
+
+
+def print_workspace_restore(restored: "Restored") -> None:
+    click.echo(f"{restored.written:,} files written, {restored.removed:,} removed, {restored.unchanged:,} unchanged")
+
+
+def print_workspace_checkout(out: "CheckedOut") -> None:
+    click.echo(f"{out.folder}: {out.files:,} files of {out.session[:10]}")
+
+
+def print_workspace_gc(collected: "object") -> None:
+    from clew.cli.results.maintenance import print_collect
+
+    print_collect(collected)  # type: ignore[arg-type]  # It is what `collect` gives.

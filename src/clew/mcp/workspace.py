@@ -1,0 +1,49 @@
+"""The tool `workspace`, the files of a session: one tool for five operations, because each costs a schema."""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from clew.mcp.outgoing import LONGEST, Answer, answer, mask_of, values_of
+from clew.service import Context, call
+
+DESCRIPTION = """
+Keep the files you work on, and go back: `snapshot` before a change that may fail and after one that works, `log` for
+the seqs, `diff` what changed up to `at`, `read` a file at a seq, `restore` all files or `path`, undone by restoring at
+`undo`.
+"""
+
+
+class Workspace(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    session_id: Annotated[str, msgspec.Meta(description="The session.")]
+    action: Annotated[
+        Literal["snapshot", "log", "diff", "read", "restore"], msgspec.Meta(description="What to do.")
+    ]  # fmt: skip
+    at: Annotated[int, msgspec.Meta(description="A seq.")] = 0
+    path: Annotated[str, msgspec.Meta(description="A file.")] = ""
+    folder: Annotated[str, msgspec.Meta(description="Theirs, if not the session's.")] = ""
+
+
+def run(context: Context, given: dict[str, Any]) -> Answer:
+    """Carry out the operation that the action stands for."""
+    operation, arguments = _asked(given)
+    values = values_of(call(context, operation, arguments), mask_of(context), LONGEST)
+    return answer({"snapshots": values} if isinstance(values, list) else dict(values), stored=True)
+
+
+def _asked(given: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    session, path = {"session": given["session_id"]}, given.get("path", "")
+    at = {"at": given["at"]} if given.get("at") else {}
+    folder = {"folder": given["folder"]} if given.get("folder") else {}
+    match given["action"]:
+        case "snapshot":
+            return "workspace_snapshot", session | folder
+        case "log":
+            return "workspace_log", session
+        case "diff":
+            upto = {"upto": given["at"]} if at else {}
+            return "workspace_diff", {"left": given["session_id"], **upto, **({"path": path} if path else {})}
+        case "read":
+            return "workspace_cat", session | at | {"path": path or "."}
+        case _:
+            return "workspace_restore", session | at | folder | ({"paths": [path]} if path else {})

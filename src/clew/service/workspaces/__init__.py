@@ -1,0 +1,1 @@
+"""Workspaces: the files that a session works on, kept with it."""

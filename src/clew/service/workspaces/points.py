@@ -1,0 +1,93 @@
+"""Points in a session: which snapshot has the files as they were at an event, and what is in it."""
+
+import os
+from collections.abc import Mapping
+
+import msgspec
+
+from clew.model.errors import NotFound
+from clew.model.events import Event, RuntimeAttached, WorkspaceRestored, WorkspaceSnapshotted
+from clew.model.file_tree import FOLDER, Entry, decode_tree, shown
+from clew.model.session import Session
+from clew.service.kernel.context import Context
+from clew.store import Store
+from clew.store.log.feed import readable_of_kind
+from clew.store.objects import objects
+
+
+class Point(msgspec.Struct, frozen=True):
+    """The files of a session at an event."""
+
+    session: str
+    seq: int
+    tree: bytes
+    event: Event
+
+
+def events_of(context: Context, session: Session, *, upto: int | None = None) -> list[Event]:
+    """The snapshots and restores of a session, its ancestors' too, in order."""
+    upto = context.store.head(session).head if upto is None else upto
+    kinds = (WorkspaceSnapshotted.kind, WorkspaceRestored.kind)
+    found = [event for kind in kinds for event in readable_of_kind(context.store, session, kind, upto=upto)]
+    return sorted(
+        (event for event in found if isinstance(event.body, WorkspaceSnapshotted | WorkspaceRestored)),
+        key=lambda event: event.seq,
+    )
+
+
+def point_at(context: Context, session: Session, at: int | None) -> Point:
+    """The files as they were at an event: the snapshot of this very event, or else the newest before it."""
+    for event in reversed(events_of(context, session, upto=at)):
+        body = event.body
+        if not isinstance(body, WorkspaceSnapshotted | WorkspaceRestored) or not body.blob:
+            continue
+        # What a restore saved before it began, or restored in part, is no state that the session was in.
+        is_aside = bool(body.restores if isinstance(body, WorkspaceSnapshotted) else body.paths)
+        if event.seq == at or not is_aside:
+            return Point(session.id, event.seq, objects.digest_of(body.blob), event)
+    where = f" at or before event {at}" if at is not None else ""
+    raise NotFound(
+        f"session {session.id} has no snapshot of its files{where}; take one of its folder, or name a later event"
+    )
+
+
+def folder_of(context: Context, session: Session) -> str:
+    """The folder on this machine that the session works in; empty when it is not known."""
+    upto = context.store.head(session).head
+    folders: dict[int, tuple[str, str]] = {}
+    for event in events_of(context, session, upto=upto):
+        if isinstance(event.body, WorkspaceSnapshotted | WorkspaceRestored):
+            folders[event.seq] = (event.body.workspace.machine, event.body.workspace.folder)
+    for event in readable_of_kind(context.store, session, RuntimeAttached.kind, upto=upto):
+        # A program may work in a folder below the one that a snapshot is of.
+        if isinstance(event.body, RuntimeAttached) and event.body.cwd and not folders:
+            folders[event.seq] = (event.body.machine, event.body.cwd)
+    for _, (machine, folder) in sorted(folders.items(), reverse=True):
+        if folder and machine in ("", context.machine):
+            return folder
+    return ""
+
+
+# What is in a tree ----------------------------------------------------------------------------------------------------
+
+
+def entries_of(store: Store, tree: bytes) -> list[Entry]:
+    """The entries of a folder, checked."""
+    return decode_tree(objects.load(store, tree.hex()))
+
+
+def by_name(store: Store, tree: bytes) -> Mapping[bytes, Entry]:
+    return {entry.name: entry for entry in entries_of(store, tree)}
+
+
+def find(store: Store, tree: bytes, path: str) -> Entry:
+    """The entry at a path below a tree; `NotFound` if there is none."""
+    parts = [part for part in os.path.normpath(path).split("/") if part not in ("", ".")]
+    entry = Entry(b"", FOLDER, 0o755, digest=tree)
+    for number, part in enumerate(parts):
+        below = entries_of(store, entry.digest) if entry.kind == FOLDER else []
+        named = [inner for inner in below if shown(inner.name) == part or inner.name == os.fsencode(part)]
+        if not named:
+            raise NotFound(f"{'/'.join(parts[: number + 1])} is not in this snapshot", path=path)
+        entry = named[0]
+    return entry
