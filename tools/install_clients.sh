@@ -66,13 +66,23 @@ for name in ${wanted[@]+"${wanted[@]}"}; do
     [[ " $names " == *" $name "* ]] || fail "no client is called $name; there are: $names"
 done
 
+# Put package $1 in version $2 into folder $3, if the registry offers what $4 says.
+install() {
+    # npm compares what it downloads with what the registry says, so the registry has to say what is pinned here.
+    local offered
+    offered=$(npm view "$1@$2" dist.integrity </dev/null)
+    [ "$offered" = "$4" ] || fail "$1 $2 is not what was pinned: the registry offers $offered"
+    PATH="$dir/node/node_modules/node/bin:$PATH" npm install --prefix "$3" --no-audit --no-fund --loglevel=error "$1@$2" \
+        </dev/null >&2
+}
+
 mkdir -p "$dir"
 exec 9>"$dir/.lock"
 flock 9
 
 while read -r name package version integrity; do
     [ -n "$name" ] && is_wanted "$name" || continue
-    pinned=$version
+    pinned=$version pinned_integrity=$integrity
     if [ -n "$latest" ] && [[ "$name" != node && "$name" != conformance* ]]; then
         need_npm
         read -r version integrity < <(newest "$package") || fail "the registry does not answer for $package"
@@ -83,18 +93,13 @@ while read -r name package version integrity; do
     rm -rf "$dir/.new-$name"
     mkdir "$dir/.new-$name"
     SECONDS=0
-    # npm compares what it downloads with what the registry says, so the registry has to say what is pinned here.
-    offered=$(npm view "$package@$version" dist.integrity </dev/null)
-    [ "$offered" = "$integrity" ] || fail "$package $version is not what was pinned: the registry offers $offered"
-    if ! PATH="$dir/node/node_modules/node/bin:$PATH" npm install --prefix "$dir/.new-$name" --no-audit --no-fund \
-        --loglevel=error "$package@$version" </dev/null >&2; then
+    if ! install "$package" "$version" "$dir/.new-$name" "$integrity"; then
         [ -n "$latest" ] || fail "$package $version cannot be installed"
         # A mirror can have a package without what it needs; the pinned version is tried then, and the report says so.
         echo "$name $version cannot be installed from this registry; $pinned is taken" >&2
         version=$pinned
         is_there "$name" "$package" "$version" && continue
-        PATH="$dir/node/node_modules/node/bin:$PATH" npm install --prefix "$dir/.new-$name" --no-audit --no-fund \
-            --loglevel=error "$package@$version" </dev/null >&2
+        install "$package" "$version" "$dir/.new-$name" "$pinned_integrity"
     fi
     rm -rf "${dir:?}/$name"
     mv "$dir/.new-$name" "$dir/$name"

@@ -44,7 +44,7 @@ def test_a_program_that_changed_its_form_is_a_warning_with_what_to_do(plane: Pla
     path.write_bytes(lines({"type": "utterance", "uuid": "u1", "sessionId": "s"}))
     os.utime(path, (1_790_000_000, 1_790_000_000))  # What was written just now may go on.
     [report] = capture(plane, person)
-    assert "the reader of Claude Code (known from" in report.note
+    assert "the reader of Claude Code (proven with 2." in report.note
     assert "does not know its only record" in report.note
     assert "update clew" in report.note
 

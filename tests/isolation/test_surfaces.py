@@ -110,7 +110,7 @@ def arguments_of(schema: dict[str, Any], mine: Tenant, other: Tenant) -> Iterato
     known = {"session_id": "session", "after": "session", **NAMES}
     plain: dict[str, Any] = {
         "drafts": [{"kind": "message_added", "role": "user", "text": "x"}], "text": "x", "choice": "x", "done": "x",
-        "title": "x", "tags": ["x"],
+        "title": "x", "tags": ["x"], "action": "log",
     }  # fmt: skip
     own = {
         name: getattr(mine, known[name]) if name in known else plain[name] for name in schema.get("required", ())

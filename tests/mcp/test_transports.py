@@ -182,7 +182,7 @@ def test_each_request_is_served_for_whoever_sent_it_without_a_session_of_the_pro
                 status, told = post(url, asked, **{"X-Who": who, "MCP-Protocol-Version": revision})
                 assert (status, told["result"]["structuredContent"]["fact"]) == (200, who)
         status, listed = post(url, {"method": "tools/list"}, **{"X-Who": "agent:one"})
-        assert len(listed["result"]["tools"]) == 14
+        assert len(listed["result"]["tools"]) == 15
     known = call(context, "recall", {"session": session.id}).found
     assert {one.who for one in known} == {"agent:one", "agent:two"}
 

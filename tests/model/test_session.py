@@ -109,7 +109,7 @@ def test_applying_a_body_is_pure_and_changes_nothing_else(before: Head, body: Bo
     assert before == copy
     assert apply(before, body, "s1") == first
     may_change = {"state"}
-    if isinstance(body, SPENDING):
+    if isinstance(body, (*SPENDING, SessionForked)):  # A fork begins with what its parent had spent.
         may_change |= {"spent_tokens", "spent_cost_micros"}
     if isinstance(body, BudgetSet | SessionOpened):
         may_change |= {"budget_tokens", "budget_cost_micros"}

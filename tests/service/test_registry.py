@@ -31,6 +31,7 @@ OTHER_MEANINGS = {
     ("mcp/outgoing.py", "title"): "a field of a session",
     ("mcp/tools.py", "title"): "a word of JSON Schema",
     ("remote.py", "title"): "a field of an error",
+    ("server/web/pages/session_tabs.py", "usage"): "a tab of a page",
 }
 
 

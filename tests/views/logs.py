@@ -288,7 +288,7 @@ def _quarters(spending: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     """The sums by quarter of an hour, from the records themselves: an answer counts for who recorded it first."""
     first = {message: (position, key) for key, _, message, position, *_ in sorted(spending, key=lambda row: -row[3])}
     sums: dict[tuple[int, int, str, int], list[int]] = {}
-    for key, _, message, position, at, model, *counts in spending:
+    for key, _, message, position, _, at, model, *counts in spending:
         if first[message][1] == key:
             row = sums.setdefault((key, at // 900_000_000, model, int(counts[-1] > 0)), [0] * 8 + [at, at])
             for number, value in enumerate([*counts, int(first[message][0] == position)]):

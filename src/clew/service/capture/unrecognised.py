@@ -88,6 +88,8 @@ def _note(report: Captured) -> str:
         return f"no reader knows {records}{of}; {kept}; name the program that wrote it, if clew reads that"
     known = runtime(report.runtime)
     tested = f" (known from {known.evidence})" if known.evidence else ""
+    if known.proven:
+        tested = f" (proven with {known.proven.version})"
     return (
         f"the reader of {known.title}{tested} does not know {records}; {kept}; the program may be newer than "
         "clew: update clew, then import the file again"
