@@ -1,6 +1,7 @@
 """Finding with a browser: the list and what is done with many, search while typing, the palette, usage, home."""
 
 import re
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,22 @@ def test_many_sessions_are_tagged_at_once_by_key(site: Site, tab: Tab) -> None:
     page.keyboard.press("Enter")
     expect(page.get_by_role("link", name="#many/at-once")).to_have_count(2)
     assert len(call(site.context, "sessions", {"tag": "many/at-once"})) == 2
+
+
+def test_many_sessions_are_exported_as_one_archive(site: Site, tab: Tab) -> None:
+    ids = [opened(site.context, title=f"kept {number}", project="kept").id for number in range(2)]
+    for id in ids:
+        say(site, id, f"words of {id}")
+    page = tab.open("/sessions?project=kept")
+    for key in "jxjx":
+        page.keyboard.press(key)
+    page.get_by_role("button", name="Export", exact=True).click()
+    with page.expect_download() as download:
+        page.get_by_role("dialog").get_by_role("link", name="Markdown").click()
+    with zipfile.ZipFile(download.value.path()) as archive:
+        texts = {name.partition("/")[0]: archive.read(name).decode() for name in archive.namelist()}
+    assert texts.keys() == set(ids)
+    assert all(f"words of {id}" in text for id, text in texts.items())
 
 
 def test_without_scripts_many_are_chosen_with_a_form(site: Site, new_tab: Any) -> None:

@@ -21,7 +21,7 @@ PATHS = (
     "/sessions/{id}?q=hacked&at=25", "/search?q=hacked",
     "/search?q=evil", "/search?part=facets&q=hacked", "/search?part=results&q=hack", "/palette?q=hacked",
     "/?part=spent",
-    "/usage?part=more&when=this+year", "/bulk/tag?session={id}", "/sessions?sort=duration",
+    "/usage?part=more&when=this+year", "/bulk/tag?session={id}", "/bulk/export?session={id}", "/sessions?sort=duration",
     "/usage?by=session&when=this+year", "/sessions/{id}/rename", "/sessions/{id}/erase",
     "/files", "/files?file={path}", "/timeline?range=hour", "/agents", "/people", "/people?who=mallory",
     "/keys?who=mallory", "/access", "/audit", "/settings", "/sessions/{id}/continue?in=codex",

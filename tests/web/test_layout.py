@@ -19,7 +19,7 @@ PAGES = {
     "who can see it": "/sessions/{hostile}?tab=access",
     "hostile": "/sessions/{hostile}", "event": "/sessions/{session}/events/12", "search": "/search?q=lock",
     "usage": "/usage?when=90+days", "palette": "/palette?q=lock",
-    "many": "/bulk/tag?session={hostile}",
+    "many": "/bulk/tag?session={hostile}", "export of many": "/bulk/export?session={hostile}",
     "usage of sessions": "/usage?by=session&when=this+year", "design": "/_design", "docs": "/docs",
     "login": "/login", "an action": "/sessions/{session}/close",
     "continue": "/sessions/{session}/continue?in=codex", "family": "/sessions/{hostile}/family",

@@ -17,7 +17,7 @@ from clew.server.web.pages.compare import compare
 from clew.server.web.pages.continuing import continuing
 from clew.server.web.pages.design import design
 from clew.server.web.pages.event import event
-from clew.server.web.pages.exporting import export_file, exporting
+from clew.server.web.pages.exporting import export_file, exporting, exporting_many
 from clew.server.web.pages.family import family
 from clew.server.web.pages.files import files
 from clew.server.web.pages.home import home
@@ -63,6 +63,7 @@ PAGES = (
     Entry("/compare", compare),
     Entry("/sessions/{session}/export", exporting),
     Entry("/sessions/{session}/export/{form}", export_file),
+    Entry("/bulk/export", exporting_many),
     Entry("/sessions/{session}/events/{seq}", event),
     Entry("/usage.csv", usage_csv),
     Entry("/capture", capturing),

@@ -3,6 +3,8 @@
 import io
 import re
 import zipfile
+from collections.abc import Iterable
+from urllib.parse import urlencode
 
 from clew.model.errors import NotFound
 from clew.server.web.page_request import Download, Page, PageRequest
@@ -22,6 +24,8 @@ if FORMS.keys() != set(Form):
 # What a session was named by a program is no name for a file elsewhere.
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 LONGEST_NAME = 120
+# The archive is made in memory; more sessions at once are for the command line, which writes files.
+MOST_AT_ONCE = 50
 
 
 def exporting(request: PageRequest) -> Page:
@@ -39,7 +43,33 @@ def export_file(request: PageRequest) -> Download:
         raise NotFound(f"session {session[:40]} has no files of this form", missing="export")
     if len(files) == 1:
         return Download(safe_name(files[0].name), files[0].data)
-    return Download(f"{safe_name(session)}-{safe_name(form)}.zip", _archive(files))
+    archive = _archive((f"{number:02}-{safe_name(file.name)}", file.data) for number, file in enumerate(files, 1))
+    return Download(f"{safe_name(session)}-{safe_name(form)}.zip", archive)
+
+
+def exporting_many(request: PageRequest) -> Page | Download:
+    """The forms for the chosen sessions; with `as`, all of them in that form, each in a folder of one archive."""
+    sessions = list(dict.fromkeys(value for name, value in request.given if name == "session"))
+    refusal = ""
+    if not sessions:
+        refusal = "No session is chosen. Tick the boxes of some in the list, and try again."
+    elif len(sessions) > MOST_AT_ONCE:
+        refusal = f"{len(sessions)} sessions are chosen; at most {MOST_AT_ONCE} fit into one archive."
+    if not refusal and (form := request.query.get("as")):
+        return _export_of(request, sessions, form)
+    chosen = [("session", id) for id in sessions]
+    forms = [
+        (name, about, f"/bulk/export?{urlencode([('as', form), *chosen])}") for form, (name, about) in FORMS.items()
+    ]
+    return Page("exporting/many.html", {"count": len(sessions), "forms": forms, "refusal": refusal})
+
+
+def _export_of(request: PageRequest, sessions: list[str], form: str) -> Download:
+    files = [(id, file) for id in sessions for file in request.call("export", session=id, form=form)]
+    if not files:
+        raise NotFound("none of these sessions has files of this form", missing="export")
+    named = ((f"{safe_name(id)}/{n:02}-{safe_name(file.name)}", file.data) for n, (id, file) in enumerate(files, 1))
+    return Download(f"{len(sessions)}-sessions-{safe_name(form)}.zip", _archive(named))
 
 
 def safe_name(name: str) -> str:
@@ -48,9 +78,9 @@ def safe_name(name: str) -> str:
     return last[-LONGEST_NAME:].lstrip(".-") or "session"
 
 
-def _archive(files: list[File]) -> bytes:
+def _archive(files: Iterable[tuple[str, bytes]]) -> bytes:
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
-        for number, file in enumerate(files, 1):
-            archive.writestr(f"{number:02}-{safe_name(file.name)}", file.data)
+        for name, data in files:
+            archive.writestr(name, data)
     return made.getvalue()
