@@ -7,7 +7,7 @@ that file once.
 """
 
 import re
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,6 +22,7 @@ _KINDS = ("type", "subtype", "kind", "role")
 INNER = ("message", "payload", "data", "info")
 _NAME = re.compile(r"[A-Za-z_$][\w$.:/-]{0,59}", re.ASCII)
 _LONGEST_EXAMPLE = 2000
+_LONGEST_NAME = 40
 _DEEPEST = 6
 # Values that say which kind a record is; they are names of the program.
 _KEPT = {"type", "subtype", "kind", "role", "version"}
@@ -83,11 +84,16 @@ def _word(value: Raw) -> str:
 
 def _field(name: str) -> str:
     """The name of a field; what is no name is a key that a person or a tool chose."""
+    return _field_of(name) if len(name) <= _LONGEST_NAME else "..."
+
+
+@lru_cache(maxsize=4096)
+def _field_of(name: str) -> str:
     return name if _NAME.fullmatch(name) and not _is_key(name) else "..."
 
 
 def _is_key(name: str) -> bool:
-    return "/" in name or sum(map(str.isdigit, name)) > 3 or len(name) > 40
+    return "/" in name or sum(map(str.isdigit, name)) > 3
 
 
 def new_in(shape: Shape, known: KnownShapes) -> list[tuple[str, str]]:

@@ -16,15 +16,13 @@ from clew.model.events import Draft, Opaque, RuntimeAttached
 from clew.model.plain import plain
 from clew.runtimes import names, runtime
 from clew.runtimes.shapes import known_shapes, new_in, redacted, shape_of
-from clew.service.capture.installed import is_newer
-from clew.service.handover import program_files
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
 
 NAME = "drift.json"
 MOST = 500
 # How many records at each end are looked at for fields, and how long such a record may be.
-SAMPLED = 20
+SAMPLED = 5
 LONGEST = 256 * 1024
 
 
@@ -73,7 +71,7 @@ class DriftCounts:
 
     def _count_version(self, runtime_name: str, version: str, at: int | None) -> None:
         proven = runtime(runtime_name).proven
-        if proven is not None and is_newer(version, proven.version):
+        if proven is not None and version != proven.version and _is_newer(version, proven.version):
             self._add(runtime_name, "version", plain(version)[:40], at, b"")
 
     def _add(self, runtime_name: str, what: str, name: str, at: int | None, record: bytes | str) -> None:
@@ -92,6 +90,8 @@ class DriftCounts:
         """Add the counts to those in the home."""
         if not self.found or not home or not Path(home).is_dir():
             return
+        from clew.service.handover import program_files  # Few captures find anything new.
+
         saved = {(one.runtime, one.what, one.name): one for one in load(Path(home))}
         for key, new in self.found.items():
             if key in saved:
@@ -128,10 +128,16 @@ def drift(context: Context) -> list[Drift]:
     return sorted(found, key=lambda one: (-one.since, one.runtime, one.what, one.name))
 
 
+def _is_newer(version: str, than: str) -> bool:
+    from clew.service.capture.installed import is_newer  # It looks for programs, which takes much to import.
+
+    return is_newer(version, than)
+
+
 def _is_new(one: Drift) -> bool:
     """Whether the reader did not learn it since."""
     known = known_shapes().get(one.runtime)
     if one.what == "version":
         proven = runtime(one.runtime).proven
-        return proven is None or is_newer(one.name, proven.version)
+        return proven is None or _is_newer(one.name, proven.version)
     return known is not None and one.name not in (known.kinds if one.what == "kind" else known.fields)

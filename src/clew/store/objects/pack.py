@@ -15,8 +15,7 @@ import os
 import struct
 import threading
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import zstandard
 from blake3 import blake3
@@ -24,6 +23,9 @@ from blake3 import blake3
 from clew.model.errors import Damaged, NotFound
 from clew.store.database.contract import Transaction
 from clew.store.objects.pack_store import PART_BYTES, PackStore, pack_prefix, part_key
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 LEVEL = 3
 FRAME_BYTES = 1024 * 1024
@@ -181,7 +183,10 @@ class PackWriter:
                 self._write_part(part)  # A transaction belongs to its thread.
                 continue
             self._wait()
-            self._thread = self._thread or ThreadPoolExecutor(1, thread_name_prefix="clew-pack")
+            if self._thread is None:
+                from concurrent.futures import ThreadPoolExecutor  # A small pack needs no thread.
+
+                self._thread = ThreadPoolExecutor(1, thread_name_prefix="clew-pack")
             self._writing = self._thread.submit(self._write_part, part)
 
     def _write_part(self, data: bytes) -> None:
