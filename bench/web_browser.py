@@ -33,7 +33,7 @@ _WATCH = """(selector) => {
   addEventListener("DOMContentLoaded", () => frame((now) => measured.interactive = now));
 }"""
 
-# Goes on to the next page of a transcript, as far as a click or the end of the page leads.
+# Goes on to the next page of a transcript, which comes when somebody reaches the end of what is there.
 _GO_ON = """() => new Promise((resolve, reject) => {
   const seq = (row) => Number(row.id.slice(1)) || 0;
   const last = Math.max(0, ...[...document.querySelectorAll("[id^=e]")].map(seq));
@@ -47,10 +47,8 @@ _GO_ON = """() => new Promise((resolve, reject) => {
     requestAnimationFrame(() => setTimeout(() => resolve(performance.now() - began)));
   }
   watcher.observe(document, { childList: true, subtree: true });
-  const links = [...document.querySelectorAll("#content .more a")];
-  const more = links.find((link) => link.textContent.trim() === "Later" && link.checkVisibility());
-  if (more) more.click();
-  else scrollTo(0, document.documentElement.scrollHeight);
+  // What is far from the window is dropped, so whoever wants more goes to the end of what is there.
+  scrollTo(0, document.documentElement.scrollHeight);
 })"""
 
 
@@ -80,6 +78,8 @@ def opening(page: Page, url: str, selector: str) -> dict[str, float]:
     page.add_init_script(f"({_WATCH})({selector!r})")
     page.goto(url, wait_until="commit")
     page.wait_for_function("window.measured?.shown && window.measured?.interactive")
+    # A page can be there before the browser has noted when it painted.
+    page.wait_for_function("performance.getEntriesByName('first-contentful-paint').length")
     measured: dict[str, float] = page.evaluate(
         "({...window.measured, paint: performance.getEntriesByName('first-contentful-paint')[0]?.startTime})"
     )
