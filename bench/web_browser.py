@@ -33,7 +33,7 @@ _WATCH = """(selector) => {
   addEventListener("DOMContentLoaded", () => frame((now) => measured.interactive = now));
 }"""
 
-# Goes on to the next page of a transcript, which comes when somebody reaches the end of what is there.
+# Scrolls to the end of the transcript, where the page fetches the next piece.
 _GO_ON = """() => new Promise((resolve, reject) => {
   const seq = (row) => Number(row.id.slice(1)) || 0;
   const last = Math.max(0, ...[...document.querySelectorAll("[id^=e]")].map(seq));
@@ -47,7 +47,7 @@ _GO_ON = """() => new Promise((resolve, reject) => {
     requestAnimationFrame(() => setTimeout(() => resolve(performance.now() - began)));
   }
   watcher.observe(document, { childList: true, subtree: true });
-  // What is far from the window is dropped, so whoever wants more goes to the end of what is there.
+  // The page drops rows far from the window, so a reader scrolls to its end to get more.
   scrollTo(0, document.documentElement.scrollHeight);
 })"""
 

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from clew.server.web.pages import exporting
 from clew.service import call
 from server.running import Running
 from support.samples import UUID, samples
@@ -82,6 +83,17 @@ def test_many_sessions_are_exported_as_one_archive(site: Site, tab: Tab) -> None
         texts = {name.partition("/")[0]: archive.read(name).decode() for name in archive.namelist()}
     assert texts.keys() == set(ids)
     assert all(f"words of {id}" in text for id, text in texts.items())
+
+
+def test_an_archive_that_no_memory_should_hold_is_refused(
+    site: Site, tab: Tab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exporting, "MOST_BYTES", 100)
+    id = opened(site.context, title="large", project="large").id
+    say(site, id, "words " * 100)
+    answer = tab.page.request.get(f"{site.address}/bulk/export?as=markdown&session={id}")
+    assert answer.status == 413
+    assert "choose fewer" in answer.text()
 
 
 def test_without_scripts_many_are_chosen_with_a_form(site: Site, new_tab: Any) -> None:

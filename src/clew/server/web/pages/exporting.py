@@ -6,7 +6,7 @@ import zipfile
 from collections.abc import Iterable
 from urllib.parse import urlencode
 
-from clew.model.errors import NotFound
+from clew.model.errors import NotFound, TooLarge
 from clew.server.web.page_request import Download, Page, PageRequest
 from clew.service.handover.export import File
 from clew.service.handover.own_forms import Form
@@ -26,6 +26,7 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 LONGEST_NAME = 120
 # The archive is made in memory; more sessions at once are for the command line, which writes files.
 MOST_AT_ONCE = 50
+MOST_BYTES = 256 * 1024 * 1024
 
 
 def exporting(request: PageRequest) -> Page:
@@ -65,7 +66,17 @@ def exporting_many(request: PageRequest) -> Page | Download:
 
 
 def _export_of(request: PageRequest, sessions: list[str], form: str) -> Download:
-    files = [(id, file) for id in sessions for file in request.call("export", session=id, form=form)]
+    files: list[tuple[str, File]] = []
+    left = MOST_BYTES
+    for id in sessions:
+        for file in request.call("export", session=id, form=form):
+            left -= len(file.data)
+            if left < 0:
+                raise TooLarge(
+                    f"these sessions take more than {MOST_BYTES:,} bytes in this form; choose fewer, or use clew export "
+                    "with --to and a folder"
+                )
+            files.append((id, file))
     if not files:
         raise NotFound("none of these sessions has files of this form", missing="export")
     named = ((f"{safe_name(id)}/{n:02}-{safe_name(file.name)}", file.data) for n, (id, file) in enumerate(files, 1))
