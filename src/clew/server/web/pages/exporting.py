@@ -73,8 +73,8 @@ def _export_of(request: PageRequest, sessions: list[str], form: str) -> Download
             left -= len(file.data)
             if left < 0:
                 raise TooLarge(
-                    f"these sessions take more than {MOST_BYTES:,} bytes in this form; choose fewer, or use clew export "
-                    "with --to and a folder"
+                    f"these sessions take more than {MOST_BYTES:,} bytes in this form; choose fewer, or use "
+                    "clew export with --to and a folder"
                 )
             files.append((id, file))
     if not files:
