@@ -47,6 +47,14 @@ def test_what_is_known_is_no_drift(own: Plane, person: Path) -> None:
         assert drift(own) == {}
 
 
+def test_a_version_of_any_length_stops_no_capture(own: Plane, person: Path) -> None:
+    with own:
+        written(person, claude.says("later", "a3", "and now?", version="9" * 5000))
+        [report] = capture(own, person)
+        assert report.status == "new"
+        assert [what for what, _ in drift(own)] == ["version"]
+
+
 def test_a_kind_a_field_and_a_version_that_are_new_are_counted(own: Plane, person: Path) -> None:
     says = claude.says("later", "a3", "and now?", mood="good", version="999.0.1")
     with own:

@@ -11,6 +11,8 @@ from clew.runtimes.contract import Runtime
 
 # How far above its executable the manifest of a program can be.
 _LEVELS = 6
+# A session file can hold any text as the version of its program.
+_LONGEST = 40
 _VERSION = re.compile(r"v?(\d+(?:\.\d+)+[\w.+-]*)", re.ASCII)
 
 
@@ -47,9 +49,9 @@ def is_newer(version: str, proven: str) -> bool:
 
 
 def _numbers(version: str) -> list[int]:
-    return [int(number) for number in re.findall(r"\d+", version.partition("-")[0].partition("+")[0])]
+    return [int(number) for number in re.findall(r"\d+", version[:_LONGEST].partition("-")[0].partition("+")[0])]
 
 
 def _plain(version: str) -> str:
-    match = _VERSION.fullmatch(version[:40])
+    match = _VERSION.fullmatch(version[:_LONGEST])
     return match[1] if match else ""
