@@ -15,7 +15,6 @@ from clew.model.labels import SessionTagged as SessionTagged
 from clew.model.labels import SessionUnstarred as SessionUnstarred
 from clew.model.labels import SessionUntagged as SessionUntagged
 from clew.model.labels import TitleGiven as TitleGiven
-from clew.model.object_names import ObjectNameOrNone
 from clew.model.opaque import Body as Body
 from clew.model.opaque import Opaque as Opaque
 from clew.model.opaque import Removed as Removed
@@ -28,6 +27,18 @@ from clew.model.parts import ThinkingPart as ThinkingPart
 from clew.model.parts import Touch as Touch
 from clew.model.parts import Usage as Usage
 from clew.model.parts import Workspace as Workspace
+from clew.model.people import ApprovalAsked as ApprovalAsked
+from clew.model.people import ApprovalGiven as ApprovalGiven
+from clew.model.people import HandoffAccepted as HandoffAccepted
+from clew.model.people import HandoffDeclined as HandoffDeclined
+from clew.model.people import HandoffOffered as HandoffOffered
+from clew.model.people import HandoffReturned as HandoffReturned
+from clew.model.people import LeaseLost as LeaseLost
+from clew.model.people import LeaseReleased as LeaseReleased
+from clew.model.people import LeaseTaken as LeaseTaken
+from clew.model.work import ArtifactSaved as ArtifactSaved
+from clew.model.work import WorkspaceRestored as WorkspaceRestored
+from clew.model.work import WorkspaceSnapshotted as WorkspaceSnapshotted
 
 # Lifecycle ------------------------------------------------------------------------------------------------------------
 
@@ -285,119 +296,6 @@ class ScratchCleared(Body, frozen=True, kw_only=True):
     step = "knowledge"
     durable = True
     name: str
-
-
-# Work -----------------------------------------------------------------------------------------------------------------
-
-
-class ArtifactSaved(Body, frozen=True, kw_only=True):
-    kind = "artifact_saved"
-    durable = True
-    name: str
-    blob: ObjectNameOrNone
-    size: int
-    media_type: str = ""
-
-
-class WorkspaceSnapshotted(Body, frozen=True, kw_only=True):
-    kind = "workspace_snapshotted"
-    durable = True
-    snapshot: str
-    blob: ObjectNameOrNone = ""
-    label: str = ""
-    restores: str = ""
-    workspace: Workspace = Workspace()
-
-
-class WorkspaceRestored(Body, frozen=True, kw_only=True):
-    kind = "workspace_restored"
-    durable = True
-    snapshot: str
-    blob: ObjectNameOrNone = ""
-    paths: tuple[str, ...] = ()
-    workspace: Workspace = Workspace()
-
-
-# People ---------------------------------------------------------------------------------------------------------------
-
-
-class LeaseTaken(Body, frozen=True, kw_only=True):
-    kind = "lease_taken"
-    reserved = True
-    step = "people"
-    durable = True
-    holder: str
-    epoch: int
-
-
-class LeaseReleased(Body, frozen=True, kw_only=True):
-    kind = "lease_released"
-    reserved = True
-    step = "people"
-    durable = True
-    holder: str
-    epoch: int
-
-
-class LeaseLost(Body, frozen=True, kw_only=True):
-    """A holder's time ran out and another took over."""
-
-    kind = "lease_lost"
-    reserved = True
-    step = "people"
-    durable = True
-    holder: str
-    epoch: int
-
-
-class HandoffOffered(Body, frozen=True, kw_only=True):
-    kind = "handoff_offered"
-    step = "people"
-    durable = True
-    handoff: str
-    to: str
-    brief: str = ""
-
-
-class HandoffAccepted(Body, frozen=True, kw_only=True):
-    kind = "handoff_accepted"
-    step = "people"
-    durable = True
-    handoff: str
-
-
-class HandoffDeclined(Body, frozen=True, kw_only=True):
-    kind = "handoff_declined"
-    step = "people"
-    durable = True
-    handoff: str
-    reason: str = ""
-
-
-class HandoffReturned(Body, frozen=True, kw_only=True):
-    kind = "handoff_returned"
-    step = "people"
-    durable = True
-    handoff: str
-    brief: str = ""
-
-
-class ApprovalAsked(Body, frozen=True, kw_only=True):
-    kind = "approval_asked"
-    step = "people"
-    durable = True
-    approval: str
-    question: str
-    call: str = ""
-
-
-class ApprovalGiven(Body, frozen=True, kw_only=True):
-    kind = "approval_given"
-    step = "people"
-    durable = True
-    approval: str
-    allowed: bool
-    note: str = ""
 
 
 # Budget ---------------------------------------------------------------------------------------------------------------
