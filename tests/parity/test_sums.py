@@ -27,8 +27,8 @@ from support.postgres import Server
 from support.talks import HOUR, MONDAY, on, opened
 
 UNHURRIED = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture]
-# In US dollars for a million tokens; `free` has no price.
-PRICES = {"m": {"input": 1, "output": 10, "cache_read": 0.5, "cache_write": 2}, "n": {"input": 100, "output": 100}}
+# In US dollars for a million tokens; `free` has no price. Whole dollars, so that no row of any table is rounded.
+PRICES = {"m": {"input": 2, "output": 10, "cache_read": 1, "cache_write": 3}, "n": {"input": 100, "output": 100}}
 
 TIMES = st.none() | st.integers(0, 500).map(lambda hours: MONDAY + hours * HOUR)
 SOURCES = st.none() | st.sampled_from(["a", "b", "c"])
