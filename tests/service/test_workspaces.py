@@ -1,7 +1,9 @@
 """The files of a session: kept, compared, and brought back exactly."""
 
+import errno
 import os
 import random
+import shutil
 import socket
 import stat
 from collections.abc import Iterator
@@ -14,10 +16,10 @@ import pytest
 from clew.client import OpenSession, Plane
 from clew.local import Local
 from clew.model.access import owner_of_everything
-from clew.model.errors import ClewError, Conflict, Damaged, InvalidInput, NotFound, TooLarge
+from clew.model.errors import ClewError, Conflict, Damaged, DiskFull, InvalidInput, NotFound, TooLarge
 from clew.model.file_tree import FILE, FOLDER, LINK, Entry, encode_tree
 from clew.service import Context, call
-from clew.service.workspaces import cutting
+from clew.service.workspaces import cutting, restoring
 from clew.store import Store
 from clew.store.objects import objects
 from clew.store.objects.collection import collect
@@ -416,6 +418,36 @@ def test_a_link_that_appears_while_a_restore_runs_is_not_followed(
     assert content(outside) == {}
 
 
+def test_a_restore_that_fails_leaves_no_folder_open(work: Workspace, folder: Path, monkeypatch: Any) -> None:
+    for number in range(120):
+        (folder / f"d{number}").mkdir()
+        write(folder / f"d{number}", a="1", b="2")
+    work.keep()
+    write(folder, c="3")
+    work.restore()  # Opens the files of the store.
+    shutil.rmtree(folder)
+    before, write_whole, written = open_files(), restoring._write_whole, list[bytes]()
+
+    def full(descriptor: int, data: bytes) -> None:
+        written.append(data)
+        if len(written) > 60:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write_whole(descriptor, data)
+
+    monkeypatch.setattr(restoring, "_write_whole", full)
+    with pytest.raises(DiskFull, match="restore again"):
+        work.restore()
+    assert open_files() == before
+    monkeypatch.setattr(restoring, "_write_whole", write_whole)
+    work.restore()
+    assert len(content(folder)) == 360
+    assert open_files() == before
+
+
+def open_files() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
 def test_a_restore_changes_no_other_name_of_a_file(work: Workspace, folder: Path, tmp_path: Path) -> None:
     write(folder, a="1")
     (folder / "a").chmod(0o600)
@@ -566,8 +598,6 @@ def test_names_that_are_one_file_there_are_refused(
 
 
 def test_a_full_disk_keeps_nothing_half(work: Workspace, folder: Path, store: Store, monkeypatch: Any) -> None:
-    from clew.model.errors import DiskFull
-
     (folder / "f").write_bytes(random.Random(5).randbytes(300_000))
 
     def full(*_: object) -> None:

@@ -7,7 +7,7 @@ run that writes there removes them.
 
 import errno
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 
 from clew.model.errors import ClewError, Conflict, DiskFull, StoreError, TooLarge
@@ -26,6 +26,7 @@ from clew.model.file_tree import (
 from clew.service.workspaces.comparing import is_folder
 from clew.service.workspaces.ignoring import UNFINISHED
 from clew.service.workspaces.points import by_name
+from clew.service.workspaces.writing import File, Writing
 from clew.store import Store
 from clew.store.objects import objects
 from clew.store.objects.together import load_many
@@ -37,24 +38,23 @@ Names = Mapping[bytes, Entry]
 class Restoring:
     """One folder that is being restored."""
 
-    def __init__(self, store: Store, root: bytes, *, on_file: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, store: Store, root: bytes) -> None:
         self._store = store
         self._root = root
-        self._on_file = on_file
         self.written = self.removed = self._made = 0
         self._trees: dict[bytes, bytes] = {}
         """Trees that were read together with others, until they are needed."""
 
     def restore(self, before: bytes, after: bytes) -> None:
         """Make the folder, which is as the tree `before` now, as the tree `after`."""
-        with self._errors(), _open_root(self._root) as folder:
+        with self._errors(), _open_root(self._root) as folder, Writing(self._write_file) as self._writing:
             self._folder(folder, b"", before, after)
 
     def restore_paths(
         self, paths: Mapping[bytes, tuple[Entry | None, Entry | None]], modes: Mapping[bytes, int]
     ) -> None:
         """Make single paths as they are in a tree; each comes with its entry now and then."""
-        with self._errors(), _open_root(self._root) as folder:
+        with self._errors(), _open_root(self._root) as folder, Writing(self._write_file) as self._writing:
             for path, (before, after) in paths.items():
                 self._path(folder, path, before, after, modes)
 
@@ -77,7 +77,7 @@ class Restoring:
             if after is not None:
                 raise
         finally:
-            os.close(descriptor)
+            self._writing.close(descriptor)
 
     # Folders ----------------------------------------------------------------------------------------------------------
 
@@ -123,9 +123,10 @@ class Restoring:
             os.fchmod(descriptor, entry.mode | 0o700)
             old = self._names(before.digest) if before is not None and before.kind == FOLDER else {}
             self._entries(descriptor, path, old, self._names(entry.digest), is_new=is_new)
-            os.fchmod(descriptor, entry.mode)
-        finally:
-            os.close(descriptor)
+        except BaseException:
+            self._writing.close(descriptor)
+            raise
+        self._writing.close(descriptor, entry.mode)
 
     def _enter(self, folder: int, name: bytes, path: str, *, makes: bool) -> tuple[int, bool]:
         """Open a folder below another, and make it if it is missing; says whether it was made."""
@@ -152,7 +153,6 @@ class Restoring:
             if entry.kind != FOLDER:
                 os.unlink(name, dir_fd=folder)
                 self.removed += 1
-                self._on_file()
                 return
             descriptor = os.open(name, FLAGS, dir_fd=folder)
             try:
@@ -194,7 +194,6 @@ class Restoring:
         finally:
             os.close(descriptor)
         self.written += 1
-        self._on_file()
         return True
 
     def _files(self, folder: int, entries: list[Entry], *, is_new: bool) -> None:
@@ -203,21 +202,27 @@ class Restoring:
             if entry.kind == FILE:
                 by_digest.setdefault(entry.digest, []).append(entry)
             elif entry.kind == LARGE:
+                self._count()
                 self._write(folder, entry, self._pieces(entry), is_new=is_new)
+                self.written += 1
             elif entry.kind == LINK:
                 self._link(folder, entry)
         if by_digest:
             for digest, data in load_many(self._store, [*by_digest]):
                 for entry in by_digest[digest]:
-                    self._write(folder, entry, iter((data,)), is_new=is_new)
+                    self._count()
+                    self._writing.add(File(folder, entry, data, is_new))
+                    self.written += 1
 
     def _pieces(self, entry: Entry) -> Iterator[bytes]:
         for digest, _ in decode_pieces(objects.load(self._store, entry.digest.hex())):
             yield objects.load(self._store, digest.hex())
 
+    def _write_file(self, file: File) -> None:
+        self._write(file.folder, file.entry, iter((file.data,)), is_new=file.is_new)
+
     def _write(self, folder: int, entry: Entry, pieces: Iterator[bytes], *, is_new: bool) -> None:
         """Write a file beside its name; in a folder that was made just now nothing can be replaced."""
-        self._count()
         unfinished = entry.name if is_new else UNFINISHED + os.urandom(8).hex().encode()
         descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=folder)
         try:
@@ -233,15 +238,12 @@ class Restoring:
             with suppress(FileNotFoundError):
                 os.unlink(unfinished, dir_fd=folder)
             raise
-        self.written += 1
-        self._on_file()
 
     def _link(self, folder: int, entry: Entry) -> None:
         unfinished = UNFINISHED + os.urandom(8).hex().encode()
         os.symlink(entry.target, unfinished, dir_fd=folder)
         self._rename(folder, unfinished, entry)
         self.written += 1
-        self._on_file()
 
     def _rename(self, folder: int, unfinished: bytes, entry: Entry) -> None:
         try:
