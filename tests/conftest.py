@@ -1,5 +1,7 @@
 """Fixtures that every test may ask for."""
 
+import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +16,17 @@ from support.s3 import S3
 # No deadline: the first example of a property pays for imports and a cold disk.
 settings.register_profile("clew", deadline=None, print_blob=True)
 settings.load_profile("clew")
+
+
+MEMORY = Path("/dev/shm")
+# What the folders of two tests that run side by side need at the most, many times over.
+ENOUGH = 4 * 1024**3
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let tests work in memory, where a flush costs nothing. What they prove by killing does not depend on a disk."""
+    if config.option.basetemp is None and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > ENOUGH:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 
 @pytest.fixture(scope="session")
