@@ -34,6 +34,11 @@ SELECT digest FROM blob
 --pg WHERE digest IN (SELECT decode(json_array_elements_text(CAST(:names AS json)), 'hex'))
 --lite WHERE digest IN (SELECT unhex(value) FROM json_each(:names))
 
+-- name: objects_sizes
+SELECT digest, size FROM blob
+--pg WHERE digest IN (SELECT decode(json_array_elements_text(CAST(:names AS json)), 'hex'))
+--lite WHERE digest IN (SELECT unhex(value) FROM json_each(:names))
+
 -- Count names without an answer, for many rows at once.
 -- name: object_name_often
 UPDATE blob SET refs = refs + :refs, at = 0 WHERE digest = :digest
