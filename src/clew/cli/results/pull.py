@@ -23,3 +23,8 @@ def print_pull(pulled: "Pulled") -> None:
             "note: the server masked secrets in its native files, so they are not byte for byte what was captured",
             err=True,
         )
+    if pulled.left_out:
+        click.echo(
+            f"note: {pulled.left_out:,} files of snapshots stay on the server: they hold a secret, or are lost there",
+            err=True,
+        )

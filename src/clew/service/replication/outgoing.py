@@ -19,6 +19,7 @@ from clew.secrets.blobs import without_secrets
 from clew.service.kernel.context import Context
 from clew.service.privacy.masking import mask_events, masker_of
 from clew.service.replication.sending import parcel, sent
+from clew.service.replication.trees import with_tree
 from clew.service.replication.values import Parcel, Sent
 from clew.store.log import receiving
 from clew.store.native_files.native_file import NativeFile
@@ -36,7 +37,7 @@ class Outgoing:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._masker = masker_of(context)
+        self.masker = masker_of(context)
         self._own = receiving.store_id(context.unrestricted)
         self.masked = Counter[str]()
 
@@ -53,19 +54,27 @@ class Outgoing:
 
     def event(self, event: Event) -> tuple[list[Sent], dict[str, bytes]]:
         """An event as it is sent, and the blobs it names; nothing for the first event of a session."""
-        [masked], counts = mask_events(self._masker, [event])
+        [masked], counts = mask_events(self.masker, [event])
         self.masked += counts
         blobs = {name: self._blob(name) for name in objects_of(masked.body)}
         names = {name: address(data).hex() for name, data in blobs.items()}
-        outgoing = msgspec.structs.replace(masked, body=with_objects(masked.body, names))
-        sent_events = [
+        sent_events = self._sent(msgspec.structs.replace(masked, body=with_objects(masked.body, names)))
+        return sent_events, {names[name]: data for name, data in blobs.items()} if sent_events else {}
+
+    def snapshot(self, event: Event, root: str) -> list[Sent]:
+        """The event of a snapshot whose files were sent as this tree; empty when they are lost here."""
+        [masked], counts = mask_events(self.masker, [event])
+        self.masked += counts
+        return self._sent(msgspec.structs.replace(masked, body=with_tree(masked.body, root)))
+
+    def _sent(self, outgoing: Event) -> list[Sent]:
+        return [
             msgspec.structs.replace(sent_event, source=self.text(sent_event.source))
             for sent_event in sent(outgoing, self._own)
         ]
-        return sent_events, {names[name]: data for name, data in blobs.items()} if sent_events else {}
 
     def text(self, text: str) -> str:
-        masked, counts = self._masker.mask(text)
+        masked, counts = self.masker.mask(text)
         self.masked += counts
         return masked
 
@@ -78,7 +87,7 @@ class Outgoing:
             return b"[a file that is lost in the store it was captured into]\n"
 
     def _bytes(self, data: bytes) -> bytes:
-        masked, counts = without_secrets(self._masker, data)
+        masked, counts = without_secrets(self.masker, data)
         self.masked += counts
         return masked
 

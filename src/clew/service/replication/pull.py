@@ -26,6 +26,8 @@ from clew.service.replication.push import identify_server
 from clew.service.replication.receiving import received
 from clew.service.replication.remotes import Setting
 from clew.service.replication.server import Server
+from clew.service.replication.tree_pull import TreePull
+from clew.service.replication.trees import BASES, tree_of, with_tree
 from clew.service.replication.values import PAGE_BYTES, NativeFile, Parcel, Piece, Sent
 from clew.store.cursors import move_cursor, read_cursor
 from clew.store.log import receiving
@@ -34,7 +36,8 @@ from clew.store.log.receiving import ReceivedEvent
 from clew.store.native_files import remote_copies
 from clew.store.native_files.lookup import files_of, find_file
 from clew.store.native_files.remote_copies import Copy, Stretch
-from clew.store.objects import objects
+from clew.store.objects import claims, objects
+from clew.store.objects.objects import digest_of
 from clew.store.objects.pack import address
 
 # A seq beyond every event: the answer has the session and no events.
@@ -56,6 +59,8 @@ class Pulled(msgspec.Struct, kw_only=True):
     files: int = 0
     masked: int = 0
     """Native files in which the server masked secrets: they differ from the captured bytes."""
+    left_out: int = 0
+    """Files of snapshots that the server held back, because they hold a secret."""
     is_new: bool = False
     flat: bool = False
     """Whether the history of its ancestors was copied into the session, because the ancestors cannot be read."""
@@ -93,9 +98,11 @@ class _Pull:
         self._own = receiving.store_id(context.unrestricted)
         self._blobs = 0
         self._masked = 0
+        self._left_out = 0
+        self._has_trees = False
 
     def run(self, id: str) -> Pulled:
-        self._blobs = self._masked = 0
+        self._blobs = self._masked = self._left_out = 0
         parcel = self._about(id)
         if parcel.state == State.ERASED:
             raise WrongState(f"session {parcel.id} was erased on {self._setting.name}; nothing of it is left there")
@@ -115,7 +122,7 @@ class _Pull:
         done.flat = bool(parcel.parent) and session.parent is None
         done.events = self._events(session, parcel, flat=done.flat, is_new=is_new)
         done.files = sum(self._file(session, file) for file in self._server.call("originals", session=parcel.id))
-        done.blobs, done.masked = self._blobs, self._masked
+        done.blobs, done.masked, done.left_out = self._blobs, self._masked, self._left_out
         done.head = self._store.head(session).head
         return done
 
@@ -183,6 +190,9 @@ class _Pull:
             page: Parcel = self._server.call("sync_send", session=session.id, after=after, flat=flat)
             received = [self._received_event(session, event) for event in page.events]
             arrived = receiving.receive(self._store, session, received, own=self._own)
+            if self._has_trees:
+                claims.drop(self._store, self._context.principal, session.id)
+                self._has_trees = False
             is_level = is_level and arrived.head == head + arrived.stored
             head, stored = arrived.head, stored + arrived.stored
             if is_level:
@@ -195,9 +205,38 @@ class _Pull:
 
     def _received_event(self, session: Session, event: Sent) -> ReceivedEvent:
         body = received(event, event.body)
+        if tree := tree_of(body):
+            changed_body = with_tree(body, self._tree(session, event, tree))
+            return ReceivedEvent(
+                body=_body(changed_body), source=event.source, actor=event.actor, said_at=event.said_at
+            )
         names = {name: self._fetch(session, name, at=event.seq) for name in objects_of(body)}
         changed: Any = with_objects(body, {name: objects.save(self._store, data) for name, data in names.items()})
         return ReceivedEvent(body=_body(changed), source=event.source, actor=event.actor, said_at=event.said_at)
+
+    def _tree(self, session: Session, event: Sent, name: str) -> str:
+        """Bring the files of a snapshot; returns its name here, empty when the server has lost it."""
+        bases = [id for id in self._setting.with_files.get(session.project, ()) if id != session.id]
+        tree_pull = TreePull(
+            self._context,
+            session,
+            lambda wanted: self._server.call("sync_read", session=session.id, at=event.seq, wanted=wanted),
+            bases=bases,
+        )
+        try:
+            root = tree_pull.run(digest_of(name))
+        except NotFound as error:
+            if error.code != NotFound.code:
+                raise
+            return ""
+        self._blobs += tree_pull.objects
+        self._left_out += tree_pull.left_out
+        self._has_trees = True
+        if self._setting.with_files.get(session.project, [])[:1] != [session.id]:
+            with remotes.changing(Path(self._context.home), self._setting.name) as setting:
+                setting.with_files[session.project] = [session.id, *bases][:BASES]
+                self._setting.with_files = setting.with_files
+        return root.hex()
 
     def _fetch(self, session: Session, digest: str, *, at: int = 0) -> bytes:
         """The bytes of a blob. They must match its digest unless the server masked something in them."""

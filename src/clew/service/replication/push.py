@@ -24,6 +24,7 @@ from clew.model.errors import (
     Unauthenticated,
     Unavailable,
 )
+from clew.model.events import Event
 from clew.model.session import Session, State
 from clew.service.capture.packed_files import files_to_export
 from clew.service.kernel.call import permit
@@ -33,12 +34,15 @@ from clew.service.replication import remotes
 from clew.service.replication.outgoing import Outgoing
 from clew.service.replication.remotes import Refused, Setting
 from clew.service.replication.server import Server
+from clew.service.replication.tree_push import TreePush
+from clew.service.replication.trees import BASES, packed, tree_of
 from clew.service.replication.values import Sent, SentStretch
 from clew.store.cursors import move_cursor, read_cursor
 from clew.store.native_files import remote_copies
 from clew.store.native_files.lookup import files_of
 from clew.store.native_files.native_file import NativeFile
 from clew.store.native_files.remote_copies import Copy, CopyProgress, Stretch
+from clew.store.objects.objects import digest_of
 from clew.store.projects import current_name
 
 # The size of one request; a server that answers "too large" lowers it.
@@ -59,6 +63,8 @@ class Pushed(msgspec.Struct, kw_only=True):
     blobs: int = 0
     files: int = 0
     erased: int = 0
+    left_out: int = 0
+    """Files of snapshots that were not sent: they hold a secret, or are lost here."""
     masked: dict[str, int] = {}
     refused: dict[str, str] = {}
 
@@ -267,6 +273,12 @@ class Push:
     def _send(self, session: Session, after: int) -> None:
         batch = Batch()
         for event in self._store.read(session, after=after):
+            if tree_of(event):
+                if batch.upto:
+                    self._flush(session, batch)
+                self._snapshot(session, event)
+                batch = Batch()
+                continue
             sent_events, blobs = self._outgoing.event(event)
             more = Batch(events=sent_events, blobs=blobs, upto=event.seq)
             if batch.size and batch.size + more.size > self._room:
@@ -277,6 +289,45 @@ class Push:
             self._flush(session, batch)
         else:
             self._acknowledged(session.id, self._store.head(session).head)
+
+    # Snapshots --------------------------------------------------------------------------------------------------------
+
+    def _snapshot(self, session: Session, event: Event) -> None:
+        """Send the files of a snapshot, then its event."""
+        bases = [id for id in self._setting.with_files.get(session.project, ()) if id != session.id]
+
+        def known(digests: list[bytes]) -> set[bytes]:
+            names = [digest.hex() for digest in digests]
+            answer = self._server.call("sync_known", session=session.id, digests=names, bases=bases)
+            return {bytes.fromhex(name) for name in answer}
+
+        tree_push = TreePush(
+            self._store, self._outgoing.masker, known, lambda items: self._send_objects(session, packed(items))
+        )  # fmt: skip
+        root = tree_push.run(digest_of(tree_of(event)))
+        self._flush(session, Batch(events=self._outgoing.snapshot(event, root.hex()), upto=event.seq))
+        self.done.blobs += tree_push.objects
+        self.done.left_out += tree_push.left_out
+        self._outgoing.masked += tree_push.masked
+        if root and self._setting.with_files.get(session.project, [])[:1] != [session.id]:
+            with remotes.changing(self._home, self._setting.name) as setting:
+                setting.with_files[session.project] = [session.id, *bases][:BASES]
+                self._setting.with_files = setting.with_files
+
+    def _send_objects(self, session: Session, data: bytes) -> None:
+        for number in range(TRIES):
+            try:
+                if len(data) <= self._room // 2:
+                    self._server.call("sync_objects", session=session.id, data=data)
+                else:
+                    self._server.call("sync_objects", session=session.id, parts=self._parts(session, data))
+                return
+            except TooLarge as error:
+                self._narrow(error)
+            except NotFound as error:
+                if "part" not in error.details or number == TRIES - 1:
+                    raise
+        raise TooLarge(f"a file of session {session.id} is larger than the server's limit for a request")
 
     def _flush(self, session: Session, batch: "Batch") -> None:
         """Send a batch, and move the cursor after the acknowledgement."""

@@ -26,8 +26,11 @@ from clew.service.kernel.context import Context
 from clew.service.kernel.effects import effects_filter
 from clew.service.kernel.registry import operation, operation_named
 from clew.service.privacy.mask_on_write import masked_if_required, text_masked_if_required
+from clew.service.replication.trees import MOST_OBJECTS, keep, known, tree_of, unpacked
 from clew.service.replication.values import (
     LIFE,
+    Digest,
+    Kept,
     Part,
     Sent,
     SentStretch,
@@ -41,7 +44,7 @@ from clew.store.log.receiving import Arrived, ReceivedEvent
 from clew.store.native_files import remote_copies
 from clew.store.native_files.lookup import find_file
 from clew.store.native_files.remote_copies import Copy, Stretch
-from clew.store.objects import objects
+from clew.store.objects import claims, objects
 from clew.store.objects.pack import address
 from clew.store.projects import current_name
 
@@ -152,17 +155,20 @@ def sync_append(
     blobs: Annotated[dict[str, bytes], msgspec.Meta(description="The blobs they name, by digest.")] | None = None,
     large: Annotated[dict[str, list[str]], msgspec.Meta(description="The parts of large blobs.")] | None = None,
 ) -> Arrived:
-    """Add events of another store to a session, those that are new here; you are who added them."""
+    """Add events of another store to a session, those that are new here; you are who added them.
+
+    The files of a snapshot are sent before its event (`sync_objects`).
+    """
     sent_events = events or []
     received_blobs = {
         **(blobs or {}),
         **{digest: _assembled(context, parts) for digest, parts in (large or {}).items()},
     }
     drafts = masked_if_required(context, session.project, [_draft(context, event) for event in sent_events])
-    _save(context, drafts, received_blobs)
+    has_trees = _save(context, session, drafts, received_blobs)
     store = context.store
     accepted = _accepted(context, session, sent_events, drafts)
-    return receiving.receive(
+    arrived = receiving.receive(
         store,
         session,
         [
@@ -171,6 +177,38 @@ def sync_append(
         ],
         own=receiving.store_id(context.unrestricted),
     )
+    if has_trees:
+        claims.drop(store, context.principal, session.id)
+    return arrived
+
+
+@operation(right=Right.APPEND, route="PUT /sync/sessions/{session}/objects/known", repeatable=True, hidden=True)
+def sync_known(
+    context: Context,
+    session: Session,
+    *,
+    digests: Annotated[list[Digest], msgspec.Meta(max_length=MOST_OBJECTS, description="Of objects.")] | None = None,
+    bases: Annotated[list[str], msgspec.Meta(max_length=100, description="Sessions that name some.")] | None = None,
+) -> list[str]:
+    """Say which objects of a snapshot need not be sent: you sent them before, or may read them in these sessions."""
+    asked = [objects.digest_of(digest) for digest in digests or ()]
+    return sorted(digest.hex() for digest in known(context, session, asked, bases or ()))
+
+
+@operation(right=Right.APPEND, route="PUT /sync/sessions/{session}/objects", repeatable=True, hidden=True)
+def sync_objects(
+    context: Context,
+    session: Session,
+    *,
+    data: Annotated[bytes, msgspec.Meta(description="The objects, packed.")] = b"",
+    parts: Annotated[list[str], msgspec.Meta(description="The parts of that, when it is large.")] | None = None,
+) -> Kept:
+    """Keep objects of a snapshot, files before the trees that name them, for an hour or until its event is added."""
+    try:
+        items = unpacked(_assembled(context, parts) if parts else data)
+    except msgspec.DecodeError as error:
+        raise InvalidInput(f"these objects cannot be read ({error}); send them again") from error
+    return Kept(objects=keep(context, session, items))
 
 
 def _accepted(
@@ -206,17 +244,26 @@ def received(event: Sent, text: str) -> Body | Opaque:
     return body
 
 
-def _save(context: Context, drafts: list[Draft], received_blobs: dict[str, bytes]) -> None:
-    """Store the blobs that the events name. The sender must send each blob: a digest alone gives no access."""
+def _save(context: Context, session: Session, drafts: list[Draft], received_blobs: dict[str, bytes]) -> bool:
+    """Store the blobs that the events name. The sender must send each blob: a digest alone gives no access.
+
+    Returns whether snapshots are among the events, whose files came before.
+    """
     for digest, data in received_blobs.items():
         if address(data).hex() != digest:
             raise InvalidInput(f"the bytes of blob {digest[:80]} do not match its digest; send them again")
+    trees = {name for draft in drafts if (name := tree_of(draft.body)) and name not in received_blobs}
+    sent_before = claims.claimed(
+        context.store, context.principal, session.id, [objects.digest_of(name) for name in trees]
+    )  # fmt: skip
+    known_names = received_blobs.keys() | {digest.hex() for digest in sent_before}
     for draft in drafts:
-        missing = [name for name in objects_of(draft.body) if name not in received_blobs]
+        missing = [name for name in objects_of(draft.body) if name not in known_names]
         if missing:
             raise InvalidInput(f"a {draft.body.kind} names the blob {missing[0][:80]}, which was not sent with it")
     for data in received_blobs.values():
         objects.save(context.store, data)
+    return bool(trees)
 
 
 @operation(right=Right.APPEND, route="PUT /sync/sessions/{session}/parts", repeatable=True, hidden=True)

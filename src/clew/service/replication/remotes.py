@@ -41,6 +41,8 @@ class Setting(msgspec.Struct, kw_only=True, omit_defaults=True):
     sessions: list[str] = []
     """Sessions pushed by id, even of projects that are not shared."""
     refused: dict[str, Refused] = {}
+    with_files: dict[str, list[str]] = {}
+    """By project, sessions whose snapshots both stores have: what they name need not travel again."""
 
 
 def checked_name(name: str) -> str:

@@ -23,7 +23,19 @@ from clew.secrets import REACH
 from clew.service.capture.packed_files import files_to_export
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
-from clew.service.replication.values import LIFE, PAGE_BYTES, Digest, NativeFile, Parcel, Piece, Sent
+from clew.service.replication.tree_answers import objects_for
+from clew.service.replication.trees import MOST_OBJECTS, reached, tree_of
+from clew.service.replication.values import (
+    LIFE,
+    PAGE_BYTES,
+    Digest,
+    NativeFile,
+    Parcel,
+    Piece,
+    Sent,
+    TreeObjects,
+    Wanted,
+)
 from clew.store.log import receiving
 from clew.store.native_files import remote_copies
 from clew.store.native_files.lookup import files_of
@@ -160,6 +172,24 @@ def blob(
         packed=zstandard.compress(data[start:end]).hex(), size=len(data), next=end if end < len(data) else None,
         masked=masked,
     )  # fmt: skip
+
+
+@operation(right=Right.READ, route="PUT /sync/sessions/{session}/objects/read", repeatable=True, hidden=True)
+def sync_read(
+    context: Context,
+    session: Session,
+    *,
+    at: Annotated[int, msgspec.Meta(ge=1, le=2**62, description="The event of the snapshot.")],
+    wanted: Annotated[list[Wanted], msgspec.Meta(max_length=MOST_OBJECTS, description="Objects of it.")],
+) -> TreeObjects:
+    """Read objects of a snapshot, as many of the first ones as fit into an answer."""
+    events = context.store.read(session, after=at - 1, upto=at)
+    roots = [name for event in events if (name := tree_of(event))]
+    asked = {objects.digest_of(name) for want in wanted for name in (want.digest, want.of) if name}
+    missing = asked - (reached(context.store, roots, asked) if roots else set())
+    if missing:
+        raise NotFound(f"event {at} of session {session.id} names no object {min(missing).hex()}", session=session.id)
+    return objects_for(context, wanted)
 
 
 def _names(context: Context, session: Session, at: int) -> set[str]:

@@ -81,6 +81,30 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     part: str
 
 
+class Kept(msgspec.Struct, frozen=True, kw_only=True):
+    """How many objects of a snapshot were kept."""
+
+    objects: int
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An object of a snapshot; of a piece of a large file also the object that lists the pieces."""
+
+    digest: Digest
+    of: Digest = ""
+
+
+class TreeObjects(msgspec.Struct, frozen=True, kw_only=True):
+    """Objects of a snapshot, packed like a piece: the first of those that were asked for, at least one.
+
+    A tree without entries that hold secrets is another one, and is `changed`; a file that holds a secret, or is lost, is `held`.
+    """
+
+    packed: str
+    changed: list[str] = []
+    held: list[str] = []
+
+
 class Piece(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes of a blob, compressed with zstd and in hexadecimal, so that masking does not change them again."""
 

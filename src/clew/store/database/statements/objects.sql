@@ -110,6 +110,24 @@ WITH RECURSIVE reached (digest) AS (
 )
 SELECT 1 FROM reached WHERE digest = :digest LIMIT 1
 
+-- Those of these objects that an object names itself.
+-- name: manifest_has
+SELECT names FROM manifest WHERE digest = :digest
+--pg AND names IN (SELECT decode(json_array_elements_text(CAST(:names AS json)), 'hex'))
+--lite AND names IN (SELECT unhex(value) FROM json_each(:names))
+
+-- Those of these objects that are among the roots, or that a root names, itself or through others.
+-- name: manifest_reached
+WITH RECURSIVE reached (digest) AS (
+    SELECT digest FROM blob
+--pg WHERE digest IN (SELECT decode(json_array_elements_text(CAST(:roots AS json)), 'hex'))
+--lite WHERE digest IN (SELECT unhex(value) FROM json_each(:roots))
+    UNION SELECT m.names FROM manifest m JOIN reached r ON m.digest = r.digest
+)
+SELECT digest FROM reached
+--pg WHERE digest IN (SELECT decode(json_array_elements_text(CAST(:names AS json)), 'hex'))
+--lite WHERE digest IN (SELECT unhex(value) FROM json_each(:names))
+
 -- Packs. The writer of a pack and the collector both add its row, and the first one decides what becomes of it.
 
 -- name: pack_add
