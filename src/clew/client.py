@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from clew.service.sessions.objects import ObjectInfo, OpenedObject
     from clew.service.sessions.show import SessionDetail
     from clew.service.sessions.transcript import Transcript
+    from clew.service.workspaces.opening import OpenedTar
     from clew.store.log.leases import Lease
     from clew.store.log.plan import Appended
     from clew.store.log.problems import Verified
@@ -88,6 +89,14 @@ class Client(Protocol):
 
     def open_object(self, session: str, object: str) -> OpenedObject:
         """An object of a session, to be read piece by piece."""
+        ...
+
+    def open_file(self, session: str, path: str, *, at: int | None = None) -> OpenedObject:
+        """A file of a session as it was at an event, to be read piece by piece."""
+        ...
+
+    def open_tar(self, session: str, path: str = "", *, at: int | None = None) -> OpenedTar:
+        """The files of a session as they were at an event, as a tar archive to be read piece by piece."""
         ...
 
     def close(self) -> None: ...

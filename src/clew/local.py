@@ -10,6 +10,7 @@ from clew.service import Context, call
 
 if TYPE_CHECKING:
     from clew.service.sessions.objects import ObjectInfo, OpenedObject
+    from clew.service.workspaces.opening import OpenedTar
     from clew.store.objects.objects import Source
 
 PAGE = 1000
@@ -63,6 +64,14 @@ class Local:
 
     def open_object(self, session: str, object: str) -> OpenedObject:
         opened: OpenedObject = self.call("object_open", session=session, object=object)
+        return opened
+
+    def open_file(self, session: str, path: str, *, at: int | None = None) -> OpenedObject:
+        opened: OpenedObject = self.call("workspace_open", session=session, path=path, at=at)
+        return opened
+
+    def open_tar(self, session: str, path: str = "", *, at: int | None = None) -> OpenedTar:
+        opened: OpenedTar = self.call("workspace_tar", session=session, path=path, at=at)
         return opened
 
     def close(self) -> None:

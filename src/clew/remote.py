@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from clew.service.kernel.context import Context
     from clew.service.sessions.objects import ObjectInfo, OpenedObject
+    from clew.service.workspaces.opening import OpenedTar
     from clew.store.objects.objects import Source
 
 PREFIX = "/v1"
@@ -175,6 +176,43 @@ class Remote:
         info = self.call("object_stat", session=session, object=object)
         pieces = self._received(f"{_objects(session)}/{info.digest}", info.digest)
         return OpenedObject(info=info, is_exact=next(pieces) == b"exact", pieces=pieces)
+
+    def open_file(self, session: str, path: str, *, at: int | None = None) -> "OpenedObject":
+        """Read a file of a session; the server masks the secrets in it."""
+        from clew.service.sessions.objects import ObjectInfo, OpenedObject
+
+        pieces, headers = self._downloaded(session, "raw", path, at)
+        info = ObjectInfo(
+            digest="", size=int(headers.get("content-length", 0)), name=path.rpartition("/")[2], media_type="",
+            seq=int(headers["x-clew-seq"]),
+        )  # fmt: skip
+        return OpenedObject(info=info, is_exact="content-length" in headers, pieces=pieces)
+
+    def open_tar(self, session: str, path: str = "", *, at: int | None = None) -> "OpenedTar":
+        """Read the files of a session as an archive; the server masks the secrets in them."""
+        from clew.service.workspaces.opening import OpenedTar
+
+        pieces, headers = self._downloaded(session, "tar", path, at)
+        seq = int(headers["x-clew-seq"])
+        return OpenedTar(name=f"{session[:10]}-{seq}.tar", seq=seq, pieces=pieces)
+
+    def _downloaded(
+        self, session: str, route: str, path: str, at: int | None
+    ) -> "tuple[Iterator[bytes], Mapping[str, str]]":
+        """The pieces of an answer, and its headers, which come first."""
+        query = urlencode(_pairs_of(path=path or None, at=at))
+        address = f"/sessions/{quote(check_prefix(session))}/workspace/{route}?{query}"
+        headers: dict[str, str] = {}
+
+        def received() -> Iterator[bytes]:
+            with self._exchange("GET", address) as response:
+                headers.update(response.headers)
+                yield b""
+                yield from response.iter_bytes()
+
+        pieces = received()
+        next(pieces)
+        return pieces, headers
 
     def _received(self, path: str, digest: str) -> Iterator[bytes]:
         """The word `exact` or `masked`, and then the pieces of an object."""

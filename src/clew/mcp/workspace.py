@@ -1,4 +1,4 @@
-"""The tool `workspace`, the files of a session: one tool for five operations, because each costs a schema."""
+"""The tool `workspace`, the files of a session: one tool for six operations, because each costs a schema."""
 
 from typing import Annotated, Any, Literal
 
@@ -9,15 +9,18 @@ from clew.service import Context, call
 
 DESCRIPTION = """
 Keep the files you work on, and go back: `snapshot` before a change that may fail and after one that works, `log` for
-the seqs, `diff` what changed up to `at`, `read` a file at a seq, `restore` all files or `path`, undone by restoring at
-`undo`.
+the seqs, `diff` what changed up to `at`, `list` a folder and `read` a file at a seq, `restore` all files or `path`,
+undone by restoring at `undo`.
 """
+
+# So many entries of a folder are enough for an llm; a folder below it has the others.
+LISTED = 200
 
 
 class Workspace(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     session_id: Annotated[str, msgspec.Meta(description="The session.")]
     action: Annotated[
-        Literal["snapshot", "log", "diff", "read", "restore"], msgspec.Meta(description="What to do.")
+        Literal["snapshot", "log", "diff", "list", "read", "restore"], msgspec.Meta(description="What to do.")
     ]  # fmt: skip
     at: Annotated[int, msgspec.Meta(description="A seq.")] = 0
     path: Annotated[str, msgspec.Meta(description="A file.")] = ""
@@ -43,6 +46,8 @@ def _asked(given: dict[str, Any]) -> tuple[str, dict[str, Any]]:
         case "diff":
             upto = {"upto": given["at"]} if at else {}
             return "workspace_diff", {"left": given["session_id"], **upto, **({"path": path} if path else {})}
+        case "list":
+            return "workspace_tree", session | at | {"path": path, "limit": LISTED}
         case "read":
             return "workspace_cat", session | at | {"path": path or "."}
         case _:

@@ -20,7 +20,7 @@ from clew.service.kernel.registry import operation_named
 from clew.store.durable_folders import create_private
 
 if TYPE_CHECKING:
-    from clew.service.sessions.objects import ObjectInfo, OpenedObject
+    from clew.service.sessions.objects import OpenedObject
 
 PIECE_BYTES = 1024 * 1024
 
@@ -62,7 +62,9 @@ def open_(plane: Any, session: str, object: str, out: str) -> None:
         _print(opened)
         return
     with progress("reading") as on_progress:
-        path = _write(Path(out), opened.info, opened.pieces, on_progress)
+        info = opened.info
+        name = Path(info.name).name or info.digest[:16]
+        path = write_new(Path(out), name, opened.pieces, on_progress, info.size)
     click.echo(path)
     if not opened.is_exact:
         click.echo("secrets in it were masked by the server", err=True)
@@ -92,9 +94,7 @@ def _reported(source: BinaryIO, on_progress: OnProgress | None) -> Iterator[byte
 def _print(opened: "OpenedObject") -> None:
     """Print the bytes as they are; on a terminal only a text, and what controls a terminal is written out."""
     if not sys.stdout.isatty():
-        for piece in opened.pieces:
-            sys.stdout.buffer.write(piece)
-        sys.stdout.buffer.flush()
+        write_out(opened.pieces)
         return
     from clew.secrets.blobs import is_binary
 
@@ -108,10 +108,17 @@ def _print(opened: "OpenedObject") -> None:
     click.echo(plain(decoder.decode(b"", final=True)))
 
 
-def _write(path: Path, info: "ObjectInfo", pieces: Iterator[bytes], on_progress: OnProgress | None) -> Path:
-    """Write an object into a new file; what cannot be completed is removed."""
+def write_out(pieces: Iterator[bytes]) -> None:
+    """Print bytes as they are."""
+    for piece in pieces:
+        sys.stdout.buffer.write(piece)
+    sys.stdout.buffer.flush()
+
+
+def write_new(path: Path, name: str, pieces: Iterator[bytes], on_progress: OnProgress | None, size: int) -> Path:
+    """Write pieces into a new file, under this name if the path is a folder; what cannot be completed is removed."""
     if path.is_dir():
-        path = path / (Path(info.name).name or info.digest[:16])  # A name in a log is hostile.
+        path = path / Path(name).name  # A name in a log is hostile.
     done = 0
     try:
         with open(path, "xb", opener=create_private) as file:
@@ -120,7 +127,7 @@ def _write(path: Path, info: "ObjectInfo", pieces: Iterator[bytes], on_progress:
                     file.write(piece)
                     done += len(piece)
                     if on_progress is not None:
-                        on_progress(done, info.size)
+                        on_progress(done, size)
             except BaseException:
                 path.unlink()
                 raise

@@ -2,10 +2,12 @@
 
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
 
+from clew.cli.commands.object import write_new, write_out
 from clew.cli.help import Summaries
 from clew.cli.options import complete_id, json_option, session_argument
 from clew.cli.output import print_result
@@ -66,6 +68,39 @@ def diff(plane: Any, left: str, right: str, path: str, flat: bool, as_json: bool
     print_result(found, "workspace_diff", as_json=as_json)
 
 
+@command.command("tree")
+@session_argument
+@click.argument("path", metavar="[PATH]", default="")
+@at_option
+@click.option("--after", default="", metavar="NAME", help="Go on after this name.")
+@click.option("--limit", type=int, default=1000, show_default=True, help="How many entries at the most.")
+@json_option
+@click.pass_obj
+def tree(plane: Any, session: str, path: str, at: int | None, after: str, limit: int, as_json: bool) -> None:
+    """List a folder of a session as it was at an event."""
+    given = {"path": path, "after": after, **({} if at is None else {"at": at})}
+    found = plane.call("workspace_tree", session=session, limit=limit, **{k: v for k, v in given.items() if v})
+    print_result(found, "workspace_tree", as_json=as_json)
+
+
+@command.command("tar")
+@session_argument
+@click.argument("path", metavar="[PATH]", default="")
+@at_option
+@click.option("--out", "-o", default="", metavar="FILE", help="A new file for it. [default: stdout]")
+@click.pass_obj
+def tar(plane: Any, session: str, path: str, at: int | None, out: str) -> None:
+    """Write the files of a session, as they were at an event, as a tar archive; from a server, too."""
+    opened = plane.client.open_tar(session, path, at=at)
+    if not out and sys.stdout.isatty():
+        raise InvalidInput("an archive is nothing for a terminal; write it to a file with --out, or into a pipe")
+    if not out:
+        write_out(opened.pieces)
+        return
+    with progress("writing") as on_progress:
+        click.echo(write_new(Path(out), opened.name, opened.pieces, on_progress, 0))
+
+
 @command.command("cat")
 @session_argument
 @click.argument("path", metavar="PATH")
@@ -81,12 +116,10 @@ def cat(plane: Any, session: str, path: str, at: int | None, as_json: bool) -> N
     elif not found.is_binary:
         text = found.text if not sys.stdout.isatty() else plain(found.text)
         sys.stdout.write(text if text.endswith("\n") or not sys.stdout.isatty() else f"{text}\n")
-    elif sys.stdout.isatty() or not found.digest:
-        raise InvalidInput(f"{path} is no text, or large; clew workspace checkout {session[:10]} --dir D writes it")
+    elif sys.stdout.isatty():
+        raise InvalidInput(f"{path} is no text, or large; send it into a file or a pipe")
     else:
-        for piece in plane.client.open_object(session, found.digest).pieces:
-            sys.stdout.buffer.write(piece)
-        sys.stdout.buffer.flush()
+        write_out(plane.client.open_file(session, path, **given).pieces)
 
 
 @command.command("restore")

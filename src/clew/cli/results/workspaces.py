@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from clew.service.workspaces.looking import FileDifference, PointInfo
     from clew.service.workspaces.restore import CheckedOut, Restored
     from clew.service.workspaces.snapshot import SnapshotTaken
+    from clew.service.workspaces.tree import Tree
 
 SIGNS = {"added": "+", "removed": "-", "changed": "~", "mode": "m", "kind": "!"}
 COLOURS = {"+": "green", "-": "red", "@": "cyan"}
@@ -42,6 +43,18 @@ def print_workspace_log(points: "list[PointInfo]") -> None:
             for point in points
         ),
     )  # fmt: skip
+
+
+def print_workspace_tree(found: "Tree") -> None:
+    for entry in found.entries:
+        if entry.kind == "folder":
+            click.echo(f"{entry.mode:>4} {entry.size:>13,}  {entry.name}/  {entry.files:,} files")
+        else:
+            click.echo(
+                f"{entry.mode:>4} {entry.size:>13,}  {entry.name}" + (f" -> {entry.target}" * bool(entry.target))
+            )
+    if found.next:
+        click.echo(f"{len(found.entries):,} of {found.total:,}; --after {found.next} goes on", err=True)
 
 
 def print_workspace_diff(found: "FileDifference") -> None:

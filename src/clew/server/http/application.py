@@ -17,6 +17,7 @@ from clew.server.http.middleware import RootApp
 from clew.server.http.object_routes import ObjectRoutes
 from clew.server.http.operations import Operations
 from clew.server.http.tracing import Traces
+from clew.server.http.workspace_routes import WorkspaceRoutes
 from clew.server.login.identity import Identity
 from clew.server.options import Options
 from clew.server.streams.sse import Streams
@@ -58,6 +59,7 @@ class Application:
         self._stream_pool = ThreadPoolExecutor(STREAM_THREADS, thread_name_prefix="clew-stream")
         self.operations = Operations(self.identity, self._pool)
         self._objects = ObjectRoutes(self.operations)
+        WorkspaceRoutes(self.operations)
         self._watcher = Watcher(authenticator.store)
         # In this process, because it wakes listeners of this process; a worker does all other background work.
         self._runner = Runner(

@@ -68,9 +68,10 @@ class ObjectRoutes:
             raise InvalidInput("an object is read without parameters; the header Range asks for a part of it")
         context = self._operations.admit(exchange, credential)
         opened: OpenedObject = call(context, "object_open", {"session": session, "object": object})
-        headers = _headers(opened)
+        headers = headers_of(opened.info.name or opened.info.digest[:16])
+        headers.append((b"x-clew-object", opened.info.digest.encode()))
         if not opened.is_exact:
-            return _begun(200, headers, opened.pieces)
+            return begun(200, headers, opened.pieces)
         size = opened.info.size
         tag = b'"%b"' % opened.info.digest.encode()
         headers += [(b"etag", tag), (b"accept-ranges", b"bytes")]
@@ -78,10 +79,10 @@ class ObjectRoutes:
             return Answer(304, NOTHING, headers)
         wanted = _range(exchange, tag, size)
         if wanted is None:
-            return _begun(200, [*headers, (b"content-length", b"%d" % size)], opened.pieces)
+            return begun(200, [*headers, (b"content-length", b"%d" % size)], opened.pieces)
         headers.append((b"content-range", b"bytes %d-%d/%d" % (wanted.first, wanted.last, size)))
         headers.append((b"content-length", b"%d" % (wanted.last - wanted.first + 1)))
-        return _begun(206, headers, _within(opened.pieces, wanted))
+        return begun(206, headers, _within(opened.pieces, wanted))
 
     # Uploads ----------------------------------------------------------------------------------------------------------
 
@@ -165,14 +166,12 @@ class Range(NamedTuple):
     last: int
 
 
-def _headers(opened: OpenedObject) -> Headers:
+def headers_of(name: str) -> Headers:
     """Nothing that a session holds is shown by a browser as a page of ours: it is saved as a file."""
-    name = quote(opened.info.name or opened.info.digest[:16], safe="")
     return [
         (b"content-type", b"application/octet-stream"),
-        (b"content-disposition", f"attachment; filename*=UTF-8''{name}".encode()),
+        (b"content-disposition", f"attachment; filename*=UTF-8''{quote(name, safe='')}".encode()),
         (b"content-security-policy", b"sandbox; default-src 'none'"),
-        (b"x-clew-object", opened.info.digest.encode()),
     ]
 
 
@@ -208,7 +207,7 @@ def _within(pieces: Iterator[bytes], wanted: Range) -> Iterator[bytes]:
             return
 
 
-def _begun(status: int, headers: Headers, pieces: Iterator[bytes]) -> Answer:
+def begun(status: int, headers: Headers, pieces: Iterator[bytes]) -> Answer:
     """An answer whose first piece is read already: an object that cannot be read is a problem, and no answer."""
     whole = chain([next(pieces, b"")], pieces)
     return Answer(status, NOTHING, headers, (unmasked(piece, NeedsNoMasking.MASKED_BEFORE) for piece in whole))

@@ -63,6 +63,7 @@ def openapi(endpoints: list[Endpoint], *, url: str = "") -> dict[str, Any]:
     session = {"name": "session", "in": "path", "required": True, "schema": {"$ref": REF.format(name="SessionId")}}
     paths["/v1/sessions/{session}/stream"] = {"get": _stream("stream_session", "Follow a session.", session)}
     _add_objects(paths, session)
+    _add_workspaces(paths, session)
     project = {"name": "project", "in": "query", "schema": {"type": "string"}, "description": "Only this project."}
     paths["/v1/stream"] = {"get": _stream("stream", "Follow a project, or all you may read.", project)}
     return {
@@ -350,6 +351,35 @@ def _add_objects(paths: dict[str, dict[str, Any]], session: dict[str, Any]) -> N
             },
         }
     }  # fmt: skip
+
+
+def _add_workspaces(paths: dict[str, dict[str, Any]], session: dict[str, Any]) -> None:
+    """Add the two routes whose answer is the bytes of files."""
+    path = {"name": "path", "in": "query", "schema": {"type": "string", "pattern": "^[^\\x00]*$"}}
+    at = {
+        "name": "at", "in": "query", "description": "As the files were at this event.",
+        "schema": {"type": "integer", "minimum": 1, "maximum": 10**17},
+    }  # fmt: skip
+    file = path | {"required": True, "description": "The file, below the folder of the snapshot."}
+    part = path | {"required": False, "description": "Only this file or folder."}
+    for route, operation, kind, given, summary in (
+        ("raw", "workspace_open", "application/octet-stream", file, "Read a file of a session as a stream."),
+        ("tar", "workspace_tar", "application/x-tar", part, "Read the files of a session as a tar archive."),
+    ):
+        paths[f"/v1/sessions/{{session}}/workspace/{route}"] = {
+            "get": {
+                "operationId": operation,
+                "summary": summary,
+                "description": "Secrets are masked in texts; a binary file that holds one is refused, or a note in an "
+                "archive.\n\nNeeds the right to read.",
+                "tags": ["workspaces"],
+                "parameters": [session, given, at],
+                "responses": {
+                    "200": {"description": "The bytes.", "content": {kind: {}}},
+                    "default": {"$ref": "#/components/responses/problem"},
+                },
+            }
+        }
 
 
 def _problem() -> dict[str, Any]:

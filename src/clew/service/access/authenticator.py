@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from clew.model.access import ROLES, Caller, Grant, Right, owner_of_everything
 from clew.model.credential import BEARER, COOKIE, Credential, Kind, Limits, UsedCredential, earliest, limits_of
 from clew.model.errors import NotFound, Unauthenticated
@@ -123,7 +125,8 @@ class Authenticator:
         cached = self._cached(("owner",))
         if cached is not None:
             return cached
-        owner = self._context(self._principal, grants=(owner_of_everything(self._principal),))
+        grants = (owner_of_everything(self._principal),)
+        owner = msgspec.structs.replace(self._context(self._principal, grants=grants), may_use_machine=True)
         return self._cache(("owner",), owner, time.monotonic())
 
     def owner_link(self, base_url: str) -> str | None:

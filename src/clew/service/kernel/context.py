@@ -46,6 +46,8 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     """Where a person keeps settings of their own."""
     answers_leave_machine: bool = False
     """Whether the caller is a server's: secrets are masked in what it reads, and it may not block other writers."""
+    may_use_machine: bool = False
+    """Whether a caller whose answers leave may use the files of this machine: it is their own, as with `clew up`."""
     is_for_llm: bool = False
     """Whether an llm reads the answers: secrets are masked, as in what leaves the machine."""
     open_server: "OpenServer | None" = None

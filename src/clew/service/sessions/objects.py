@@ -76,7 +76,11 @@ def object_open(
 ) -> OpenedObject:
     """Read an object of a session as a stream; a server masks the secrets in a text, and refuses other secrets."""
     info = _with_size(context, _find(context, session, object) if at is None else _at(context, session, object, at))
-    pieces = objects.pieces(context.store, info.digest)
+    return masked_for(context, info, objects.pieces(context.store, info.digest))
+
+
+def masked_for(context: Context, info: ObjectInfo, pieces: Iterator[bytes]) -> OpenedObject:
+    """What the caller may see of these bytes: a text without its secrets, and a binary file only if it holds none."""
     if not context.masks_answers:
         return OpenedObject(info=info, is_exact=True, pieces=pieces)
     from clew.secrets.blobs import is_binary, masked_pieces

@@ -76,7 +76,7 @@ def workspace_snapshot(
 
 def refuse_on_server(context: Context) -> None:
     """Refuse to touch the files of a server on behalf of somebody on another machine."""
-    if context.answers_leave_machine:
+    if context.answers_leave_machine and not context.may_use_machine:
         raise Denied("files are kept and restored on the machine where they are, with the store opened there")
 
 
