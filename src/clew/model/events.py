@@ -19,6 +19,7 @@ from clew.model.opaque import Body as Body
 from clew.model.opaque import Opaque as Opaque
 from clew.model.opaque import Removed as Removed
 from clew.model.parts import Budget as Budget
+from clew.model.parts import FileChange as FileChange
 from clew.model.parts import FilePart as FilePart
 from clew.model.parts import ImagePart as ImagePart
 from clew.model.parts import Part as Part

@@ -69,7 +69,10 @@ class Touch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Workspace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """Where files are and how many: the folder and its machine, what was left out and listed, and where git stood."""
+    """Where files are and how many: the folder and its machine, what was left out and listed, and where git stood.
+
+    `began_at` is when clew began to read the files: what changed after that may be missing in the snapshot.
+    """
 
     folder: str = ""
     machine: str = ""
@@ -78,3 +81,16 @@ class Workspace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     skipped: int = 0
     commit: str = ""
     branch: str = ""
+    began_at: int = 0
+
+
+class FileChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """A file that changed since the snapshot before: its digests, and when its filesystem says that it changed.
+
+    A digest is empty where there was no file, and `changed_at` is 0 for a removed one.
+    """
+
+    path: str
+    before: str = ""
+    after: str = ""
+    changed_at: int = 0

@@ -2,7 +2,7 @@
 
 from clew.model.object_names import ObjectNameOrNone
 from clew.model.opaque import Body
-from clew.model.parts import Workspace
+from clew.model.parts import FileChange, Workspace
 
 
 class ArtifactSaved(Body, frozen=True, kw_only=True):
@@ -15,6 +15,8 @@ class ArtifactSaved(Body, frozen=True, kw_only=True):
 
 
 class WorkspaceSnapshotted(Body, frozen=True, kw_only=True):
+    """The files as they are. `changed` files are not as in the snapshot before; `changes` are the first of them."""
+
     kind = "workspace_snapshotted"
     durable = True
     snapshot: str
@@ -22,6 +24,8 @@ class WorkspaceSnapshotted(Body, frozen=True, kw_only=True):
     label: str = ""
     restores: str = ""
     workspace: Workspace = Workspace()
+    changed: int = 0
+    changes: tuple[FileChange, ...] = ()
 
 
 class WorkspaceRestored(Body, frozen=True, kw_only=True):

@@ -52,6 +52,8 @@ class Saved(msgspec.Struct, frozen=True):
     bytes: int
     new_bytes: int
     skipped: list[Skipped]
+    began_at: int
+    """When the first folder was read, in microseconds."""
 
 
 class _Folder:
@@ -115,6 +117,7 @@ class Saving:
         """The folder that waits for the folder of this path."""
         self._done: dict[bytes, Entry] = {}
         self._before_ns = time.time_ns() - CLOCK_TICK_NS
+        self._began_at = time.time_ns() // 1000
         self._files = self._bytes = self._new_bytes = self._visited = 0
 
     def save(self, also: bytes = b"") -> Saved:
@@ -127,7 +130,7 @@ class Saving:
             self._together.discard()
             raise
         self._threads.shutdown()
-        return Saved(root.digest, root.count, root.size, self._new_bytes, self._scan.skipped)
+        return Saved(root.digest, root.count, root.size, self._new_bytes, self._scan.skipped, self._began_at)
 
     def _saved(self, also: bytes) -> Entry:
         self._scan.visit(self._begin, also)

@@ -10,13 +10,14 @@ from blake3 import blake3
 
 from clew.model.access import Right
 from clew.model.errors import Conflict, Denied, InvalidInput, NotFound
-from clew.model.events import Draft, Workspace, WorkspaceSnapshotted
+from clew.model.events import AnyBody, Draft, Workspace, WorkspaceSnapshotted
 from clew.model.file_tree import shown
 from clew.model.ids import check_name
 from clew.model.session import Session, apply
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import Group, operation
 from clew.service.privacy.mask_on_write import masks_secrets, text_masked_if_required
+from clew.service.workspaces.changed_files import with_changes
 from clew.service.workspaces.git_state import git_state
 from clew.service.workspaces.ignoring import Rules
 from clew.service.workspaces.points import by_name, events_of, folder_of
@@ -138,21 +139,26 @@ def record(
     state = git_state(root)
     workspace = Workspace(
         folder=shown(root), machine=context.machine, files=saved.files, bytes=saved.bytes, skipped=len(saved.skipped),
-        commit=state.commit, branch=state.branch,
+        commit=state.commit, branch=state.branch, began_at=saved.began_at,
     )  # fmt: skip
     body = WorkspaceSnapshotted(snapshot=name, blob=name, label=label, restores=restores, workspace=workspace)
-    last = events_of(context, session)[-1:]
-    if last and isinstance(last[0].body, WorkspaceSnapshotted) and (not label or last[0].body.label == label):
-        is_known = msgspec.structs.replace(last[0].body, label=label) == body
+    events = events_of(context, session)
+    if events and _is_same(events[-1].body, body):
+        seq = events[-1].seq
     else:
-        is_known = False
-    if is_known:
-        seq = last[0].seq
-    else:
+        body = with_changes(context.store, root, body, events)
         seq = context.store.append(session, [Draft(body=body)], actor=context.principal, lease=lease).seqs[0]
     return SnapshotTaken(
         snapshot=name, seq=seq, files=saved.files, bytes=saved.bytes, new_bytes=saved.new_bytes, skipped=saved.skipped
     )
+
+
+def _is_same(last: AnyBody, body: WorkspaceSnapshotted) -> bool:
+    """Whether the last event of a workspace says all that a new snapshot would."""
+    if not isinstance(last, WorkspaceSnapshotted) or (body.label and last.label != body.label):
+        return False
+    workspace = msgspec.structs.replace(last.workspace, began_at=body.workspace.began_at)
+    return msgspec.structs.replace(last, label=body.label, workspace=workspace, changed=0, changes=()) == body
 
 
 def _save_once(

@@ -137,6 +137,21 @@ def readable_of_kind(store: Store, session: Session, kind: str, *, upto: int) ->
             first = rows[-1][0] + 1 if rows else first
 
 
+def own_of_kind(store: Store, session: Session, kind: str) -> Iterator[Event]:
+    """The events of one kind that a session itself wrote, with a stand-in for each damaged one."""
+    decoder = _decoder(store, session)
+    first, is_more = 1, True
+    while is_more:
+        with store.database.read() as tx:
+            rows = tx.run(
+                "events_of_kind", project=session.project_key, session=session.key, first=first, last=EVERYTHING,
+                kind=kind, limit=EVENTS_PAGE,
+            )  # fmt: skip
+        yield from decoder.events_or_stand_ins(rows)
+        is_more = len(rows) == EVENTS_PAGE
+        first = rows[-1][0] + 1 if rows else first
+
+
 def events_at(store: Store, session: Session, seqs: Iterable[int]) -> dict[int, Event]:
     """The events with these seqs, read in one round trip, with a stand-in for each damaged one."""
     wanted = sorted(set(seqs))
