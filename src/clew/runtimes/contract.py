@@ -300,6 +300,11 @@ def iso(at: int) -> str:
     return (_EPOCH + timedelta(microseconds=at)).isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
 
 
+def from_seconds(seconds: float | None) -> int | None:
+    """Microseconds since 1970 from seconds; None for none, 0, and what no clock says."""
+    return int(seconds * 1_000_000) if seconds and abs(seconds) < LATEST_MS / 1000 else None
+
+
 def raw(value: Any) -> Raw:
     """A value as verbatim JSON."""
     return Raw(msgspec.json.encode(value))
@@ -308,3 +313,8 @@ def raw(value: Any) -> Raw:
 def project_of(cwd: str) -> str:
     """The project of a directory: the last name in its path."""
     return PurePath(cwd.replace("\\", "/")).name or "default"
+
+
+def identity_in(cwd: str, native: str, *, parent: str = "") -> Identity:
+    """The identity of a session that worked in a directory, if that is known."""
+    return Identity(native=native, parent=parent, folder=cwd, project=project_of(cwd) if cwd else "")

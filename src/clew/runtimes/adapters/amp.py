@@ -15,8 +15,7 @@ import msgspec
 from msgspec import Raw
 
 from clew.model.events import Draft, Usage
-from clew.runtimes.adapters.continue_dev import directory
-from clew.runtimes.adapters.message_bodies import Bodies, Chat, attached, document, whole_number
+from clew.runtimes.adapters.message_bodies import Bodies, Chat, attached, directory, document, whole_number
 from clew.runtimes.contract import Format, Identity, Reading, Record, Runtime, Tool, micros, opaque, project_of, raw
 
 NAME = "amp"

@@ -17,7 +17,7 @@ from msgspec import Raw
 
 from clew.model.events import Draft
 from clew.runtimes.adapters.message_bodies import Bodies, Chat, attached, json_or_text, keyed
-from clew.runtimes.contract import Format, Identity, Reading, Record, Runtime, Unreadable, opaque, raw
+from clew.runtimes.contract import Format, Identity, Reading, Record, Runtime, Unreadable, from_seconds, opaque, raw
 from clew.runtimes.records import without_halves
 
 NAME = "chatgpt"
@@ -114,11 +114,11 @@ def read(record: bytes, key: str, reading: Reading[Chat]) -> list[Draft]:
     """One message, or what the conversation says about itself."""
     if key == "about":
         about = msgspec.json.decode(record, type=About)
-        at = _time(about.create_time)
+        at = from_seconds(about.create_time)
         drafts = attached(reading, key, at, title=about.title or "")
         return [*drafts, opaque(f"{NAME}.conversation", record, f"{key}/record", at)]
     message = msgspec.json.decode(record, type=Message)
-    at, role, content = _time(message.create_time), message.author.role, message.content
+    at, role, content = from_seconds(message.create_time), message.author.role, message.content
     about_message = message.metadata
     if key.startswith("other/") or about_message.is_visually_hidden_from_conversation:
         return [opaque(f"{NAME}.{role or 'message'}", record, key, at)]
@@ -151,10 +151,6 @@ def _text(content: Content) -> str:
             named = part.get("text") or part.get("asset_pointer")
             pieces.append(f"[{named}]" if part.get("asset_pointer") else str(named or ""))
     return "\n".join(piece for piece in pieces if piece)
-
-
-def _time(seconds: float | None) -> int | None:
-    return int(seconds * 1_000_000) if seconds and abs(seconds) < 1e11 else None
 
 
 def recognises(path: PurePath, head: bytes) -> bool:

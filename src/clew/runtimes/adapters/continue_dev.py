@@ -10,14 +10,13 @@ import re
 from collections.abc import Iterator
 from pathlib import PurePath
 from typing import Any
-from urllib.parse import unquote, urlparse
 
 import msgspec
 from msgspec import Raw
 
 from clew.model.events import Draft, Usage
-from clew.runtimes.adapters.message_bodies import Bodies, Chat, attached, document, json_or_text
-from clew.runtimes.contract import Format, Identity, Reading, Record, Runtime, Tool, micros, opaque, project_of, raw
+from clew.runtimes.adapters.message_bodies import Bodies, Chat, attached, directory, document, json_or_text
+from clew.runtimes.contract import Format, Identity, Reading, Record, Runtime, Tool, identity_in, micros, opaque, raw
 
 NAME = "continue"
 
@@ -30,6 +29,13 @@ class About(msgspec.Struct):
     usage: Any = None
 
 
+class Text(msgspec.Struct):
+    """What is thought is `text`, what a call returned is `content`."""
+
+    text: str = ""
+    content: str = ""
+
+
 class Function(msgspec.Struct):
     name: str = ""
     arguments: str | None = None
@@ -40,15 +46,11 @@ class Call(msgspec.Struct):
     function: Function = msgspec.field(default_factory=Function)
 
 
-class Output(msgspec.Struct):
-    content: str = ""
-
-
 class CallState(msgspec.Struct):
     toolCallId: str = ""
     toolCall: Call | None = None
     status: str = ""
-    output: list[Output] | str | None = None
+    output: list[Text] | str | None = None
 
 
 class Tokens(msgspec.Struct):
@@ -65,29 +67,18 @@ class Message(msgspec.Struct):
     usage: Tokens | None = None
 
 
-class Reasoning(msgspec.Struct):
-    text: str = ""
-
-
 class Item(msgspec.Struct):
     message: Message
     id: str | None = None
     timestamp: str | float | None = None
     toolCallStates: list[CallState] | None = None
-    reasoning: Reasoning | None = None
-
-
-class Address(msgspec.Struct):
-    url: str = ""
+    reasoning: Text | None = None
 
 
 class Part(msgspec.Struct):
     type: str
     text: str | None = None
-    imageUrl: Address | None = None
-
-
-_decode = msgspec.json.Decoder(Item).decode
+    imageUrl: dict[str, str] | None = None
 
 
 def split(data: bytes) -> Iterator[Record]:
@@ -102,7 +93,7 @@ def read(record: bytes, key: str, reading: Reading[Chat]) -> list[Draft]:
         title = "" if about.title == "New Session" else about.title
         drafts = attached(reading, key, None, cwd=directory(about.workspaceDirectory), title=title)
         return [*drafts, opaque(f"{reading.runtime}.session", record, f"{key}/record")]
-    item = _decode(record)
+    item = msgspec.json.decode(record, type=Item)
     message, at = item.message, micros(item.timestamp)
     role = "assistant" if message.role == "thinking" else message.role
     bodies = Bodies(reading, role, answer=f"{reading.native}/{key}", model=reading.state.model)
@@ -134,8 +125,8 @@ def _add_parts(bodies: Bodies, message: Message) -> None:
         part = msgspec.json.decode(content, type=Part)
         if part.type == "text":
             bodies.text(part.text)
-        elif part.imageUrl is not None and part.imageUrl.url.startswith("data:"):
-            bodies.image(part.imageUrl.url)
+        elif (url := (part.imageUrl or {}).get("url", "")).startswith("data:"):
+            bodies.image(url)
         else:
             bodies.other(part.type, bytes(content))
 
@@ -166,18 +157,10 @@ def _text(content: str | list[Raw]) -> str:
     return "\n".join(part.text for part in parts if part.text)
 
 
-def directory(folder: str) -> str:
-    """The path of a folder that can be a file URL."""
-    return unquote(urlparse(folder).path) if folder.startswith("file://") else folder
-
-
 def recognises(path: PurePath, head: bytes) -> bool:
-    return (
-        path.suffix == ".json"
-        and re.match(rb'\s*\{\s*"(sessionId|title|history)"\s*:', head) is not None
-        and b'"history"' in head
-        and (b'"message"' in head or b'"workspaceDirectory"' in head)
-    )
+    has_members = b'"history"' in head and (b'"message"' in head or b'"workspaceDirectory"' in head)
+    begins = re.match(rb'\s*\{\s*"(sessionId|title|history)"\s*:', head) is not None
+    return path.suffix == ".json" and has_members and begins
 
 
 def identify(path: PurePath, first: bytes) -> Identity:
@@ -186,8 +169,7 @@ def identify(path: PurePath, first: bytes) -> Identity:
         about = msgspec.json.decode(first, type=About)
     except (ValueError, RecursionError):
         about = About()
-    cwd = directory(about.workspaceDirectory)
-    return Identity(native=about.sessionId or path.stem, folder=cwd, project=project_of(cwd) if cwd else "")
+    return identity_in(directory(about.workspaceDirectory), about.sessionId or path.stem)
 
 
 RUNTIME = Runtime(

@@ -18,16 +18,10 @@ import msgspec
 from msgspec import Raw
 
 from clew.model.events import Draft, Usage
-from clew.runtimes.adapters.message_bodies import (
-    Bodies,
-    Chat,
-    attached,
-    document,
-    json_or_text,
-    whole_number,
-)
-from clew.runtimes.contract import Format, Identity, Reading, Record, Runtime, Tool, Unreadable, micros, opaque, raw
-from clew.runtimes.records import without_halves
+from clew.runtimes.adapters.copilot_chat_log import is_log, replayed
+from clew.runtimes.adapters.copilot_chat_panel import add_shown
+from clew.runtimes.adapters.message_bodies import Bodies, Chat, attached, document, json_or_text, whole_number
+from clew.runtimes.contract import Format, Identity, Reading, Record, Runtime, Tool, micros, opaque, raw
 
 NAME = "copilot-chat"
 
@@ -76,21 +70,8 @@ class Request(msgspec.Struct):
     result: Result | None = None
 
 
-class Shown(msgspec.Struct):
-    """A piece of what the panel shows."""
-
-    kind: str = ""
-    value: Any = None
-    toolCallId: str = ""
-    toolId: str = ""
-    pastTenseMessage: Any = None
-    isComplete: bool = False
-    toolSpecificData: Any = None
-    inlineReference: Any = None
-
-
 def split(data: bytes) -> Iterator[Record]:
-    return document(_replayed(data) if _is_log(data) else data, "requests", id="requestId")
+    return document(replayed(data) if is_log(data) else data, "requests", id="requestId")
 
 
 def read(record: bytes, key: str, reading: Reading[Chat]) -> list[Draft]:
@@ -115,7 +96,7 @@ def read(record: bytes, key: str, reading: Reading[Chat]) -> list[Draft]:
         drafts += bodies.drafts(f"{key}/round/{number}", None, b"null", usage=usage if last else None)
     if not rounds and request.response:
         bodies = Bodies(reading, "assistant", answer=f"{reading.native}/{key}", model=model)
-        _add_shown(bodies, request.response, key)
+        add_shown(bodies, request.response, key)
         drafts += bodies.drafts(f"{key}/answer", None, b"null", usage=usage)
     # What the panel shows besides, edits and references, is in the record.
     return [*drafts, opaque(f"{NAME}.request", record, f"{key}/record", at)]
@@ -140,97 +121,9 @@ def _joined(values: object) -> str:
     return "\n".join(texts) if isinstance(values, list) and len(texts) == len(values) else ""
 
 
-def _add_shown(bodies: Bodies, pieces: list[Raw], key: str) -> None:
-    """The texts that the panel shows in order, and its calls, as far as they are over."""
-    texts: list[str] = []
-    for number, piece in enumerate(pieces):
-        shown = msgspec.json.decode(piece, type=Shown)
-        if shown.kind == "toolInvocationSerialized" and shown.toolId:
-            bodies.text("".join(texts))
-            texts.clear()
-            call = shown.toolCallId or f"{key}/call/{number}"
-            bodies.call(call, shown.toolId, raw(shown.toolSpecificData or {}))
-            if shown.isComplete:
-                bodies.returned(call, raw(_shown_text(shown.pastTenseMessage)))
-        elif shown.kind == "thinking":
-            bodies.text("".join(texts))
-            texts.clear()
-            bodies.thinking(_shown_text(shown.value))
-        elif shown.kind in ("", "markdownContent"):
-            texts.append(_shown_text(shown.value))
-        elif shown.kind == "inlineReference" and isinstance(shown.inlineReference, dict):
-            name = shown.inlineReference.get("path") or shown.inlineReference.get("name")
-            texts.append(name if isinstance(name, str) else "")
-    bodies.text("".join(texts))
-
-
-def _shown_text(value: Any) -> str:
-    """A text, which can be wrapped as Markdown."""
-    inner = value.get("value") if isinstance(value, dict) else value
-    return inner if isinstance(inner, str) else ""
-
-
-# The log of changes ---------------------------------------------------------------------------------------------------
-
-
-class Change(msgspec.Struct):
-    kind: int
-    k: list[str | int] = []
-    v: Any = None
-    i: int | None = None
-
-
-def _is_log(data: bytes) -> bool:
-    return re.match(rb'\s*\{"kind":\s*\d', data) is not None
-
-
-def _replayed(data: bytes) -> bytes:
-    """The document after all changes. A last line that is half written does not count yet."""
-    state: Any = None
-    *lines, last = data.decode("utf-8", "replace").encode().split(b"\n")
-    for line in [*lines, last]:
-        if not line.strip():
-            continue
-        try:
-            change = msgspec.json.decode(without_halves(line), type=Change)
-        except (msgspec.DecodeError, RecursionError):
-            if line is last:
-                break
-            raise
-        state = change.v if change.kind == 0 else _changed(state, change)
-    if not isinstance(state, dict):
-        raise Unreadable("a log of changes without a document")
-    return msgspec.json.encode(state)
-
-
-def _changed(state: Any, change: Change) -> Any:
-    """The document after one change. A change of something that is not there raises LookupError or TypeError."""
-    if not change.k:
-        raise Unreadable("a change of nothing")
-    *path, last = change.k
-    holder = state
-    for name in path:
-        holder = holder[name]
-    if change.kind == 1:
-        if isinstance(holder, list) and last == len(holder):
-            holder.append(change.v)
-        else:
-            holder[last] = change.v
-    elif change.kind == 2:
-        values = holder.setdefault(last, []) if isinstance(holder, dict) else holder[last]
-        start = len(values) if change.i is None else change.i
-        values[start:] = change.v if isinstance(change.v, list) else []
-    elif change.kind == 3:
-        del holder[last]
-    return state
-
-
-# Finding and recognising ----------------------------------------------------------------------------------------------
-
-
 def recognises(path: PurePath, head: bytes) -> bool:
     if path.suffix == ".jsonl":
-        return _is_log(head) and b'"requests"' in head
+        return is_log(head) and b'"requests"' in head
     begins = re.match(rb'\s*\{\s*"(version|requesterUsername|responderUsername|requests|sessionId)"\s*:', head)
     return path.suffix == ".json" and begins is not None and b'"requests"' in head
 

@@ -13,8 +13,9 @@ from pathlib import PurePath
 
 from clew.runtimes.adapters.cursor_cli import cli_records, cli_sessions
 from clew.runtimes.adapters.cursor_ide import ide_records, ide_sessions, read_ide
-from clew.runtimes.adapters.cursor_rows import NAME, assemble
+from clew.runtimes.adapters.cursor_rows import NAME
 from clew.runtimes.adapters.cursor_transcript import State, read_cli, read_transcript
+from clew.runtimes.adapters.database_rows import assemble
 from clew.runtimes.contract import Format, Identity, Rows, Runtime, Tool
 
 SQLITE = b"SQLite format 3\0"

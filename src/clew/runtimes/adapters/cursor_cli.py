@@ -6,8 +6,9 @@ from urllib.parse import unquote, urlparse
 
 import msgspec
 
-from clew.runtimes.adapters.cursor_rows import has, named, readable, stamp_of
+from clew.runtimes.adapters.cursor_rows import named, readable
 from clew.runtimes.adapters.cursor_transcript import About
+from clew.runtimes.adapters.database_rows import has, stamp_of
 from clew.runtimes.contract import Identity, Record, project_of
 
 

@@ -9,7 +9,7 @@ from msgspec import Raw
 
 from clew.model.events import CallMade, CallReturned, Draft, MessageAdded, Part, TextPart, ThinkingPart, Usage
 from clew.runtimes.adapters.cursor_agent_rows import call_name, result_of, results
-from clew.runtimes.adapters.cursor_rows import NAME, has, named, readable, stamp_of
+from clew.runtimes.adapters.cursor_rows import NAME, named, readable
 from clew.runtimes.adapters.cursor_transcript import (
     About,
     State,
@@ -19,6 +19,7 @@ from clew.runtimes.adapters.cursor_transcript import (
     read_cli,
     title_of,
 )
+from clew.runtimes.adapters.database_rows import has, stamp_of
 from clew.runtimes.contract import Identity, Reading, Record, micros, opaque, project_of, raw
 
 

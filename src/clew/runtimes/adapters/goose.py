@@ -7,29 +7,27 @@ Evidence: Goose's public sources as noted by a public project (schema version 15
 """
 
 import re
-from collections.abc import Iterator
 from pathlib import PurePath
-from sqlite3 import Connection, Row
 from typing import Any
 
 import msgspec
-from blake3 import blake3
 from msgspec import Raw
 
 from clew.model.events import Draft, Usage, UsageCounted
-from clew.runtimes.adapters.cursor_rows import assemble, has
+from clew.runtimes.adapters import goose_database
+from clew.runtimes.adapters.database_rows import assemble
 from clew.runtimes.adapters.message_bodies import Bodies, Chat, attached, id_of, once_attached, whole_number
 from clew.runtimes.contract import (
     Format,
     Identity,
     Reading,
-    Record,
     Rows,
     Runtime,
     Tool,
+    from_seconds,
+    identity_in,
     micros,
     opaque,
-    project_of,
     raw,
 )
 
@@ -78,7 +76,7 @@ def read(record: bytes, key: str, reading: Reading[Chat]) -> list[Draft]:
         # The first line of a file.
         drafts = attached(reading, key, None, cwd=message.working_dir, title=message.description or "")
         return [*drafts, opaque(f"{NAME}.session", record, f"{key}/record")]
-    at = int(message.created * 1_000_000) if message.created and abs(message.created) < 1e11 else None
+    at = from_seconds(message.created)
     bodies = Bodies(reading, message.role, answer=f"{reading.native}/{key}")
     for content in message.content or [] if message.role in ("user", "assistant") else []:
         part = msgspec.json.decode(content, type=Part)
@@ -143,55 +141,8 @@ def _spent(row: dict[str, Any], record: bytes, key: str) -> list[Draft]:
 def _time(value: object) -> int | None:
     """Microseconds from seconds since 1970, or from the text that SQLite makes of a time in UTC."""
     if isinstance(value, int | float):
-        return int(value * 1_000_000) if abs(value) < 1e11 else None
+        return from_seconds(value)
     return micros(f"{value}+00:00") if isinstance(value, str) and "+" not in value else None
-
-
-# The database ---------------------------------------------------------------------------------------------------------
-
-
-def sessions(connection: Connection) -> Iterator[tuple[Identity, str]]:
-    if not (has(connection, "sessions") and has(connection, "messages")):
-        return
-    for row in _all(connection, "SELECT * FROM sessions ORDER BY created_at, id"):
-        native, cwd = str(row["id"]), str(row.get("working_dir") or "")
-        said = connection.execute(
-            "SELECT COUNT(*), COALESCE(MAX(id), 0), COALESCE(SUM(LENGTH(content_json)), 0) FROM messages "
-            "WHERE session_id = ?", (native,)
-        ).fetchone()  # fmt: skip
-        if said[0]:
-            stamp = blake3(msgspec.json.encode([row, list(said)])).hexdigest()[:32]
-            yield Identity(native=native, folder=cwd, project=project_of(cwd) if cwd else ""), stamp
-
-
-def records(connection: Connection, native: str) -> Iterator[Record]:
-    for row in _all(connection, "SELECT * FROM sessions WHERE id = ?", native):
-        # Recipes and the data of extensions can hold keys of services.
-        yield "about", msgspec.json.encode({name: row[name] for name in _ABOUT if row.get(name) is not None})
-    for row in _all(connection, "SELECT * FROM messages WHERE session_id = ? ORDER BY id", native):
-        content = str(row["content_json"] or "[]")
-        whole = {"role": str(row["role"]), "created": row.get("created_timestamp")}
-        try:
-            parts = msgspec.json.decode(content, type=Raw)
-        except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
-            parts = raw(content)
-        yield f"message/{row['id']}", msgspec.json.encode({**whole, "content": parts})
-    if has(connection, "usage_ledger"):
-        for row in _all(connection, "SELECT * FROM usage_ledger WHERE session_id = ? ORDER BY id", native):
-            yield f"usage/{row['id']}", msgspec.json.encode(row)
-
-
-_ABOUT = ("id", "name", "description", "session_type", "working_dir", "created_at", "accumulated_total_tokens")
-
-
-def _all(connection: Connection, query: str, *values: str) -> list[dict[str, Any]]:
-    """All rows of a query, without binary values: a statement that stays open would lock the program out."""
-    cursor = connection.execute(query, values)
-    cursor.row_factory = Row
-    return [{name: row[name] for name in row.keys() if not isinstance(row[name], bytes)} for row in cursor]  # noqa: SIM118
-
-
-# Finding and recognising ----------------------------------------------------------------------------------------------
 
 
 def recognises_database(path: PurePath, head: bytes) -> bool:
@@ -205,7 +156,7 @@ def recognises_lines(path: PurePath, head: bytes) -> bool:
 
 def identify(path: PurePath, first: bytes) -> Identity:
     cwd = id_of(Raw(first), "working_dir") if path.suffix == ".jsonl" else ""
-    return Identity(native=path.stem, folder=cwd, project=project_of(cwd) if cwd else "")
+    return identity_in(cwd, path.stem)
 
 
 _FOLDERS = (".local/share/goose", "Library/Application Support/goose", "AppData/Roaming/Block/goose/data")
@@ -223,7 +174,7 @@ RUNTIME = Runtime(
             identify=identify,
             read=read,
             state=Chat,
-            rows=Rows(sessions=sessions, records=records, assemble=assemble),
+            rows=Rows(sessions=goose_database.sessions, records=goose_database.records, assemble=assemble),
         ),
         Format(
             name="lines",

@@ -6,6 +6,7 @@ Texts, thoughts and images that follow each other are one `message_added`; a cal
 import base64
 from collections.abc import Iterable, Iterator
 from typing import Any
+from urllib.parse import unquote, urlparse
 
 import msgspec
 from msgspec import Raw
@@ -26,7 +27,7 @@ from clew.model.events import (
     UsageCounted,
 )
 from clew.model.title import shortened
-from clew.runtimes.contract import Reading, Record, opaque
+from clew.runtimes.contract import Reading, Record, opaque, raw
 from clew.runtimes.records import without_halves
 from clew.runtimes.titles import Titled, prompt_text, title_drafts
 
@@ -82,6 +83,10 @@ class Bodies:
         self._flush()
         output = output if bytes(output) else Raw(b"null")
         self._bodies.append(CallReturned(call=call, output=output, failed=failed))
+
+    def returned_values(self, call: str, values: list[Any], *, failed: bool = False) -> None:
+        """A result that is a list of values; of one value, that."""
+        self.returned(call, raw(values[0] if len(values) == 1 else values), failed=failed)
 
     def other(self, kind: str, block: bytes) -> None:
         """A block that is kept verbatim."""
@@ -187,3 +192,8 @@ def id_of(element: Raw, name: str) -> str:
 def whole_number(value: object) -> int:
     """A count of tokens; 0 for anything that is not one."""
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 53 else 0
+
+
+def directory(folder: str) -> str:
+    """The path of a folder that can be a file URL."""
+    return unquote(urlparse(folder).path) if folder.startswith("file://") else folder

@@ -9,45 +9,35 @@ from sqlite3 import Connection
 from typing import Any
 
 import msgspec
-from blake3 import blake3
 from msgspec import Raw
 
 from clew.model.errors import InvalidInput
 from clew.model.events import Draft, Usage, UsageCounted
-from clew.runtimes.adapters.cursor_rows import assemble, has
+from clew.runtimes.adapters.database_rows import assemble, has, stamp_of
 from clew.runtimes.adapters.message_bodies import Bodies, Chat, attached, document, whole_number
-from clew.runtimes.contract import Format, Identity, Reading, Record, Rows, Runtime, Tool, opaque, project_of, raw
+from clew.runtimes.contract import Format, Identity, Reading, Record, Rows, Runtime, Tool, identity_in, opaque, raw
 
 NAME = "zed"
 # A packed thread may become this large; a larger one is a mistake or an attack.
 LARGEST_BYTES = 256 * 1024 * 1024
 
 
-class Model(msgspec.Struct):
-    provider: str = ""
-    model: str = ""
-
-
-class Snapshot(msgspec.Struct):
-    worktree_path: str = ""
-
-
 class Project(msgspec.Struct):
-    worktree_snapshots: list[Snapshot] = []
+    worktree_snapshots: list[dict[str, Any]] = []
 
 
 class About(msgspec.Struct):
     title: str = ""
     summary: Any = None
     version: str = ""
-    model: Model | None = None
+    model: dict[str, Any] | None = None
     initial_project_snapshot: Project | None = None
     cumulative_token_usage: dict[str, Any] = {}
 
     @property
     def cwd(self) -> str:
         project = self.initial_project_snapshot or Project()
-        return next((one.worktree_path for one in project.worktree_snapshots), "")
+        return next((str(one.get("worktree_path") or "") for one in project.worktree_snapshots), "")
 
 
 class Use(msgspec.Struct):
@@ -74,13 +64,11 @@ def read(record: bytes, key: str, reading: Reading[Chat]) -> list[Draft]:
     """One message, or what the thread says about itself."""
     if key == "about":
         return _about(msgspec.json.decode(record, type=About), record, key, reading)
-    message = msgspec.json.decode(record)
-    if not isinstance(message, dict) or len(message) != 1:
-        return [opaque(f"{NAME}.message", record, key)]
-    (kind,) = message
-    said = msgspec.json.decode(msgspec.json.decode(record, type=dict[str, Raw])[kind], type=Said)
-    if kind not in ("User", "Agent"):
+    message = msgspec.json.decode(record, type=dict[str, Raw] | str)
+    kind = next(iter(message)) if isinstance(message, dict) and len(message) == 1 else "message"
+    if isinstance(message, str) or kind not in ("User", "Agent"):
         return [opaque(f"{NAME}.{kind}", record, key)]
+    said = msgspec.json.decode(message[kind], type=Said)
     role = "user" if kind == "User" else "assistant"
     bodies = Bodies(reading, role, answer=f"{reading.native}/{key}", model=reading.state.model)
     for content in said.content:
@@ -91,7 +79,7 @@ def read(record: bytes, key: str, reading: Reading[Chat]) -> list[Draft]:
 
 
 def _about(about: About, record: bytes, key: str, reading: Reading[Chat]) -> list[Draft]:
-    model = about.model.model if about.model else ""
+    model = str((about.model or {}).get("model") or "")
     reading.state.model = model
     title = about.title or (about.summary if isinstance(about.summary, str) else "")
     drafts = attached(reading, key, None, cwd=about.cwd, title=title)
@@ -147,14 +135,10 @@ def sessions(connection: Connection) -> Iterator[tuple[Identity, str]]:
     columns = {str(row[1]) for row in connection.execute("PRAGMA table_info(threads)")}
     parent = "parent_id" if "parent_id" in columns else "NULL"
     folder = "folder_paths" if "folder_paths" in columns else "NULL"
-    rows = connection.execute(
-        f"SELECT id, {parent}, {folder}, CAST(data AS BLOB) FROM threads ORDER BY updated_at, id"  # noqa: S608  # two names
-    )
-    for native, parent_id, folders, data in rows:
+    query = f"SELECT id, {parent}, {folder}, CAST(data AS BLOB) FROM threads ORDER BY updated_at, id"  # noqa: S608  # two names
+    for native, parent_id, folders, data in connection.execute(query):
         cwd = str(folders or "").partition("\n")[0]
-        stamp = blake3(data or b"").hexdigest()[:32]
-        project = project_of(cwd) if cwd else ""
-        yield Identity(native=str(native), parent=str(parent_id or ""), folder=cwd, project=project), stamp
+        yield identity_in(cwd, str(native), parent=str(parent_id or "")), stamp_of(data or b"")
 
 
 def records(connection: Connection, native: str) -> Iterator[Record]:
