@@ -82,7 +82,8 @@ def emptied_url(shared_url: str) -> str:
             "DELETE FROM cursor; DELETE FROM policy; DELETE FROM original; DELETE FROM segment; DELETE FROM principal; "
             "DELETE FROM member; DELETE FROM granted; DELETE FROM credential; DELETE FROM agent; DELETE FROM setting; "
             "DELETE FROM answered; DELETE FROM leaf; DELETE FROM checkpoint; DELETE FROM job; "
-            "DELETE FROM pack; DELETE FROM manifest; DELETE FROM part; DELETE FROM place"
+            "DELETE FROM pack; DELETE FROM manifest; DELETE FROM part; DELETE FROM place; "
+            "DELETE FROM saved_view"
         )
         if connection.execute("SELECT to_regclass('clew_views')").fetchone() != (None,):
             connection.execute(

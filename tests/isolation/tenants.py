@@ -23,6 +23,7 @@ NAMES = {
     "file": "file", "path": "file", "query": "word", "key": "key", "grant": "grant", "fact": "fact",
     "decision": "decision", "name": "agent", "owner": "person", "machine": "machine", "model": "model",
     "sessions": "session", "parent": "session", "job": "job", "tag": "tag", "into": "project", "to": "project",
+    "view": "agent",
 }  # fmt: skip
 # Parameters that name nothing of anybody's. The value is what is asked with when one is required.
 PLAIN: dict[str, Any] = {
@@ -30,7 +31,7 @@ PLAIN: dict[str, Any] = {
     "tags": ["planted"], "note": "planted", "title": "planted",
     "kind": "retention", "choice": "x", "text": "planted", "done": "x", "digest": "00" * 32,
     "origin": "clew/nobody", "object": "00" * 32, "checkpoint": "none", "witnesses": [], "old": 0, "proof": [],
-    "folder": "/nowhere", "paths": [],
+    "folder": "/nowhere", "paths": [], "filters": "sort:cost",
     **dict.fromkeys(
         "metadata budget_tokens budget_usd private reason runtime outcome summary expect after upto limit at "
         "holder seconds keep_days hold with_forks form secrets role tool order flat when since until by written state "
@@ -115,6 +116,7 @@ def tenant(store: Store, canary: str) -> Tenant:
         call(me, "tag", {"session": id, "tags": [f"{canary}-tag"]})
         call(me, "star", {"session": id})
         call(me, "note", {"session": id, "text": hidden})
+    call(me, "view_save", {"name": agent, "filters": f"tag:{hidden}"})
     child = call(me, "fork", {"session": ids[0], "title": hidden}).id
     job = add_job(store, "retention", project=project, key=hidden)
     return Tenant(

@@ -32,6 +32,7 @@ TABLES = {
     "credential": f"listed by its holder and by owners, {ROW_SECURITY}",
     "agent": f"named by project, ruled on when listed, {ROW_SECURITY}",
     "setting": f"ruled on by project when listed, {ROW_SECURITY}",
+    "saved_view": f"read and changed by the principal whose it is, {ROW_SECURITY}",
     "answered": f"read by the principal who asked, {ROW_SECURITY}",
     "leaf": f"shown as hashes and proofs to auditors of everything, {ROW_SECURITY}",
     "checkpoint": f"shown to auditors of everything, {ROW_SECURITY}",

@@ -27,6 +27,7 @@ PROTECTED = [name for name in EVERY_TABLE if name not in WITHOUT_TENANTS]
 # Rows that belong to no project.
 OF_NO_PROJECT = {
     "principal", "member", "credential", "answered", "cursor", "blob", "manifest", "pack", "part", "leaf", "checkpoint",
+    "saved_view",
 }  # fmt: skip
 
 

@@ -124,11 +124,14 @@ def test_nobody_acts_without_a_login(running: Running) -> None:
 
 def test_who_may_only_read_is_offered_nothing_and_refused_with_the_reason(running: Running) -> None:
     id = titled(running, project="p")
+    call(running.owner, "append", {"session": id, "drafts": [{"kind": "message_added", "role": "user", "text": "go"}]})
     running.key("person:ann", viewer("person:ann", project="p"))
     running.key("person:far", writer("person:far", project="q"))
     with browser_of(running, "person:ann") as ann, browser_of(running, "person:far") as far:
         page = ann.get(f"/sessions/{id}").text
         assert not re.search(rf"/sessions/{id}/(fork|rename|note|pause|close|erase|link)\"", page)
+        for part in (page, ann.get(f"/sessions/{id}?part=turns").text):
+            assert f"/sessions/{id}/fork?at=" not in part  # Fork here, beside each event.
         assert f"/sessions/{id}/export" in page
         refused = ann.post(f"/sessions/{id}/rename", data={"title": "hers"}, headers=PAGE)
         assert refused.status_code == 403

@@ -145,6 +145,22 @@ def test_a_listener_hears_only_what_it_may_read(running: Running) -> None:
         said(running, theirs)
 
 
+def test_a_stream_of_changes_says_that_something_changed_and_not_what(running: Running) -> None:
+    hidden, theirs = opened(running, project="unseen"), opened(running, project="seen")
+    grant = Grant(principal="person:lou", rights=frozenset({Right.SEE}), project="seen")
+    key = running.key("person:lou", grant)
+    with listening(running, "/v1/stream?only=changes", key) as lou, running.client(key) as client:
+        lou.wait_until_open()
+        said(running, hidden)
+        said(running, theirs)
+        [change] = lou.wait(1)
+        assert change == {"changed": True}
+        assert client.get("/v1/stream?only=changes&project=unseen").status_code == 404
+        assert client.get("/v1/stream?only=names").json()["code"] == "invalid_input"
+        lou.end()
+        said(running, theirs)
+
+
 def test_whoever_loses_the_right_to_listen_is_cut_off(serve: Serve) -> None:
     """Also when nothing happens in the session: rights are looked at again and again."""
     running = serve(recheck_seconds=0.05, heartbeat_seconds=3600)

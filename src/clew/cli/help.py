@@ -14,7 +14,7 @@ SECTIONS = {
     "service",
     "Go on": "resume undo fork workspace brief diff export import",
     "Find": "search files blame artifacts activity",
-    "Order": "title tag tags star note",
+    "Order": "title tag tags star note view",
     "Knowledge": "recall remember decide progress retire reverse scratch",
     "Team": "serve remote push pull share link privacy access principal team key agent agents whoami setting mcp",
     "Audit": "audit verify scan",

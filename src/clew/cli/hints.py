@@ -48,6 +48,7 @@ LISTS = {
     "principal": "clew principal list",
     "member": "clew team list",
     "tag": "clew tags",
+    "view": "clew view list",
 }
 
 

@@ -275,7 +275,7 @@ _MADE = (
         List sessions, those with the latest activity first. Use it to find the session to continue, or your own. Gives
         ids, titles, states and heads.
         """,
-        "project", "agent", "person", "runtime", "state", "file", "tag", "starred", "since", "limit", "before",
+        "project", "agent", "person", "runtime", "state", "file", "tag", "starred", "since", "view", "limit", "before",
         renamed={"before": "after"},
         types={"limit": Annotated[int, msgspec.Meta(ge=1, le=100)]},
         defaults={"limit": 10},

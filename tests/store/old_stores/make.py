@@ -11,7 +11,8 @@ together with a snapshot of what this code answers about it:
 A change that adds a migration also adds such a pair, made by the code before it: check out that commit (`git worktree
 add --detach /tmp/old COMMIT`), run the command above, commit the two archives. The tests find them by their names. The
 commits of the present ones are 9bf8a8f (schema 2), 970011b (schema 3), f3a5be2 (schema 5), 4697b21 (schema 6), 82d48f8
-(schema 9), 1862221 (schema 10) and 512867e (schema 11), those of schemas 6 to 10 with --blob-file, which adds 66 KB.
+(schema 9), 1862221 (schema 10), 512867e (schema 11) and a3e24a7 (schema 12), those of schemas 6 to 10 with --blob-file,
+which adds 66 KB.
 There is none of schema 4, because clew worked at no commit that had it.
 
 The script runs under all of these commits: an operation that old code does not have is skipped. It needs PostgreSQL and

@@ -15,6 +15,7 @@ from clew.views.contract import origin_of
 
 if TYPE_CHECKING:
     from clew.service.find.activity import Activity
+    from clew.service.find.saved_views import SavedView
     from clew.service.sessions.labels import Noted, TagCount
     from clew.service.sessions.line import SessionLine
 
@@ -148,3 +149,18 @@ def _left_out(lines: "list[SessionLine]") -> set[str]:
     if width < 60:
         columns |= {"runtime", "turns", "cost"}
     return columns
+
+
+def print_view_list(views: "list[SavedView]") -> None:
+    if views:
+        table(["view", "lists"], [(view.name, view.filters) for view in views], wrapped="lists")
+    else:
+        click.echo("no saved views yet; `clew view save NAME FILTERS` saves one", err=True)
+
+
+def print_view_save(view: "SavedView") -> None:
+    print_view_list([view])
+
+
+def print_view_remove(_: None) -> None:
+    click.echo("removed; the sessions stay as they are")

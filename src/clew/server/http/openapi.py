@@ -65,7 +65,11 @@ def openapi(endpoints: list[Endpoint], *, url: str = "") -> dict[str, Any]:
     _add_objects(paths, session)
     _add_workspaces(paths, session)
     project = {"name": "project", "in": "query", "schema": {"type": "string"}, "description": "Only this project."}
-    paths["/v1/stream"] = {"get": _stream("stream", "Follow a project, or all you may read.", project)}
+    only = {
+        "name": "only", "in": "query", "schema": {"enum": ["changes"]},
+        "description": "Say that something changed in sessions that you may see, and not what.",
+    }  # fmt: skip
+    paths["/v1/stream"] = {"get": _stream("stream", "Follow a project, or all you may read.", project, only)}
     return {
         "openapi": "3.1.0",
         "info": {"title": "clew", "version": clew.__version__, "description": clew.__doc__ or "Sessions of agents."},
@@ -288,7 +292,7 @@ def _result(endpoint: Endpoint, results: dict[str, Any]) -> dict[str, Any]:
     return response
 
 
-def _stream(name: str, summary: str, parameter: dict[str, Any]) -> dict[str, Any]:
+def _stream(name: str, summary: str, *parameters: dict[str, Any]) -> dict[str, Any]:
     after = {
         "name": "after", "in": "query", "description": "Go on after the event with this id.",
         "schema": {"type": "integer", "minimum": 0, "maximum": LARGEST_ID},
@@ -298,7 +302,7 @@ def _stream(name: str, summary: str, parameter: dict[str, Any]) -> dict[str, Any
         "summary": summary,
         "description": "Server-Sent Events; each has an id to go on from, also as the header Last-Event-ID.",
         "tags": ["streams"],
-        "parameters": [parameter, after],
+        "parameters": [*parameters, after],
         "responses": {
             "200": {"description": "Events, as they come.", "content": {"text/event-stream": {}}},
             "default": {"$ref": "#/components/responses/problem"},

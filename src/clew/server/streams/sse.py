@@ -1,5 +1,8 @@
 """Live streams: Server-Sent Events of a session (the id is its seq), of a project or of everything (its position).
 
+A stream of changes says only that there is something new, once for all that came since; a page that shows lists follows
+it and reads them again. Whoever may see that a session is there may follow it, without the right to read.
+
 A listener is a task that sleeps until the watcher wakes it. Then it reads a page in a thread, with the rights that its
 caller has at that moment. It continues after `Last-Event-ID`, so a reconnect to any process neither skips nor repeats
 events. By hand: the format is a few lines of text, and no library does the rest: positions, rights, the end.
@@ -56,11 +59,16 @@ RETRY = b"retry: 1000\n"
 BEAT = unmasked(b": still here\n\n", NeedsNoMasking.OWN_WORDS)
 
 
+CHANGES = "changes"
+
+
 class Topic(NamedTuple):
     """A session or a project; with both empty, everything that the caller may read."""
 
     session: str = ""
     project: str = ""
+    only_changes: bool = False
+    """Whether the stream says that something changed, and not what."""
 
     @property
     def name(self) -> str:
@@ -209,9 +217,10 @@ class Streams:
             found_session = context.store.session(session, context.reach(None))
             return Topic(session=found_session.id), start.after or 0, _rights(context)
         # Ruled on here, and read and recorded page by page: this event may never be sent.
-        run(prepare_call(context, "tail", {"project": start.project, "limit": 1}))
+        ruled_like = "sessions" if start.only_changes else "tail"
+        run(prepare_call(context, ruled_like, {"project": start.project, "limit": 1}))
         after = start.after if start.after is not None else context.store.last_position()
-        return Topic(project=start.project), after, _rights(context)
+        return Topic(project=start.project, only_changes=start.only_changes), after, _rights(context)
 
     def _page(self, credential: Credential, topic: Topic, after: int, read: set[str]) -> Page:
         """The next page; `read` has the projects whose content the stream has shown, each of them recorded once."""
@@ -220,6 +229,8 @@ class Streams:
             session = context.store.session(topic.session, context.reach(None))
             permit(context, Right.READ, session)
             events, is_full = _page_of(context.store.read(session, after=after, limit=PAGE))
+        elif topic.only_changes:
+            return _changes(context, topic.project, after)
         else:
             if topic.project:
                 project_keys(context, topic.project, Right.READ)
@@ -271,6 +282,19 @@ class Streams:
             return () if error.code == "unauthenticated" else before
 
 
+def _changes(context: Context, project: str, after: int) -> Page:
+    """Whether a session that the caller may see has changed since, in one message."""
+    if project:
+        project_keys(context, project, Right.SEE)
+    upto = context.store.last_position()
+    found = context.store.tail(after=after, project=project, limit=1, reach=context.reach(Right.SEE))
+    first = next(iter(found), None)
+    if first is None:
+        return Page(b"", 0, max(after, upto), False)
+    upto = max(upto, first.position)
+    return Page(b'id: %d\ndata: {"changed":true}\n\n' % upto, 1, upto, False)
+
+
 def _record_reads(context: Context, events: list[Event], read: set[str]) -> None:
     if events and context.has_setting("audit_reads", "on"):
         projects = projects_in(context.unrestricted, events) - read
@@ -310,19 +334,23 @@ class _Subscriber:
 class _Start(NamedTuple):
     after: int | None
     project: str
+    only_changes: bool
 
 
 def _start_of(exchange: Exchange, *, is_session: bool) -> _Start:
     """Where the stream begins: after the id in the header of a browser that reconnects, or else in the query."""
     query = pairs(exchange.scope["query_string"])
-    known = {"after"} if is_session else {"after", "project"}
+    known = {"after"} if is_session else {"after", "project", "only"}
     if len(query) != len({name for name, _ in query}) or not {name for name, _ in query} <= known:
         raise InvalidInput(f"a stream takes {' and '.join(sorted(known))}, each once")
     values = dict(query)
     text = exchange.headers.get(b"last-event-id", b"").decode("latin-1") or values.get("after", "")
     if text and not (text.isascii() and text.isdigit() and len(text) < 20 and int(text) <= LARGEST_ID):
         raise InvalidInput(f"{text[:40]!r} is not a valid id to go on after; use the id of the last event that came")
-    return _Start(int(text) if text else None, values.get("project", ""))
+    only = values.get("only", "")
+    if only not in ("", CHANGES):
+        raise InvalidInput(f"{only[:40]!r} is not a valid value of only; the one that there is is {CHANGES}")
+    return _Start(int(text) if text else None, values.get("project", ""), only == CHANGES)
 
 
 def _event(context: Context, id: int, event: Event) -> bytes:

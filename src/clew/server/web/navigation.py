@@ -8,6 +8,7 @@ from clew.server.web.actions.keeping import KEEPING
 from clew.server.web.actions.session import SESSION
 from clew.server.web.actions.sessions import SESSIONS
 from clew.server.web.actions.team import TEAM
+from clew.server.web.actions.views import VIEWS
 from clew.server.web.page_request import Download, Page, PageRequest
 from clew.server.web.pages.access import access
 from clew.server.web.pages.agents import agents
@@ -72,4 +73,4 @@ PAGES = (
 )
 MENU = tuple(entry for entry in PAGES if entry.name)
 
-ACTIONS = (*SESSION, *SESSIONS, *TEAM, *KEEPING, CAPTURE)
+ACTIONS = (*SESSION, *SESSIONS, *VIEWS, *TEAM, *KEEPING, CAPTURE)

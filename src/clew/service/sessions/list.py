@@ -21,6 +21,7 @@ from clew.views.sessions import SessionRow, session_row
 
 Folder = Annotated[str, msgspec.Meta(description="Only sessions that worked in this folder or below it.")]
 Failed = Annotated[bool, msgspec.Meta(description="Only sessions with calls that failed.")]
+View = Annotated[str, msgspec.Meta(description="A saved view of yours: its filters, where you give none.")]
 
 
 class Sort(enum.StrEnum):
@@ -64,6 +65,7 @@ def sessions(
     since: filters.Since = "",
     until: filters.Until = "",
     quiet_since: filters.QuietSince = "",
+    view: View = "",
     empty: Annotated[
         bool, msgspec.Meta(description="Also sessions with nothing in them.", extra={"flag": "all"})
     ] = False,
@@ -79,7 +81,10 @@ def sessions(
         file=file, failed=failed, tag=tag, starred=starred, when=when, since=since, until=until,
         quiet_since=quiet_since,
     )  # fmt: skip
-    wanted = given.parameters(context) | ({} if empty else {"filled": 1})
+    saved = _saved(context, view)
+    sort = saved.get("sort", sort) if sort is Sort.LAST else sort
+    wanted = given.filled_in(saved).parameters(context)
+    wanted |= {} if empty or saved.get("empty") else {"filled": 1}
     with context.views.read() as tx:
         if sort is not Sort.LAST:
             return session_lines(context, _sorted(tx, sort, price_table(context), wanted, before, limit))
@@ -107,6 +112,7 @@ def sessions_count(
     since: filters.Since = "",
     until: filters.Until = "",
     quiet_since: filters.QuietSince = "",
+    view: View = "",
 ) -> SessionCount:
     """Count the sessions that a list with these filters has in all."""
     given = _Wanted(
@@ -114,7 +120,7 @@ def sessions_count(
         file=file, failed=failed, tag=tag, starred=starred, when=when, since=since, until=until,
         quiet_since=quiet_since,
     )  # fmt: skip
-    wanted = given.parameters(context)
+    wanted = given.filled_in(_saved(context, view)).parameters(context)
     with context.views.read() as tx:
         [(count, empty)] = tx.run("sessions_count", **wanted)
     return SessionCount(sessions=int(count), empty=int(empty))
@@ -139,6 +145,12 @@ class _Wanted(msgspec.Struct, frozen=True, kw_only=True):
     until: str
     quiet_since: str
 
+    def filled_in(self, saved: dict[str, Any]) -> "_Wanted":
+        """These filters, and those of a saved view where none is given."""
+        return msgspec.structs.replace(
+            self, **{name: value for name, value in saved.items() if getattr(self, name, True) in ("", None, False)}
+        )
+
     def parameters(self, context: Context) -> dict[str, Any]:
         """The parameters of the statements that list and count; only those that are given."""
         period = filters.times(self.when, self.since, self.until)
@@ -158,6 +170,15 @@ class _Wanted(msgspec.Struct, frozen=True, kw_only=True):
         if self.file:
             given["keys"] = msgspec.json.encode(sorted(filters.touching(context, self.file, Right.SEE))).decode()
         return given
+
+
+def _saved(context: Context, view: str) -> dict[str, Any]:
+    """What a saved view asks for, if one is named."""
+    if not view:
+        return {}
+    from clew.service.find.saved_views import arguments_of_view  # Most lists name no view.
+
+    return arguments_of_view(context, view)
 
 
 def _below(folder: str) -> dict[str, str]:

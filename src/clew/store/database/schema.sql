@@ -401,3 +401,14 @@ CREATE INDEX place_mark ON place (mark) WHERE mark <> '';
 --pg ALTER TABLE place ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 --pg CREATE POLICY wall ON place USING ({in_reach(project)});
 --pg ALTER TABLE place ALTER place SET STATISTICS 0, ALTER machine SET STATISTICS 0;
+
+-- Lists of sessions that people saved under a name, each principal's own.
+CREATE TABLE saved_view (
+    principal TEXT NOT NULL,
+    name TEXT NOT NULL,
+    filters TEXT NOT NULL,
+    at BIGINT NOT NULL,
+    PRIMARY KEY (principal, name)
+);
+--pg ALTER TABLE saved_view ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+--pg CREATE POLICY wall ON saved_view USING ({everything});

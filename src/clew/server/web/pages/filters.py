@@ -3,19 +3,14 @@
 They come from the operation's declaration, so a filter that is added there is one of the page as well.
 """
 
-import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from clew.model.errors import InvalidInput
 from clew.server.http.arguments import from_query
+from clew.service.find.filter_words import YES, given_filters
 from clew.service.kernel.registry import Operation, operation_named
-
-# What people write for what an operation calls otherwise.
-ALIASES = {"error": "failed", "errors": "failed", "status": "state", "program": "runtime", "path": "folder"}
-YES = {"yes": "true", "no": "false", "1": "true", "0": "false"}
-_WORD = re.compile(r'(?:(?P<name>[a-z_]+):)?(?:"(?P<quoted>[^"]*)"|(?P<plain>\S+))')
 
 
 class Chip(NamedTuple):
@@ -50,17 +45,11 @@ def filters_of(operation_name: str, query: Mapping[str, str], text: str, *, but:
     operation = operation_named(operation_name)
     names = [parameter.name for parameter in operation.parameters if parameter.by_name and parameter.name not in but]
     given = {name: query[name] for name in names if query.get(name)}
-    words = []
-    for match in _WORD.finditer(text):
-        name = ALIASES.get(match["name"] or "", match["name"] or "")
-        value = match["plain"] if match["quoted"] is None else match["quoted"]
-        if name in names:
-            given[name] = value
-        else:
-            words.append(match[0])
+    written, words = given_filters(text, names)
+    given |= written
     for name, value in given.items():
         given[name] = YES.get(value, value) if _is_yes_or_no(operation, name) else value
-    return Filters(operation, given, " ".join(words))
+    return Filters(operation, given, words)
 
 
 def check_no_words(filters: Filters, but: frozenset[str]) -> None:

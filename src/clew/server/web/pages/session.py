@@ -8,7 +8,7 @@ from typing import Any
 from clew.model.errors import ClewError
 from clew.model.query import Snippet
 from clew.server.web.action import offers
-from clew.server.web.actions.session import ON_PAGE, access_to
+from clew.server.web.actions.session import FORK, ON_PAGE, rights_on
 from clew.server.web.page_request import Page, PageRequest
 from clew.server.web.pages.search import Piece, pieces
 from clew.server.web.pages.session_tabs import tab_of
@@ -27,7 +27,9 @@ def session(request: PageRequest) -> Page:
     id = request.path["session"]
     match request.query.get("part"):
         case "turns":
-            return Page("session/part.html", {**_transcript(request, id, 2**62), "what": "turns"})
+            shown = _transcript(request, id, 2**62)
+            may_fork = _may_fork(request, rights_on(request, shown["id"]))
+            return Page("session/part.html", {**shown, "may_fork": may_fork, "what": "turns"})
         case "map":
             return Page("session/part.html", {**_map(request, id), "what": "map"})
         case "tab":
@@ -38,7 +40,7 @@ def session(request: PageRequest) -> Page:
     line = detail.session
     transcript = _transcript(request, line.id, line.head)
     beside = request.call("sessions", limit=BESIDE)
-    rights = frozenset(ruling.right for ruling in access_to(request, line.id) if ruling.allowed)
+    rights = rights_on(request, line.id)
     return Page(
         "session/page.html",
         {
@@ -46,8 +48,13 @@ def session(request: PageRequest) -> Page:
             **_found(request, line.id), "detail": detail, "line": line, "title": line.title,
             "beside": beside if any(other.id == line.id for other in beside) else [line, *beside],
             "offers": offers(ON_PAGE, request, line, rights, session=line.id),
+            "may_fork": _may_fork(request, rights),
         },
     )  # fmt: skip
+
+
+def _may_fork(request: PageRequest, rights: frozenset[str]) -> bool:
+    return request.right_of(FORK.operation) in rights
 
 
 # The transcript -------------------------------------------------------------------------------------------------------

@@ -9,6 +9,8 @@ from clew.server.web.actions.sessions import SESSIONS
 from clew.server.web.page_request import Page, PageRequest
 from clew.server.web.pages.filters import Filters, check_no_words, filters_of
 from clew.server.web.rendering import link
+from clew.service.find.filter_words import filter_text
+from clew.service.find.saved_views import NOT_SAVED
 from clew.service.sessions.list import Sort
 
 LIST = 50
@@ -37,7 +39,7 @@ def sessions(request: PageRequest) -> Page:
         "lines": [], "more": "", "is_first": not before, "sort": sort, "columns": _columns(filters, sort),
         "quick": _quick(filters, sort), "count": None,
         "all": link("/sessions", sort=sort, **(filters.given | {"empty": "true"})),
-        "bulk": [action for action in SESSIONS if is_here(action, request)],
+        "bulk": [action for action in SESSIONS if is_here(action, request)], **_views(request, filters, sort),
     }  # fmt: skip
     try:
         check_no_words(filters, NOT_FILTERS)
@@ -50,6 +52,17 @@ def sessions(request: PageRequest) -> Page:
         return Page("sessions/page.html", {**values, "problem": request.told(error)}, STATUS[error.code])
     more = link("/sessions", **filters.given, sort=sort, before=lines[-1].id) if len(lines) == LIST else ""
     return Page("sessions/page.html", {**values, "lines": lines, "more": more})
+
+
+def _views(request: PageRequest, filters: Filters, sort: str) -> dict[str, Any]:
+    """The saved views, each with its address and whether it is this one; and what saving this one would save."""
+    here = filters.given | ({"sort": sort} if sort else {})
+    views = []
+    for view in request.call("view_list"):
+        given = filters_of("sessions", {}, view.filters, but=NOT_SAVED).given
+        views.append((view.name, link("/sessions", **given), given == here or filters.given.get("view") == view.name))
+    is_new = bool(here) and "view" not in here and not any(is_on for _, _, is_on in views)
+    return {"views": views, "savable": filter_text(here) if is_new else ""}
 
 
 def _count(request: PageRequest, filters: Filters) -> Any:

@@ -10,5 +10,4 @@ import "./list.js";
 import "./fresh.js";
 import "./search.js";
 import "./tips.js";
-import "./saved.js";
 import "./capture.js";

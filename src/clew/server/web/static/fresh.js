@@ -1,8 +1,22 @@
-// Parts of a page that change by themselves: fetched again every few seconds while somebody looks, and put in place.
+// Parts of a page that change by themselves: fetched again when the server says that something changed, and put in place.
+// Some change with the time alone, so they are fetched now and then as well, and often while there is no stream.
 import { localise } from "./times.js";
 
 const EVERY = 4000;
+const WITH_STREAM = 20_000;
+// A store that is written to all the time is asked about once a second, and less often where that takes long.
+const LEAST = 1000;
+const LONGEST_WAIT = 15_000;
 const parts = () => [...document.querySelectorAll("[data-live]")];
+// What htmx puts in place by itself, once it is told.
+const swaps = () => [...document.querySelectorAll("[hx-trigger~=stale]")];
+
+let source = null;
+let due = 0;
+let isLooking = false;
+let lookedAt = 0;
+let took = 0;
+let wait = LEAST;
 
 // Rows that are the same stay, with what is chosen in them and where the keys are; pages that came later stay below.
 function mergeRows(old, fresh) {
@@ -31,7 +45,9 @@ function mergeRows(old, fresh) {
 }
 
 async function look() {
-  if (document.hidden || document.querySelector("dialog[open]") || !parts().length) return;
+  if (document.hidden || document.querySelector("dialog[open]")) return;
+  for (const part of swaps()) part.dispatchEvent(new CustomEvent("stale"));
+  if (!parts().length) return;
   let answer;
   try {
     answer = await fetch(location.href, { headers: { Accept: "text/html" } });
@@ -52,7 +68,49 @@ async function look() {
   window.htmx?.process(document.body);
 }
 
-if (parts().length) {
-  setInterval(look, EVERY);
-  document.addEventListener("visibilitychange", look);
+// Look soon, and again after that; never twice at once.
+function soon(delay) {
+  if (due && delay > 0) return;
+  clearTimeout(due);
+  due = setTimeout(async () => {
+    due = 0;
+    if (isLooking) return soon(LEAST);
+    isLooking = true;
+    lookedAt = performance.now();
+    try {
+      await look();
+    } finally {
+      isLooking = false;
+      took = performance.now() - lookedAt;
+    }
+  }, delay);
+}
+
+const isFollowing = () => source?.readyState === EventSource.OPEN;
+
+function listen() {
+  source?.close();
+  source = new EventSource("/v1/stream?only=changes");
+  source.onopen = () => { wait = LEAST; };
+  source.onmessage = () => soon(Math.max(100, lookedAt + Math.max(LEAST, 4 * took) - performance.now()));
+  // A browser tries again by itself after most failures, but not after an answer that is no stream.
+  source.onerror = () => {
+    if (source.readyState !== EventSource.CLOSED || document.hidden) return;
+    setTimeout(listen, wait);
+    wait = Math.min(LONGEST_WAIT, wait * 2);
+  };
+  source.addEventListener("problem", () => source.close());
+}
+
+if (parts().length || swaps().length) {
+  setInterval(() => performance.now() - lookedAt > (isFollowing() ? WITH_STREAM : EVERY) - 100 && soon(0), EVERY);
+  // A browser holds few connections to one server, so a tab that nobody sees gives its own back.
+  document.addEventListener("visibilitychange", () => {
+    if (document.hidden) source.close();
+    else {
+      listen();
+      soon(0);
+    }
+  });
+  listen();
 }

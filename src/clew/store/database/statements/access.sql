@@ -1,4 +1,4 @@
--- Principals, teams, grants, API keys, agents and settings.
+-- Principals, teams, grants, API keys, agents, settings and saved views.
 
 -- name: principal_set
 INSERT INTO principal (name, title, login, disabled, at) VALUES (:name, :title, :login, 0, {now})
@@ -161,6 +161,20 @@ ON CONFLICT (project, name) DO UPDATE SET value = excluded.value
 
 -- name: settings
 SELECT project, name, value FROM setting ORDER BY project, name
+
+-- name: saved_view_set
+INSERT INTO saved_view (principal, name, filters, at)
+SELECT :principal, :name, :filters, {now}
+WHERE EXISTS (SELECT 1 FROM saved_view WHERE principal = :principal AND name = :name)
+    OR (SELECT count(*) FROM saved_view WHERE principal = :principal) < :most
+ON CONFLICT (principal, name) DO UPDATE SET filters = excluded.filters, at = excluded.at
+RETURNING name
+
+-- name: saved_view_remove
+DELETE FROM saved_view WHERE principal = :principal AND name = :name RETURNING name
+
+-- name: saved_views
+SELECT name, filters, at FROM saved_view WHERE principal = :principal ORDER BY at, name
 
 -- name: answer_read
 SELECT request, status, answer FROM answered WHERE principal = :principal AND key = :key
