@@ -226,7 +226,8 @@ def test_the_objects_of_a_body_are_all_that_it_names(body: Body) -> None:
             return [name for item in value for name in named(item)]
         if isinstance(value, dict):
             own = [value["blob"]] if value.get("blob") or (value.get("type") in ("image", "file")) else []
-            return own + [name for key, item in value.items() if key != "blob" for name in named(item)]
+            own += [value["git"]] if value.get("git") else []
+            return own + [name for key, item in value.items() if key not in ("blob", "git") for name in named(item)]
         return []
 
     if not isinstance(body, CallMade):

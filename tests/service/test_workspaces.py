@@ -19,7 +19,7 @@ from clew.model.access import owner_of_everything
 from clew.model.errors import ClewError, Conflict, Damaged, DiskFull, InvalidInput, NotFound, TooLarge
 from clew.model.file_tree import FILE, FOLDER, LINK, Entry, encode_tree
 from clew.service import Context, call
-from clew.service.workspaces import cutting, restoring
+from clew.service.workspaces import cloning, cutting, restoring
 from clew.store import Store
 from clew.store.objects import objects
 from clew.store.objects.collection import collect
@@ -192,6 +192,38 @@ def test_a_fork_has_a_folder_of_its_own(work: Workspace, folder: Path, session: 
     assert taken.files == 1
     with pytest.raises(Conflict, match="is not empty"):
         call(work.context, "workspace_checkout", {"session": child.id, "folder": str(tmp_path / "child")})
+
+
+def test_files_that_are_unchanged_in_their_folder_are_cloned_from_there(
+    work: Workspace, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel's own clone is replaced, because few file systems have one; then the one here is asked."""
+    (folder / "deep").mkdir()
+    large = random.Random(3).randbytes(cutting.LARGE_BYTES)
+    for path, data in (("same", b"1"), ("deep/large", large), ("edited", b"2"), ("gone", b"3"), ("empty", b"")):
+        (folder / path).write_bytes(data)
+        os.utime(folder / path, ns=(0, 0))
+    monkeypatch.setattr("clew.service.workspaces.saving.CLOCK_TICK_NS", -(10**12))
+    work.keep()
+    write(folder, edited="9")
+    (folder / "gone").unlink()
+    cloned = []
+
+    def clone(target: int, request: int, source: int) -> None:
+        assert request == cloning.FICLONE
+        cloned.append(os.path.basename(os.readlink(f"/proc/self/fd/{source}")))
+        os.sendfile(target, source, 0, len(large))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(cloning.fcntl, "ioctl", clone)
+        work.checkout(folder=str(tmp_path / "cloned"))
+    assert sorted(cloned) == ["large", "same"]
+    work.checkout(folder=str(tmp_path / "written"), at=2)
+    for out in ("cloned", "written"):
+        assert (tmp_path / out / "deep" / "large").read_bytes() == large
+        assert {name: (tmp_path / out / name).read_text() for name in ("same", "edited", "gone", "empty")} == {
+            "same": "1", "edited": "2", "gone": "3", "empty": "",
+        }  # fmt: skip
 
 
 # Cheaply --------------------------------------------------------------------------------------------------------------

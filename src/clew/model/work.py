@@ -23,6 +23,7 @@ class WorkspaceSnapshotted(Body, frozen=True, kw_only=True):
     blob: ObjectNameOrNone = ""
     label: str = ""
     restores: str = ""
+    git: ObjectNameOrNone = ""
     workspace: Workspace = Workspace()
     changed: int = 0
     changes: tuple[FileChange, ...] = ()
@@ -34,4 +35,5 @@ class WorkspaceRestored(Body, frozen=True, kw_only=True):
     snapshot: str
     blob: ObjectNameOrNone = ""
     paths: tuple[str, ...] = ()
+    git: ObjectNameOrNone = ""
     workspace: Workspace = Workspace()

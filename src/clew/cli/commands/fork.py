@@ -5,10 +5,10 @@ from typing import Any
 
 import click
 
+from clew.cli.checking_out import check_out, worktree_options
 from clew.cli.options import json_option, session_argument
 from clew.cli.output import print_result
-from clew.cli.progress import progress
-from clew.model.errors import Conflict, InvalidInput
+from clew.model.errors import ClewError, Conflict, InvalidInput
 
 
 @click.command("fork")
@@ -17,14 +17,25 @@ from clew.model.errors import Conflict, InvalidInput
 @click.option("--title", default=None, metavar="TEXT", help="[default: that of its parent]")
 @click.option("--workspace", is_flag=True, help="Write the files as they were then into a new folder for the fork.")
 @click.option("--dir", "folder", default="", metavar="D", help="That folder. [default: beside the one of the session]")
+@worktree_options
 @json_option
 @click.pass_obj
 def command(
-    plane: Any, session: str, at: int | None, title: str | None, workspace: bool, folder: str, as_json: bool
+    plane: Any,
+    /,
+    session: str,
+    at: int | None,
+    title: str | None,
+    workspace: bool,
+    folder: str,
+    as_json: bool,
+    **git: Any,
 ) -> None:
     """Fork a session at an event (default: the last); the child shares everything up to it."""
     if folder and not workspace:
         raise InvalidInput("--dir is the folder for the files; add --workspace")
+    if any(git.values()) and not workspace:
+        raise InvalidInput("--worktree, --branch and --repository are about the files; add --workspace")
     if folder and os.path.isdir(folder) and os.listdir(folder):
         raise Conflict(f"{folder} exists and is not empty; name a new folder")
     point = {} if at is None else {"at": at}
@@ -37,6 +48,8 @@ def command(
     print_result(child, "fork", as_json=as_json)
     if workspace:
         folder = os.path.abspath(folder or f"{own or session}-{child.id[:8]}")
-        with progress("writing", shown=not as_json) as on_progress:
-            out = plane.call_reporting(on_progress, "workspace_checkout", session=child.id, folder=folder)
-        print_result(out, "workspace_checkout", as_json=as_json)
+        try:
+            check_out(plane, child.id, folder, as_json=as_json, **git)
+        except ClewError:
+            click.echo(f"the fork is there without its files: clew workspace checkout {child.id[:10]}", err=True)
+            raise

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from clew.cli.checking_out import check_out, worktree_options
 from clew.cli.commands.object import write_new, write_out
 from clew.cli.help import Summaries
 from clew.cli.options import complete_id, json_option, session_argument
@@ -169,16 +170,18 @@ def restore(
 @session_argument
 @click.option("--dir", "folder", required=True, metavar="D", help="A new folder, or an empty one.")
 @at_option
+@worktree_options
 @json_option
 @click.pass_obj
-def checkout(plane: Any, session: str, folder: str, at: int | None, as_json: bool) -> None:
-    """Write the files of a session into a new folder, which is the session's own from then on."""
-    given = {} if at is None else {"at": at}
-    with progress("writing", shown=not as_json) as on_progress:
-        out = plane.call_reporting(
-            on_progress, "workspace_checkout", session=session, folder=os.path.abspath(folder), **given
-        )
-    print_result(out, "workspace_checkout", as_json=as_json)
+def checkout(plane: Any, /, session: str, folder: str, at: int | None, as_json: bool, **git: Any) -> None:
+    """Write the files of a session into a new folder, which is the session's own from then on.
+
+    A folder that was a repository of git is one again: at the same commit and branch, with the same files staged. With
+    --worktree it is a worktree of the repository that it was in. The other repository's index, stash and branches stay
+    as they are.
+    """
+    point: dict[str, Any] = {} if at is None else {"at": at}
+    check_out(plane, session, os.path.abspath(folder), as_json=as_json, **point, **git)
 
 
 for name in ("log", "gc"):

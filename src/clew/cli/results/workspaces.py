@@ -6,11 +6,13 @@ import click
 
 from clew.cli.output import table
 from clew.cli.times import ago
+from clew.model.plain import plain
 
 if TYPE_CHECKING:
     from clew.service.workspaces.changes import Changed
+    from clew.service.workspaces.checkout import CheckedOut
     from clew.service.workspaces.looking import FileDifference, PointInfo
-    from clew.service.workspaces.restore import CheckedOut, Restored
+    from clew.service.workspaces.restore import Restored
     from clew.service.workspaces.snapshot import SnapshotTaken
     from clew.service.workspaces.tree import Tree
 
@@ -85,7 +87,12 @@ def print_workspace_restore(restored: "Restored") -> None:
 
 
 def print_workspace_checkout(out: "CheckedOut") -> None:
-    click.echo(f"{out.folder}: {out.files:,} files of {out.session[:10]}")
+    words = {"own": "a repository", "worktree": "a worktree"}
+    where = f"on {out.branch}" if out.branch else f"at {out.commit[:12]}"
+    git = f", {words[out.repository]} {where}" if out.repository else ""
+    click.echo(f"{out.folder}: {out.files:,} files of {out.session[:10]}{git}")
+    for note in out.notes:
+        click.echo(f"note: {plain(note)}", err=True)
 
 
 def print_workspace_gc(collected: "object") -> None:

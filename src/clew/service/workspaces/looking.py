@@ -14,7 +14,7 @@ from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
 from clew.service.workspaces.changes import WORDS, Changed, changed, unified
 from clew.service.workspaces.comparing import Difference, compare, compare_entries
-from clew.service.workspaces.points import entries_of, events_of, find, point_at
+from clew.service.workspaces.points import At, entries_of, events_of, find, point_at
 from clew.service.workspaces.snapshot import WORKSPACE
 from clew.store.objects import objects
 
@@ -68,9 +68,6 @@ class WorkspaceFile(msgspec.Struct, frozen=True, kw_only=True):
     """The content of a text, the target of a link, or the names in a folder."""
     is_binary: bool
     seq: int
-
-
-At = Annotated[int, msgspec.Meta(ge=1, description="As the files were at this event. [default: the last snapshot]")]
 
 
 @operation(right=Right.READ, route="GET /sessions/{session}/workspace/snapshots", group=WORKSPACE)

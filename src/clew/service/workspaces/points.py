@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from typing import Annotated
 
 import msgspec
 
@@ -13,6 +14,8 @@ from clew.service.kernel.context import Context
 from clew.store import Store
 from clew.store.log.feed import readable_of_kind
 from clew.store.objects import objects
+
+At = Annotated[int, msgspec.Meta(ge=1, description="As the files were at this event. [default: the last snapshot]")]
 
 
 class Point(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""The operations that write files: go back to a snapshot in place, or check one out into a folder of its own."""
+"""The operation `workspace_restore`: go back to a snapshot in place."""
 
 import os
 from collections.abc import Mapping
@@ -7,8 +7,8 @@ from typing import Annotated
 import msgspec
 
 from clew.model.access import Right
-from clew.model.errors import ClewError, Conflict, InvalidInput, NotFound, TooLarge
-from clew.model.events import Draft, Workspace, WorkspaceRestored, WorkspaceSnapshotted
+from clew.model.errors import Conflict, InvalidInput, NotFound, TooLarge
+from clew.model.events import Draft, Workspace, WorkspaceRestored
 from clew.model.file_tree import FOLDER, MOST_ENTRIES, Entry, shown
 from clew.model.session import Session, Status, apply
 from clew.service.kernel.context import Context
@@ -16,15 +16,15 @@ from clew.service.kernel.registry import operation
 from clew.service.sessions.list import sessions
 from clew.service.workspaces.changes import Changed, changed
 from clew.service.workspaces.comparing import Difference, compare, compare_entries
-from clew.service.workspaces.points import Point, entries_of, folder_of, point_at
+from clew.service.workspaces.git_index import record_git
+from clew.service.workspaces.points import At, Point, entries_of, folder_of, point_at
 from clew.service.workspaces.restoring import Restoring
 from clew.service.workspaces.saving import Saved
-from clew.service.workspaces.snapshot import WORKSPACE, own_folder, record, refuse_on_server, resolved, save
+from clew.service.workspaces.snapshot import WORKSPACE, git_memory, own_folder, record, refuse_on_server, resolved, save
 
 # So many sessions of a folder are looked at for one that is at work.
 LOOKED_AT = 200
 
-At = Annotated[int, msgspec.Meta(ge=1, description="As the files were at this event. [default: the last snapshot]")]
 Paths = Annotated[list[str], msgspec.Meta(description="Only these files and folders. [default: all]")]
 
 
@@ -36,18 +36,6 @@ class Restored(msgspec.Struct, frozen=True, kw_only=True):
     unchanged: int
     undo: int | None
     """The event that has the files as they were before; restore it to undo this. None when nothing was there."""
-
-
-class CheckedOut(msgspec.Struct, frozen=True, kw_only=True):
-    """A folder that a session's files were written into."""
-
-    session: str
-    folder: str
-    snapshot: str
-    files: int
-    commit: str
-    branch: str
-    """Where the folder of the snapshot stood in git; the new folder is no repository."""
 
 
 class _Plan(msgspec.Struct, frozen=True):
@@ -98,13 +86,17 @@ def workspace_restore(
         undo = record(context, session, plan.root, plan.now, restores=plan.point.tree.hex()).seq
     restoring = Restoring(context.store, plan.root)
     _restore(context, plan, restoring)
-    name = plan.point.tree.hex()
+    name, in_git = plan.point.tree.hex(), record_git(context, session, plan.root, git_memory(context, plan.root))
     body = WorkspaceRestored(
         snapshot=name,
         blob=name,
         paths=tuple(sorted(paths or [])),
-        workspace=Workspace(folder=shown(plan.root), machine=context.machine, files=restoring.written),
-    )
+        git=in_git.record,
+        workspace=Workspace(
+            folder=shown(plan.root), machine=context.machine, files=restoring.written, commit=in_git.state.commit,
+            branch=in_git.state.branch,
+        ),
+    )  # fmt: skip
     if differences or plan.now is None:
         context.store.append(session, [Draft(body=body)], actor=context.principal)
     return Restored(
@@ -113,51 +105,6 @@ def workspace_restore(
         unchanged=max(0, _count(context, plan) - restoring.written),
         undo=undo,
     )
-
-
-@operation(right=Right.READ, group=WORKSPACE)
-def workspace_checkout(
-    context: Context,
-    session: Session,
-    folder: Annotated[str, msgspec.Meta(description="A new folder, or an empty one.")],
-    *,
-    at: At | None = None,
-) -> CheckedOut:
-    """Write the files of a session into a new folder, which is the session's own from then on."""
-    refuse_on_server(context)
-    root = os.path.abspath(os.fsencode(os.path.expanduser(folder)))
-    own_folder(context, root)
-    if os.path.lexists(root) and (os.path.islink(root) or not os.path.isdir(root) or os.listdir(root)):
-        raise Conflict(f"{shown(root)} exists and is not empty; name a new folder", path=shown(root))
-    point = point_at(context, session, at)
-    restoring = Restoring(context.store, root)
-    restoring.restore(b"", point.tree)
-    name = point.tree.hex()
-    body = WorkspaceRestored(
-        snapshot=name,
-        blob=name,
-        workspace=Workspace(folder=shown(root), machine=context.machine, files=restoring.written),
-    )
-    if _accepts(context, session, body):
-        context.store.append(session, [Draft(body=body)], actor=context.principal)
-    commit, branch = "", ""
-    if isinstance(point.event.body, WorkspaceSnapshotted):
-        commit, branch = point.event.body.workspace.commit, point.event.body.workspace.branch
-    return CheckedOut(
-        session=session.id, folder=shown(root), snapshot=name, files=restoring.written, commit=commit, branch=branch
-    )
-
-
-def _accepts(context: Context, session: Session, body: WorkspaceRestored) -> bool:
-    """Whether the session can take the event, and the caller may append it: a closed one is only read."""
-    from clew.service.kernel.call import permit
-
-    try:
-        permit(context, Right.APPEND, session)
-        apply(context.store.head(session), body, session.id)
-    except ClewError:
-        return False
-    return True
 
 
 # The plan -------------------------------------------------------------------------------------------------------------

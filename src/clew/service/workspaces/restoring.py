@@ -7,8 +7,9 @@ run that writes there removes them.
 
 import errno
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 
 from clew.model.errors import ClewError, Conflict, DiskFull, StoreError, TooLarge
 from clew.model.file_tree import (
@@ -23,6 +24,7 @@ from clew.model.file_tree import (
     refuse_depth,
     shown,
 )
+from clew.service.workspaces.cloning import Live
 from clew.service.workspaces.comparing import is_folder
 from clew.service.workspaces.ignoring import UNFINISHED
 from clew.service.workspaces.points import by_name
@@ -38,8 +40,10 @@ Names = Mapping[bytes, Entry]
 class Restoring:
     """One folder that is being restored."""
 
-    def __init__(self, store: Store, root: bytes) -> None:
+    def __init__(self, store: Store, root: bytes, *, live: Live | None = None) -> None:
+        """With `live`, files are cloned from that folder where they are unchanged there."""
         self._store = store
+        self._live = live
         self._root = root
         self.written = self.removed = self._made = 0
         self._trees: dict[bytes, bytes] = {}
@@ -100,7 +104,7 @@ class Restoring:
         self._folders(folder, path, old, new)
         changed = [entry for name, entry in new.items() if entry.kind != FOLDER and old.get(name) != entry]
         changed = [entry for entry in changed if not self._has_new_mode_only(folder, old, entry)]
-        self._files(folder, changed, is_new=is_new)
+        self._files(folder, path, changed, is_new=is_new)
 
     def _count(self) -> None:
         """Count a file or a folder that is made; too many end the restore before the disk is full."""
@@ -196,17 +200,19 @@ class Restoring:
         self.written += 1
         return True
 
-    def _files(self, folder: int, entries: list[Entry], *, is_new: bool) -> None:
+    def _files(self, folder: int, path: bytes, entries: list[Entry], *, is_new: bool) -> None:
         by_digest: dict[bytes, list[Entry]] = {}
         for entry in entries:
-            if entry.kind == FILE:
+            if entry.kind == LINK:
+                self._link(folder, entry)
+            elif self._is_cloned(folder, path, entry, is_new=is_new):
+                continue
+            elif entry.kind == FILE:
                 by_digest.setdefault(entry.digest, []).append(entry)
             elif entry.kind == LARGE:
                 self._count()
-                self._write(folder, entry, self._pieces(entry), is_new=is_new)
+                self._write(folder, entry, partial(_write_pieces, self._pieces(entry)), is_new=is_new)
                 self.written += 1
-            elif entry.kind == LINK:
-                self._link(folder, entry)
         if by_digest:
             for digest, data in load_many(self._store, [*by_digest]):
                 for entry in by_digest[digest]:
@@ -214,30 +220,46 @@ class Restoring:
                     self._writing.add(File(folder, entry, data, is_new))
                     self.written += 1
 
+    def _is_cloned(self, folder: int, path: bytes, entry: Entry, *, is_new: bool) -> bool:
+        """Whether the file could share its bytes with the same file of the live folder."""
+        if self._live is None or not self._live.has(path, entry):
+            return False
+        if not self._write(folder, entry, partial(self._live.clone, path, entry), is_new=is_new):
+            return False
+        self._count()
+        self.written += 1
+        return True
+
     def _pieces(self, entry: Entry) -> Iterator[bytes]:
         for digest, _ in decode_pieces(objects.load(self._store, entry.digest.hex())):
             yield objects.load(self._store, digest.hex())
 
     def _write_file(self, file: File) -> None:
-        self._write(file.folder, file.entry, iter((file.data,)), is_new=file.is_new)
+        self._write(file.folder, file.entry, partial(_write_pieces, (file.data,)), is_new=file.is_new)
 
-    def _write(self, folder: int, entry: Entry, pieces: Iterator[bytes], *, is_new: bool) -> None:
-        """Write a file beside its name; in a folder that was made just now nothing can be replaced."""
+    def _write(self, folder: int, entry: Entry, fill: Callable[[int], bool], *, is_new: bool) -> bool:
+        """Write a file beside its name; in a folder that was made just now nothing can be replaced.
+
+        False, and no file, if `fill` could not write it.
+        """
         unfinished = entry.name if is_new else UNFINISHED + os.urandom(8).hex().encode()
         descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=folder)
         try:
             try:
-                for piece in pieces:
-                    _write_whole(descriptor, piece)
+                is_filled = fill(descriptor)
                 os.fchmod(descriptor, entry.mode)
             finally:
                 os.close(descriptor)
+            if not is_filled:
+                os.unlink(unfinished, dir_fd=folder)
+                return False
             if not is_new:
                 self._rename(folder, unfinished, entry)
         except BaseException:
             with suppress(FileNotFoundError):
                 os.unlink(unfinished, dir_fd=folder)
             raise
+        return True
 
     def _link(self, folder: int, entry: Entry) -> None:
         unfinished = UNFINISHED + os.urandom(8).hex().encode()
@@ -304,6 +326,12 @@ def ignores_case(folder: int) -> bool:
         return False
     finally:
         os.unlink(name, dir_fd=folder)
+    return True
+
+
+def _write_pieces(pieces: Iterable[bytes], descriptor: int) -> bool:
+    for piece in pieces:
+        _write_whole(descriptor, piece)
     return True
 
 

@@ -97,7 +97,7 @@ class Scan:
         names = {entry.name for entry in listing}
         if CACHE_TAG in names and path and not also and _is_tagged(at):
             return None
-        rules = rules.below(path, _ignore_files(at, names))
+        rules = rules.below(path, ignore_files(at, names))
         known = self._remembered.folder(path)
         record = known if known is not None and known.rules == rules.digest else None
         found = Found(path, mode & 0o777, rules.digest, [], [], [], record)
@@ -167,7 +167,7 @@ def signature_of(status: os.stat_result) -> Signature:
     return (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_mode)
 
 
-def _ignore_files(folder: bytes, names: set[bytes]) -> list[bytes]:
+def ignore_files(folder: bytes, names: set[bytes]) -> list[bytes]:
     """The texts of the ignore files of a folder, the stronger one last."""
     texts = []
     for name in IGNORE_FILES:

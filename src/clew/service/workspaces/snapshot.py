@@ -18,7 +18,7 @@ from clew.service.kernel.context import Context
 from clew.service.kernel.registry import Group, operation
 from clew.service.privacy.mask_on_write import masks_secrets, text_masked_if_required
 from clew.service.workspaces.changed_files import with_changes
-from clew.service.workspaces.git_state import git_state
+from clew.service.workspaces.git_index import record_git
 from clew.service.workspaces.ignoring import Rules
 from clew.service.workspaces.points import by_name, events_of, folder_of
 from clew.service.workspaces.remembered import FOLDER, Remembered
@@ -136,20 +136,24 @@ def record(
 ) -> SnapshotTaken:
     """Append the event of a snapshot, unless it is the last one of the session already."""
     name = saved.tree.hex()
-    state = git_state(root)
+    in_git = record_git(context, session, root, git_memory(context, root))
+    state = in_git.state
     workspace = Workspace(
         folder=shown(root), machine=context.machine, files=saved.files, bytes=saved.bytes, skipped=len(saved.skipped),
         commit=state.commit, branch=state.branch, began_at=saved.began_at,
     )  # fmt: skip
-    body = WorkspaceSnapshotted(snapshot=name, blob=name, label=label, restores=restores, workspace=workspace)
+    body = WorkspaceSnapshotted(
+        snapshot=name, blob=name, label=label, restores=restores, git=in_git.record, workspace=workspace
+    )
     events = events_of(context, session)
     if events and _is_same(events[-1].body, body):
         seq = events[-1].seq
     else:
         body = with_changes(context.store, root, body, events)
         seq = context.store.append(session, [Draft(body=body)], actor=context.principal, lease=lease).seqs[0]
+    skipped = [*saved.skipped, Skipped(".git", in_git.why)] if in_git.why else saved.skipped
     return SnapshotTaken(
-        snapshot=name, seq=seq, files=saved.files, bytes=saved.bytes, new_bytes=saved.new_bytes, skipped=saved.skipped
+        snapshot=name, seq=seq, files=saved.files, bytes=saved.bytes, new_bytes=saved.new_bytes, skipped=skipped
     )
 
 
@@ -200,6 +204,12 @@ def remembered_path(context: Context, root: bytes, *marks: bool) -> Path | None:
     if not context.home:
         return None
     return Path(context.home) / FOLDER / blake3(b"\0".join([root, bytes(marks)])).hexdigest(16)
+
+
+def git_memory(context: Context, root: bytes) -> Path | None:
+    """Where it is remembered how this folder stood in git."""
+    path = remembered_path(context, root, False)
+    return path.with_name(f"{path.name}.git") if path is not None else None
 
 
 def _is_kept(context: Context, root: bytes) -> bool:
