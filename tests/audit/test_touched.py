@@ -85,6 +85,7 @@ READING: dict[str, Callable[[str, str], dict[str, Any]]] = {
     "workspace_log": lambda left, _: {"session": left},
     "workspace_diff": lambda left, right: {"left": left, "right": right},
     "workspace_cat": lambda left, _: {"session": left, "path": "report.txt"},
+    "blame": lambda left, _: {"session": left, "path": "report.txt"},
     "object_open": lambda left, _: {"session": left, "object": "report.txt"},
 }
 # `blob` shows a part of what `events` named; the others work on this machine's own files, or record each call anyway.

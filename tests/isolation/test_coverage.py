@@ -48,6 +48,7 @@ DERIVED = {
     "spending": f"by sessions in reach, {ROW_SECURITY}",
     "quarter": f"by sessions in reach, reach in the statement, {ROW_SECURITY}",
     "artifact": f"reach in the statement, {ROW_SECURITY}",
+    "point": f"reach in the statement, {ROW_SECURITY}",
     "passage": f"reach in the statement, {ROW_SECURITY}",
     "words": "by passages in reach; on PostgreSQL a column of them",
     "known": f"reach in the statement, {ROW_SECURITY}",

@@ -78,6 +78,8 @@ def test_files_are_kept_read_and_restored(agent: Agent, tmp_path: Path) -> None:
     assert agent.good("workspace", session_id=id, action="read", path="a", at=kept["seq"])["text"] == "1"
     [change] = agent.good("workspace", session_id=id, action="diff")["changes"]
     assert change["path"] == "a"
+    [part] = agent.good("workspace", session_id=id, action="blame", path="a")["ranges"]
+    assert (part["first"], part["last"], part["why"]) == (1, 1, "outside")
     undo = agent.good("workspace", session_id=id, action="restore", at=kept["seq"])["undo"]
     assert (folder / "a").read_text() == "1"
     agent.good("workspace", session_id=id, action="restore", path="a", at=undo)

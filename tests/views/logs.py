@@ -57,7 +57,7 @@ HOUR_US = 3_600_000_000
 MOST_SESSIONS = 8
 OF_SESSIONS = (
     "artifact", "listing", "touched", "spending", "quarter", "speaking", "passage", "known", "turn", "branch",
-    "revised", "called", "landmark",
+    "revised", "called", "landmark", "point",
 )  # fmt: skip
 
 # Steps ----------------------------------------------------------------------------------------------------------------
@@ -185,7 +185,7 @@ def contents(views: Views) -> dict[str, Any]:
         connection = tx.connection  # type: ignore[attr-defined]
         tables = {
             table: sorted(map(tuple, connection.execute(f"SELECT * FROM {table}")))
-            for table in ("artifact", "label", "listing", "touched", "spending", "quarter", "speaking")
+            for table in ("artifact", "label", "listing", "point", "touched", "spending", "quarter", "speaking")
         }
         if views.database.dialect == "pg":
             _check_projects(connection)

@@ -112,6 +112,13 @@ STATEMENTS: dict[str, list[dict[str, Any]]] = {
         )
     ],
     "artifacts_newest": [{"limit": 50, **more} for more in ({}, {"session": 7}, {"project": 3}, REACH)],
+    "points_before": [
+        {"machine": "machine1", "names": '["/work", "/"]', "before": 5000, "limit": 500, **more} for more in ({}, REACH)
+    ],
+    "points_workers": [
+        {"machine": "machine1", "folder": "/work", "below": "/work/", "beyond": "/work0", "limit": 5000, **more}
+        for more in ({}, {"projects": "[3]"})
+    ],
     "speaking_of": [{"session": 7}],
     "known_of": [{"session": 7, "first": 1, "last": 900}],
     "known_newest": [{**KNOWN_PAGE, **more} for more in ({}, {"project": 3}, {"scope": "project"}, REACH)],

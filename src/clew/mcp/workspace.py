@@ -9,8 +9,8 @@ from clew.service import Context, call
 
 DESCRIPTION = """
 Keep the files you work on, and go back: `snapshot` before a change that may fail and after one that works, `log` for
-the seqs, `diff` what changed up to `at`, `list` a folder and `read` a file at a seq, `restore` all files or `path`,
-undone by restoring at `undo`.
+the seqs, `diff` what changed up to `at`, `list` a folder and `read` a file at a seq, `blame` which call wrote each line
+of it, `restore` all files or `path`, undone by restoring at `undo`.
 """
 
 # So many entries of a folder are enough for an llm; a folder below it has the others.
@@ -20,7 +20,8 @@ LISTED = 200
 class Workspace(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     session_id: Annotated[str, msgspec.Meta(description="The session.")]
     action: Annotated[
-        Literal["snapshot", "log", "diff", "list", "read", "restore"], msgspec.Meta(description="What to do.")
+        Literal["snapshot", "log", "diff", "list", "read", "blame", "restore"],
+        msgspec.Meta(description="What to do."),
     ]  # fmt: skip
     at: Annotated[int, msgspec.Meta(description="A seq.")] = 0
     path: Annotated[str, msgspec.Meta(description="A file.")] = ""
@@ -50,5 +51,7 @@ def _asked(given: dict[str, Any]) -> tuple[str, dict[str, Any]]:
             return "workspace_tree", session | at | {"path": path, "limit": LISTED}
         case "read":
             return "workspace_cat", session | at | {"path": path or "."}
+        case "blame":
+            return "blame", session | at | {"path": path or "."}
         case _:
             return "workspace_restore", session | at | folder | ({"paths": [path]} if path else {})

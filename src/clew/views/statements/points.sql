@@ -38,10 +38,6 @@ VALUES (
     :session, :seq, :position, :at, :began_at, :machine, :folder, :tree, :is_restore, :is_partial, :commit_id)
 ON CONFLICT (session, seq) DO NOTHING
 
--- name: points_of
-SELECT session, seq, position, at, began_at, machine, folder, tree, is_restore, is_partial, commit_id
-FROM point WHERE session = :session AND seq = :seq
-
 -- name: points_before
 -- What was kept of these folders before a position, newest first.
 SELECT p.session, p.seq, p.position, p.at, p.began_at, p.machine, p.folder, p.tree, p.is_restore, p.is_partial,
