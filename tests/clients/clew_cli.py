@@ -52,31 +52,31 @@ class Clew:
 
     def capture(self, home: Path) -> list[Captured]:
         """Capture every session below a home."""
-        *reports, total = self._objects("capture", "--home", str(home))
+        *reports, total = self.objects("capture", "--home", str(home))
         assert total["files"] == len(reports)
         return [Captured(*(report[field] for field in Captured._fields)) for report in reports]
 
     def import_file(self, file: Path) -> Imported:
         """Import a file with one session."""
-        report, *_ = self._objects("import", str(file))
+        report, *_ = self.objects("import", str(file))
         return Imported(report["runtime"], report["session"])
 
     def drift(self) -> list[tuple[str, str, str]]:
         """The kinds and fields that no reader knows, among all that was captured."""
         return [
             (one["what"], one["name"], one["example"])
-            for one in self._objects("runtimes", "--drift")
+            for one in self.objects("runtimes", "--drift")
             if one["what"] != "version"
         ]
 
     def session(self, session: str) -> Json:
         """A session with its lineage."""
-        (shown,) = self._objects("show", session)
+        (shown,) = self.objects("show", session)
         return shown
 
     def conversation(self, session: str) -> list[Json]:
         """The events that are part of the conversation now."""
-        return conversation_of(self._objects("show", session, "--events"))
+        return conversation_of(self.objects("show", session, "--events"))
 
     def export(self, session: str, out: Path) -> dict[str, bytes]:
         """Write a session's native files to a folder, and read them, by name."""
@@ -88,7 +88,7 @@ class Clew:
     ) -> Resumed:
         """Write a session as a native one of this runtime, in the home that the environment names."""
         more = () if at is None else ("--at", str(at))
-        (told,) = self._objects("resume", session, "--in", runtime, "--cwd", str(cwd), "--print", *more, env=env)
+        (told,) = self.objects("resume", session, "--in", runtime, "--cwd", str(cwd), "--print", *more, env=env)
         return Resumed(
             session=told["session"],
             command=told["command"],
@@ -100,7 +100,7 @@ class Clew:
             prepare=told["prepare"],
         )
 
-    def _objects(self, *arguments: str, env: dict[str, str] | None = None) -> list[Json]:
+    def objects(self, *arguments: str, env: dict[str, str] | None = None) -> list[Json]:
         return [json.loads(line) for line in self._run(*arguments, "--json", env=env).splitlines()]
 
     def _run(self, *arguments: str, env: dict[str, str] | None = None) -> str:

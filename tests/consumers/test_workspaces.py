@@ -53,26 +53,57 @@ def test_the_repository_is_kept_after_a_turn_once(context: Context, repository: 
     consumer, stopping = Workspaces(context, pytest.fail), threading.Event()
     session = at_work(context, repository / "src")
     session.user("change it")
-    assert 0 < (consumer.run(stopping) or 0) <= 5, "while the agent is at work, it waits"
-    assert kept(context, session) == []
+    assert consumer.run(stopping) is None
+    assert kept(context, session) == [str(repository)], "as it was before the agent changes anything"
+    (repository / "a").write_text("2")
+    session.call("Read", {"file_path": "a"}).returned("1")
+    assert consumer.run(stopping) is None, "a call that only looks changes no file"
+    session.call("Bash", {"command": "make"}).returned("")
+    assert 0 < (consumer.run(stopping) or 0) <= 1, "another call may follow"
+    assert len(kept(context, session)) == 1
     session.end_turn()
     assert consumer.run(stopping) is None
-    assert kept(context, session) == [str(repository)]
+    assert len(kept(context, session)) == 2
     session.user("do nothing")
     session.end_turn()
     consumer.run(stopping)
-    assert len(kept(context, session)) == 1, "nothing has changed"
+    assert len(kept(context, session)) == 2, "nothing has changed"
     (repository / "a").write_text("what a shell command changed")
     session.end_turn()
     consumer.run(stopping)
-    assert len(kept(context, session)) == 2
+    assert len(kept(context, session)) == 3
+
+
+def test_the_files_are_kept_after_a_burst_of_calls_and_while_a_long_one_goes_on(
+    context: Context, repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    switch_on(context)
+    now = [1_000.0]
+    monkeypatch.setattr("clew.consumers.workspaces.time.monotonic", lambda: now[0])
+    consumer, stopping = Workspaces(context, pytest.fail), threading.Event()
+    session = at_work(context, repository)
+
+    def after(seconds: float, *, calls: bool) -> int:
+        now[0] += seconds
+        if calls:
+            (repository / "a").write_text(str(now[0]))
+            session.call("Bash", {"command": "make"}).returned("")
+        consumer.run(stopping)
+        return len(kept(context, session))
+
+    assert [after(0.5, calls=True), after(0.5, calls=True), after(0.5, calls=False), after(0.6, calls=False)] == [
+        0, 0, 0, 1,
+    ]  # fmt: skip
+    # The calls of a long burst come faster than files are kept, and still they are.
+    assert [after(0.9, calls=True) for _ in range(6)] == [1, 1, 1, 1, 1, 1]
+    assert after(0.6, calls=True) == 2
 
 
 def test_a_session_without_the_end_of_a_turn_is_kept_when_it_is_quiet(context: Context, repository: Path) -> None:
     switch_on(context)
     consumer = Workspaces(context, pytest.fail, quiet_seconds=0)
     session = at_work(context, repository)
-    session.user("change it")
+    session.assistant("I have changed it")
     consumer.run(threading.Event())
     assert kept(context, session) == [str(repository)]
 

@@ -29,6 +29,22 @@ class Touched(msgspec.Struct, frozen=True, kw_only=True):
     last_seq: int
 
 
+# Tools that look and change no file, and those whose work is recorded as calls of its own.
+_LOOKS = frozenset(
+    "glob grep ls list list_directory list_dir search search_file_content find_files todowrite todoread todo_write "
+    "write_todos update_plan websearch web_search google_web_search webfetch web_fetch askuserquestion ask_user "
+    "exitplanmode task agent taskoutput killshell skill toolsearch read_many_files view_image".split()
+)
+
+
+def only_looks(call: CallMade, touched: Iterable[Touch]) -> bool:
+    """Whether a call that touched this changes no file for sure."""
+    if call.tool.rsplit("__", 1)[-1].lower() in _LOOKS:
+        return True
+    touched = list(touched)
+    return bool(touched) and all(touch.how != "written" and touch.type != "app" for touch in touched)
+
+
 def touches(body: AnyBody) -> tuple[Touch, ...]:
     """What a call touched, or what its return adds to that; nothing for other bodies."""
     if isinstance(body, CallReturned):

@@ -172,8 +172,8 @@ def _group(event: str, line: str) -> dict[str, Any]:
 
 
 def _claude_group(event: str, line: str) -> dict[str, Any]:
-    # The most frequent hook runs in the background, so that no tool call waits for it.
-    background = {"async": True} if event == "PostToolUse" else {}
+    # The most frequent hooks run in the background, so that no prompt and no tool call waits for them.
+    background = {"async": True} if event in ("UserPromptSubmit", "PostToolUse") else {}
     return {"hooks": [{"type": "command", "command": line, "timeout": TIMEOUT_S, **background}]}
 
 
@@ -268,6 +268,7 @@ export const Clew = async ({ client, directory }) => {
     },
     "chat.message": async (input, output) => {
       const id = input.sessionID;
+      note("chat.message", "opencode", facts(id));
       if (seen.has(id)) return;
       seen.add(id);
       try {
@@ -307,6 +308,7 @@ export default function (pi) {
   }
   pi.on("before_agent_start", async (_, ctx) => {
     try {
+      if (ctx.sessionManager.getSessionFile()) note("before_agent_start", "pi", facts(ctx));
       if (ctx.sessionManager.getEntries().some((entry) => entry.type === "message")) return;
       const text = await brief("pi", facts(ctx));
       if (text) return { message: { customType: "clew", content: text, display: false } };
@@ -324,7 +326,15 @@ CONNECTIONS: dict[str, Connecting] = {
         edits=(
             _json(
                 "settings.json",
-                _hooks("claude-code", _claude_group, "SessionStart", "PostToolUse", "Stop", "SessionEnd"),
+                _hooks(
+                    "claude-code",
+                    _claude_group,
+                    "SessionStart",
+                    "UserPromptSubmit",
+                    "PostToolUse",
+                    "Stop",
+                    "SessionEnd",
+                ),
             ),
         ),
         # Its servers are in .claude.json, which every running Claude Code rewrites and which holds logins: leave it
@@ -334,11 +344,14 @@ CONNECTIONS: dict[str, Connecting] = {
     ),
     "codex": Connecting(
         edits=(
-            _json("hooks.json", _hooks("codex", _group, "SessionStart", "PostToolUse", "Stop", "SessionEnd")),
+            _json(
+                "hooks.json",
+                _hooks("codex", _group, "SessionStart", "UserPromptSubmit", "PostToolUse", "Stop", "SessionEnd"),
+            ),
             _toml("config.toml", "codex"),
         ),
         by_hand="Codex runs a hook only after you have trusted it, and skips it silently until then:\n"
-        "start codex, look at clew's four hooks with /hooks, and trust them; again whenever clew connect changes them.",
+        "start codex, look at clew's five hooks with /hooks, and trust them; again whenever clew connect changes them.",
         when_silent="Codex skips hooks that you have not trusted; start codex, look at clew's hooks with /hooks, and "
         "trust them",
     ),
@@ -346,7 +359,9 @@ CONNECTIONS: dict[str, Connecting] = {
         edits=(
             _json(
                 "settings.json",
-                _hooks("gemini-cli", _gemini_group, "SessionStart", "AfterTool", "AfterAgent", "SessionEnd"),
+                _hooks(
+                    "gemini-cli", _gemini_group, "SessionStart", "BeforeAgent", "AfterTool", "AfterAgent", "SessionEnd"
+                ),
                 _server("gemini-cli", _plain_server, "mcpServers"),
             ),
         ),
@@ -356,7 +371,15 @@ CONNECTIONS: dict[str, Connecting] = {
         edits=(
             _json(
                 "hooks/clew.json",
-                _hooks("copilot-cli", _copilot_hook, "sessionStart", "postToolUse", "agentStop", "sessionEnd"),
+                _hooks(
+                    "copilot-cli",
+                    _copilot_hook,
+                    "sessionStart",
+                    "userPromptSubmitted",
+                    "postToolUse",
+                    "agentStop",
+                    "sessionEnd",
+                ),
                 version=1,
             ),
             _json("mcp-config.json", _server("copilot-cli", _copilot_server, "mcpServers")),
@@ -369,7 +392,14 @@ CONNECTIONS: dict[str, Connecting] = {
                 "~/.cursor/hooks.json",
                 # With -p, cursor-agent runs no stop hook, but it runs the one after an answer.
                 _hooks(
-                    "cursor", _cursor_hook, "sessionStart", "postToolUse", "afterAgentResponse", "stop", "sessionEnd"
+                    "cursor",
+                    _cursor_hook,
+                    "sessionStart",
+                    "beforeSubmitPrompt",
+                    "postToolUse",
+                    "afterAgentResponse",
+                    "stop",
+                    "sessionEnd",
                 ),
                 version=1,
             ),
@@ -388,7 +418,9 @@ CONNECTIONS: dict[str, Connecting] = {
         edits=(
             _json(
                 "settings.json",
-                _hooks("qwen-code", _qwen_group, "SessionStart", "PostToolUse", "Stop", "SessionEnd"),
+                _hooks(
+                    "qwen-code", _qwen_group, "SessionStart", "UserPromptSubmit", "PostToolUse", "Stop", "SessionEnd"
+                ),
                 _server("qwen-code", _plain_server, "mcpServers"),
             ),
         ),

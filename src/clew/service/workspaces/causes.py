@@ -54,7 +54,7 @@ class Causes:
     def of_lines(self, step: Step, lines: Sequence[bytes]) -> list[Cause]:
         """The cause of each of some lines that are one after the other."""
         if step.older is None:
-            return [Cause(BEFORE)] * len(lines)
+            return self._before_first(step, lines)
         naming, others, changed_at = self._possible(step)
         readable = [call for call in reversed(naming) if not call.is_hidden]
         telling = [line for line in lines if line.strip()]
@@ -70,6 +70,21 @@ class Causes:
             writers = [call for call in readable if call.has_line(line)]
             writers += [call for call in reversed(others) if not call.is_hidden and call.quotes(line)]
             causes.append(Cause(INPUT, writers[0]) if writers else quiet)
+        return causes
+
+    def _before_first(self, step: Step, lines: Sequence[bytes]) -> list[Cause]:
+        """The cause of lines that the first snapshot has: an edit before it, of which they were the new ones."""
+        point = step.newer.point
+        if not point.session:
+            return [Cause(BEFORE)] * len(lines)
+        path, below = absolute(point, step.newer.path), shown(step.newer.path)
+        project = self._history.session_of(point).project
+        calls = self._ran.between(0, point.at, point.machine, point.folder, project)
+        edits = [call for call in reversed(calls) if not call.is_hidden and call.writes(path, point.folder, below)]
+        causes = []
+        for line in lines:
+            adding = next((call for call in edits if line.strip() and call.adds_line(line)), None)
+            causes.append(Cause(BEFORE) if adding is None else Cause(INPUT, adding))
         return causes
 
     def _unnamed(self, naming: list[RanCall], others: list[RanCall], changed_at: int, step: Step) -> Cause:

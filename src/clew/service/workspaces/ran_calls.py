@@ -10,7 +10,7 @@ from clew.model.access import Right
 from clew.model.events import CallMade, CallReturned, Event, RuntimeAttached
 from clew.model.session import Session
 from clew.model.steps import end_step
-from clew.model.working_set import touches
+from clew.model.working_set import only_looks, touches
 from clew.runtimes.calls import inputs_of
 from clew.runtimes.changes import PATHS
 from clew.service.kernel.call import target_of
@@ -23,12 +23,6 @@ from clew.views.sessions import SessionRow, session_row
 
 # So many sessions that worked in a folder are looked at, the newest.
 MOST_SESSIONS = 5_000
-# Tools that look and change no file, and those whose work is recorded as calls of its own.
-LOOKING = frozenset(
-    "glob grep ls list list_directory list_dir search search_file_content find_files todowrite todoread todo_write "
-    "write_todos update_plan websearch web_search google_web_search webfetch web_fetch askuserquestion ask_user "
-    "exitplanmode task agent taskoutput killshell skill toolsearch read_many_files view_image".split()
-)
 # Parts of an input that say what is replaced, where, or why.
 _ASIDE = (*PATHS, "description", "explanation", "cwd", "workdir")
 
@@ -45,11 +39,9 @@ class RanCall:
         self.touched = [*touches(made)]
 
     @property
-    def only_looks(self) -> bool:
+    def changes_nothing(self) -> bool:
         """Whether it changes no file for sure."""
-        if self.made.tool.rsplit("__", 1)[-1].lower() in LOOKING:
-            return True
-        return bool(self.touched) and all(touch.how != "written" and touch.type != "app" for touch in self.touched)
+        return only_looks(self.made, self.touched)
 
     def writes(self, path: str, root: str, below: str) -> bool:
         """Whether it says that it writes this file: by its absolute path, below a root."""
@@ -75,6 +67,10 @@ class RanCall:
         """Whether its input has a line, as a whole or as the part of it that was replaced."""
         return self._words.has(line)
 
+    def adds_line(self, line: bytes) -> bool:
+        """Whether its input has a line that was not there before, as it says itself."""
+        return self._words.adds(line)
+
     def quotes(self, line: bytes) -> bool:
         """Whether a line is somewhere in its input, such as in a shell command."""
         text = line.strip().decode("utf-8", "replace")
@@ -86,15 +82,20 @@ class _Words:
 
     def __init__(self, values: dict[str, Any]) -> None:
         self.texts: list[str] = []
+        self._old: list[str] = []
         self._gather(values)
+        self._added: set[bytes] = set()
         self._lines: set[bytes] = set()
         self._whole: set[bytes] = set()
         self._begins: set[bytes] = set()
         self._ends: set[bytes] = set()
         for text in self.texts:
             lines = [line.rstrip("\r").encode("utf-8", "surrogatepass") for line in text.split("\n")]
-            self._lines.update(lines)
-            self._lines.update(line[1:] for line in lines if line.startswith(b"+"))
+            added = {line[1:] for line in lines if line.startswith(b"+")}
+            self._added |= added
+            self._lines.update(lines, added)
+            if self._old:  # Without an old text it may have written lines that were there.
+                self._added.update(lines)
             if len(lines) == 1:
                 self._whole.add(lines[0])
             else:
@@ -102,7 +103,10 @@ class _Words:
                 self._begins.add(lines[-1])
 
     def _gather(self, value: Any, name: str = "") -> None:
-        if name.startswith("old") or name in _ASIDE:
+        if name.startswith("old") and isinstance(value, str):
+            self._old.append(value)
+            return
+        if name in _ASIDE:
             return
         if isinstance(value, str):
             self.texts.append(value)
@@ -112,6 +116,10 @@ class _Words:
         elif isinstance(value, list):
             for inner in value:
                 self._gather(inner, name)
+
+    def adds(self, line: bytes) -> bool:
+        line = line.rstrip(b"\r\n")
+        return line in self._added and not any(line in old.encode("utf-8", "surrogatepass") for old in self._old)
 
     def has(self, line: bytes) -> bool:
         line = line.rstrip(b"\r\n")
@@ -138,7 +146,7 @@ class RanCalls:
         for row in self._workers(machine, folder, project):
             if row.began_at <= upto and since <= max(row.last_at, row.kept_at):
                 found += [call for call in self._calls(row) if call.began_at <= upto and call.ended_at >= since]
-        return sorted((call for call in found if not call.only_looks), key=lambda call: (call.began_at, call.seq))
+        return sorted((call for call in found if not call.changes_nothing), key=lambda call: (call.began_at, call.seq))
 
     def _workers(self, machine: str, folder: str, project: str) -> list[SessionRow]:
         """The sessions that worked there. Those of other projects count only for who sees everything."""
