@@ -1,4 +1,4 @@
-"""The tool `workspace`, the files of a session: one tool for six operations, because each costs a schema."""
+"""The tool `workspace`, the files of a session: one tool for seven operations, because each costs a schema."""
 
 from typing import Annotated, Any, Literal
 
