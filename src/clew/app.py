@@ -130,21 +130,22 @@ def is_remote(store: str) -> bool:
 
 def remote(chosen: Settings) -> "Remote":
     """The server that keeps the chosen store, with the key that is kept for its address."""
-    from clew.remote import Remote, checked_url
+    from clew.remote import Remote
     from clew.service.replication.remotes import key_for
+    from clew.service.replication.server import checked_url
 
     url = checked_url(chosen.store)
     return Remote(url, key_for(chosen.home, url))
 
 
-def authenticator(chosen: Settings) -> "Authenticator":
-    """What lets the callers of a server in, on the chosen store."""
+def authenticator(chosen: Settings, *, opens_servers: bool = False) -> "Authenticator":
+    """What lets the callers of a server in, on the chosen store; with `opens_servers` they may push to others."""
     from clew.service.access.authenticator import Authenticator
     from clew.store import open_store
 
     return Authenticator(
         open_store(chosen.store, objects=chosen.objects), principal=chosen.principal, home=str(chosen.home),
-        machine=chosen.machine,
+        machine=chosen.machine, open_server=open_server if opens_servers else None,
     )  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from clew.model.ids import check_prefix, new_id
 from clew.service.kernel.argument_error import argument_error
 from clew.service.kernel.registry import OPERATIONS, Operation, operation_named
 from clew.service.kernel.results import result_from
-from clew.service.replication.server import LOOPBACK
+from clew.service.replication.server import LOOPBACK, checked_url
 
 if TYPE_CHECKING:
     import httpx2
@@ -348,30 +348,6 @@ class Remote:
     def _lost(self, error: Exception) -> Unavailable:
         reason = str(error) or type(error).__name__
         return Unavailable(f"cannot reach the clew server at {self.url} ({reason}); check the address and that it runs")
-
-
-def checked_url(url: str) -> str:
-    """The address of a server: scheme, host and port."""
-    try:
-        parts = urlsplit(url)
-        port = f":{parts.port}" if parts.port else ""
-    except ValueError:
-        raise InvalidInput("that is not a valid server address; expected https://host or https://host:port") from None
-    if parts.username is not None or parts.password is not None or "@" in parts.netloc:
-        # Not repeated: a part of it is a secret.
-        raise InvalidInput("an address with a name or a password in it is refused; the key is kept apart (CLEW_KEY)")
-    host = parts.hostname or ""
-    if (
-        parts.scheme not in ("http", "https")
-        or not host
-        or parts.path not in ("", "/")
-        or parts.query
-        or parts.fragment
-    ):
-        raise InvalidInput(f"{url[:200]!r} is not a valid server address; expected https://host or https://host:port")
-    if parts.scheme == "http" and host not in LOOPBACK:
-        raise InvalidInput(f"http://{host} would send your key and what is said in the clear; use https")
-    return f"{parts.scheme}://{f'[{host}]' if ':' in host else host}{port}"
 
 
 def errors() -> dict[str, type[ClewError]]:

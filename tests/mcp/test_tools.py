@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from clew.mcp.outgoing import MOST_CHARACTERS
+from clew.mcp.outgoing import MOST_CHARACTERS, size
+from clew.mcp.reports import fitted
 from clew.mcp.tools import MOST_BYTES, tools
 from clew.model.access import Grant, Right
 from clew.model.errors import ClewError
@@ -221,6 +222,36 @@ def test_the_brief_is_the_brief(agent: Agent, context: Context) -> None:
 
 
 @on_one_database
+def test_a_session_and_lists_are_summed_up(agent: Agent) -> None:
+    id = opened(agent, title="Fix the lock", agent="summed")
+    said(agent, id, "why does it lock?")
+    fork = agent.good("fork_session", session_id=id)["session_id"]
+    calls = [{"kind": "call_made", "call": f"c{n}", "tool": "shell", "input": {}} for n in range(3)]
+    agent.good("append", session_id=fork, drafts=[*calls, {"kind": "call_returned", "call": "c1", "failed": True}])
+    used = agent.good("read_session", session_id=fork, form="usage")
+    assert [(tool["tool"], tool["calls"], tool["failed"]) for tool in used["tools"]] == [("shell", 3, 1)]
+    members = agent.good("read_session", session_id=fork, form="family")["members"]
+    assert [(one["session_id"], one.get("parent")) for one in members] == [(id, None), (fork, id)]
+    carried = agent.good("read_session", session_id=id, form="continuation", runtime="codex")
+    assert (carried["runtime"], carried["carried"]) == ("codex", {"prompts": 1})
+    [did] = [one for one in agent.good("list_sessions", by="agent")["activity"] if one["name"] == "summed"]
+    assert (did["sessions"], did["calls"], did["errors"]) == (2, 3, 1)
+    counts = agent.good("search_sessions", query="lock", count=True, project="default")["counts"]
+    assert {(one["facet"], one["value"]) for one in counts} >= {("role", "asked"), ("project", "default")}
+    refused = agent.refused("list_sessions", by="agent", tag="x")
+    assert "by does not go together with tag" in refused["message"]
+
+
+def test_a_report_that_is_too_long_says_what_is_left_out() -> None:
+    turns = [{"seq": number, "text": "x" * 100} for number in range(1000)]
+    short = fitted({"state": "active", "turns": turns, "tools": [1]}, last="turns")
+    assert size(short) <= MOST_CHARACTERS
+    assert short["turns"][-1] == turns[-1]
+    assert len(short["turns"]) + short["left_out"]["turns"] == 1000
+    assert fitted({"turns": turns[:3]}) == {"turns": turns[:3]}
+
+
+@on_one_database
 def test_an_answer_is_never_larger_than_a_model_can_take(agent: Agent) -> None:
     id = opened(agent)
     for n in range(4):
@@ -341,13 +372,19 @@ def test_whoever_may_not_read_a_session_finds_nothing_of_it(agent: Agent, contex
     asked = [
         guest.call("search_sessions", query="vault"), guest.call("recall", query="vault"), guest.call("recall"),
         guest.call("list_sessions"), guest.call("read_session", session_id=other),
+        guest.call("read_session", session_id=other, form="usage"),
+        guest.call("read_session", session_id=other, form="family"),
+        guest.call("read_session", session_id=other, form="continuation"),
         guest.call("recall", session_id=other), guest.call("remember", session_id=other, text="x"),
         guest.call("fork_session", session_id=other),
     ]  # fmt: skip
     assert all(mine in told.text for told in asked[:4])
     # The id of the other is in a refusal only because it was asked for.
     assert not any(other in told.text for told in asked[:4])
-    assert [told.values["error"] for told in asked[4:]] == ["not_found"] * 4
+    assert [told.values["error"] for told in asked[4:]] == ["not_found"] * 7
+    for told in (guest.call("search_sessions", query="vault", count=True), guest.call("list_sessions", by="agent")):
+        assert "b" not in {one.get("value") for one in told.values.get("counts", ())}
+        assert all(one["sessions"] == 1 for one in told.values.get("activity", ()))
     assert guest.refused("remember", session_id=mine, text="x")["error"] == "denied"
 
 
@@ -370,6 +407,8 @@ def everything(agent: Agent, id: str) -> list[Any]:
         agent.call("list_sessions"), agent.call("read_session", session_id=id),
         agent.call("read_session", session_id=id, cursor="3+0"),
         agent.call("read_session", session_id=id, form="brief"),
+        *(agent.call("read_session", session_id=id, form=form) for form in ("usage", "family", "continuation")),
+        agent.call("list_sessions", by="agent"),
     ]  # fmt: skip
     address = f"clew://session/{id}"
     read: Callable[[str], Any] = lambda uri: agent.do(lambda client: client.read_resource(uri)).contents[0].text  # noqa: E731

@@ -11,6 +11,7 @@ from typing import Any, Self
 import httpx2
 import msgspec
 
+from clew import app
 from clew.model.access import ROLES, Grant, owner_of_everything
 from clew.server.http.application import Application
 from clew.server.http.json_log import JsonLog
@@ -50,7 +51,8 @@ class Running:
         made = listen("127.0.0.1", self._port)
         self.address = url_of(made)
         self._port = made.getsockname()[1]
-        self.authenticator = Authenticator(open_store(self.url), home=self._home)
+        opens = app.open_server if self._options.is_own else None
+        self.authenticator = Authenticator(open_store(self.url), home=self._home, open_server=opens)
         self.application = Application(
             self.authenticator, self._options, log=JsonLog(self.log), traces=self.traces, mcp=_mcp
         )

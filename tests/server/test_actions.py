@@ -227,6 +227,34 @@ def test_what_is_typed_to_confirm_can_be_typed(running: Running) -> None:
             assert f'<b dir="auto">{id[:10]}</b>' in browser.get(f"/sessions/{id}/erase").text
 
 
+def test_a_server_is_added_shared_with_and_removed_and_its_key_is_shown_nowhere(running: Running, own: Running) -> None:
+    key = running.key()
+    titled(own, project="shared-here")
+    page = "/settings?part=remotes"
+    with own.own_browser() as mine, browser_of(running) as team:
+        assert "Add a server" in mine.get(page).text
+        assert 'type="password"' in mine.get("/settings/remotes/add?key=clew_planted").text
+        assert "clew_planted" not in mine.get("/settings/remotes/add?key=clew_planted").text
+        form = {"url": running.address, "key": "clew_wrong", "name": "work"}
+        refused = mine.post("/settings/remotes/add", data=form, headers=PAGE)
+        assert (refused.status_code, "clew_wrong" in refused.text) == (401, False)
+        assert running.address in refused.text
+        assert mine.post("/settings/remotes/add", data={**form, "key": key}).headers["location"] == page
+        assert f"{running.address}</small>" in mine.get(page).text
+        for action, sent in (("share", {"project": "shared-here", "name": "work"}), ("push", {"remote": "work"})):
+            assert mine.post(f"/settings/remotes/{action}", data=sent, headers=PAGE).status_code == 303, action
+        assert call(running.owner, "sessions", {"project": "shared-here"})
+        for action, sent in (("unshare", {"what": "shared-here", "name": "work"}), ("remove", {"name": "work"})):
+            assert mine.post(f"/settings/remotes/{action}", data=sent, headers=PAGE).status_code == 303, action
+        assert running.address not in mine.get(page).text
+        assert mine.post("/settings/remotes/remove", data={"name": "work"}, headers=PAGE).status_code == 404
+        # A server for a team sends nothing of its people to another one.
+        assert team.get("/settings/remotes/add").status_code == 404
+        assert team.post("/settings/remotes/add", data={**form, "key": key}).status_code == 404
+    assert key not in own.log.getvalue() + running.log.getvalue()
+    assert not any(key in str(entry) for entry in call(own.owner, "audit_log", {"limit": 100}).entries)
+
+
 def test_a_link_to_share_is_shown_once_and_opens_the_session(running: Running, own: Running) -> None:
     id = titled(running)
     with browser_of(running) as browser, running.client() as guest:

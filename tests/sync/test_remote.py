@@ -16,9 +16,10 @@ import clew
 from clew.model import codec
 from clew.model.errors import ClewError, Conflict, InvalidInput, NotFound, Unauthenticated, Unavailable, WrongState
 from clew.model.events import Draft, Event, MessageAdded, Opaque, Removed
-from clew.remote import Remote, checked_url, errors
+from clew.remote import Remote, errors
 from clew.service import Context, call
 from clew.service.kernel.results import result_from, to_json
+from clew.service.replication.server import checked_url
 from model.shapes import bodies
 from server.running import Running, writer
 from sync.lossy import Lossy

@@ -38,7 +38,9 @@ def loopback_names() -> tuple[str, ...]:
 def make_application(settings: app.Settings, options: "Options") -> "Application":
     from clew.server.http.application import Application
 
-    return Application(app.authenticator(settings), options, mcp=lambda contexts: _mcp(contexts, options))
+    return Application(
+        app.authenticator(settings, opens_servers=options.is_own), options, mcp=lambda contexts: _mcp(contexts, options)
+    )
 
 
 def supervise(settings: app.Settings, words: Sequence[str], listener: socket.socket, processes: int = 1) -> None:

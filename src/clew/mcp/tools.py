@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from clew.mcp.outgoing import LONGEST, MOST_CHARACTERS, SHORTEST, Answer, Mask, answer, block, mask_of, size, values_of
+from clew.mcp.reports import Sums, report, sums
 from clew.mcp.transcript import Slice, inside, parse_cursor, transcript
 from clew.model.errors import NotFound, TooLarge
 from clew.model.plain import plain
@@ -56,12 +57,12 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
 # The name of an argument in a tool, where the operation has another: the name says which state an llm has to carry.
 _RENAMED = {"session": "session_id", "expect": "expected_seq", "lease": "lease_epoch"}
 _DESCRIPTIONS = {
-    "session_id": "The session's id, or a beginning of it that no other session has.",
-    "expected_seq": "The head you know. If somebody wrote since, the call is refused with stale_head.",
-    "lease_epoch": "The epoch of the lease you hold, if you hold one.",
-    "after": "The `next` of the answer before, with everything else the same.",
+    "session_id": "The session's id, or a unique beginning of it.",
+    "expected_seq": "The head you know; refused with stale_head if somebody wrote since.",
+    "lease_epoch": "The epoch of your lease, if you hold one.",
+    "after": "The `next` of the answer before, all else the same.",
     "limit": "How many at the most.",
-    "project": "The name of a project.",
+    "project": "A project.",
 }
 
 
@@ -76,6 +77,7 @@ def _tool(
     described: Mapping[str, str] | None = None,
     origin: Callable[[Context, str], Arguments] = lambda context, runtime: {},
     part: str = "",
+    instead: Sums | None = None,
     reads: bool = False,
     stored: bool = False,
 ) -> Callable[[], Tool]:
@@ -89,11 +91,16 @@ def _tool(
             _field(parameters[taken], names.get(taken, taken), types or {}, defaults or {}, descriptions)
             for taken in takes
         ]
+        if instead is not None:
+            about = Annotated[instead.type, msgspec.Meta(description=descriptions[instead.argument])]
+            fields.append((instead.argument, about, None))
         operation_names = {names.get(taken, taken): taken for taken in takes}
         pages = "limit" in takes
 
         def run(context: Context, arguments: Arguments) -> Answer:
             given = {operation_names.get(name, name): value for name, value in arguments.items()}
+            if instead is not None and given.get(instead.argument):
+                return sums(context, instead, {name: value for name, value in given.items() if value})
             mask = mask_of(context)
             if not pages:
                 return answer(_values(call(context, operation, given), mask, LONGEST, part, given), stored=stored)
@@ -153,9 +160,10 @@ def _page(context: Context, operation: str, given: Arguments, mask: Mask, part: 
 class ReadSession(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     session_id: Annotated[str, msgspec.Meta(description=_DESCRIPTIONS["session_id"])]
     form: Annotated[
-        Literal["transcript", "brief"],
+        Literal["transcript", "brief", "usage", "family", "continuation"],
         msgspec.Meta(
-            description="`brief`: goal, progress, decisions, facts and files on a page. `transcript`: what was said."
+            description="`brief`: goal, progress, decisions, facts and files on a page. `transcript`: what was said. "
+            "`usage`: of each turn and tool. `family`: forks and subagents. `continuation`: what is lost in `runtime`."
         ),
     ] = "transcript"
     from_seq: Annotated[int, msgspec.Meta(ge=1, le=2**53, description="The first event of the slice.")] = 1
@@ -164,12 +172,15 @@ class ReadSession(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         str,
         msgspec.Meta(description="Go on from here, instead of from_seq: the `next` of a slice, or SEQ+N from a cut."),
     ] = ""
+    runtime: Annotated[str, msgspec.Meta(description="A program, such as codex.")] = ""
 
 
 def _read(context: Context, arguments: Arguments) -> Answer:
     id = arguments["session_id"]
     if arguments["form"] == "brief":
         return read_brief(context, id)
+    if arguments["form"] != "transcript":
+        return report(context, arguments["form"], arguments)
     piece = read_slice(context, id, arguments.get("cursor") or str(arguments["from_seq"]), arguments["count"])
     values = {"session_id": id, "transcript": piece.text, "last_seq": piece.last_seq}
     values |= {"next": piece.next} if piece.next else {}
@@ -214,10 +225,9 @@ def _read_session() -> Tool:
         name="read_session",
         description=inspect.cleandoc(
             """
-            Read a session: its `brief` first, when you want to know what it is about and where it stands; its
-            transcript, when you need what was said. search_sessions and recall give a seq: pass it as from_seq, a few
-            less, with a small count. An answer has at most 20,000 characters; `next` is the cursor of what follows, and
-            a long event is cut with the cursor that reads on in it.
+            Read a session: its `brief` first, to know what it is about and where it stands; its transcript, for what
+            was said. search_sessions and recall give a seq: pass it as from_seq, a few less, with a small count.
+            `next` is the cursor of what follows; a long event is cut with the cursor that reads on in it.
             """
         ),
         arguments=ReadSession,
@@ -264,7 +274,9 @@ _MADE = (
         "query", "project", "runtime", "agent", "role", "tool", "outcome", "file", "tag", "since", "until", "limit",
         "after",
         defaults={"limit": 5},
+        described={"count": "Count the hits by program, project, person, role and outcome instead."},
         part="sessions",
+        instead=Sums("count", bool | None, "search_facets", "counts"),
         reads=True,
         stored=True,
     ),
@@ -279,7 +291,9 @@ _MADE = (
         renamed={"before": "after"},
         types={"limit": Annotated[int, msgspec.Meta(ge=1, le=100)]},
         defaults={"limit": 10},
+        described={"by": "Sum up what each did instead; with project and since alone."},
         part="sessions",
+        instead=Sums("by", Literal["agent", "runtime", "person", "machine"] | None, "activity", "activity"),
         reads=True,
         stored=True,
     ),

@@ -12,7 +12,7 @@ from clew.cli.help import Summaries
 from clew.cli.options import json_option, remote_option
 from clew.cli.output import print_json, table
 from clew.cli.times import ago
-from clew.model.errors import Conflict, InvalidInput, NotFound
+from clew.model.errors import InvalidInput
 from clew.model.plain import plain
 
 if TYPE_CHECKING:
@@ -110,25 +110,12 @@ def _as_object(remote: "Setting") -> dict[str, Any]:
 
 
 def _add(plane: Any, url: str, name: str) -> "Setting":
-    from clew.remote import Remote, checked_url
+    from clew.app import open_server
     from clew.service.replication import remotes
+    from clew.service.replication.server import checked_url
 
     home: Path = plane.settings.home
-    address = checked_url(url)
-    by_name = {remote.name: remote for remote in remotes.all_of(home)}
-    setting = by_name.get(remotes.checked_name(name), remotes.Setting(name=name, url=address))
-    if setting.url != address:
-        raise Conflict(f"{name} is {setting.url} already; take another --name, or `clew remote remove {name}` first")
-    key = _read_key(address)
-    server = Remote(address, key)
-    try:
-        setting.who = server.principal
-        setting.server = server.call("sync_standing").store
-    finally:
-        server.close()
-    remotes.save_key(home, name, key)
-    remotes.save(home, setting)
-    return setting
+    return remotes.add(home, remotes.checked_name(name), url, _read_key(checked_url(url)), open_server)
 
 
 def _read_key(url: str) -> str:
@@ -200,25 +187,10 @@ def _share(plane: Any, project: str, name: str) -> "Setting":
     from clew.store.projects import list_projects
 
     projects = set(list_projects(plane.client.context.store).values())
-    if project not in projects:
-        some = ", ".join(sorted(projects)[:10]) or "none yet"
-        raise NotFound(f"no project {project!r} on this machine; there are: {some}", project=project)
-    home: Path = plane.settings.home
-    with remotes.changing(home, remotes.named(home, name).name) as setting:
-        setting.projects = sorted({*setting.projects, project})
-    return setting
+    return remotes.share(plane.settings.home, name, project, projects)
 
 
 def _unshare(plane: Any, project: str, name: str) -> "Setting":
     from clew.service.replication import remotes
 
-    home: Path = plane.settings.home
-    with remotes.changing(home, remotes.named(home, name).name) as setting:
-        is_project = project in setting.projects
-        unshared = [id for id in setting.sessions if id.startswith(project) and not is_project]
-        if not is_project and not unshared:
-            shared = ", ".join([*setting.projects, *setting.sessions]) or "nothing"
-            raise NotFound(f"{project!r} is not shared with {setting.name}; shared are: {shared}", project=project)
-        setting.projects = [name for name in setting.projects if name != project]
-        setting.sessions = [id for id in setting.sessions if id not in unshared]
-    return setting
+    return remotes.unshare(plane.settings.home, name, project)

@@ -36,7 +36,11 @@ def ask(action: Action, request: PageRequest) -> Page:
     """The page that says what an action will do, and asks; values of fields can be given in the address."""
     _check_here(action, request)
     about = action.about(request)
-    given = {field.name: request.query[field.name] for field in action.fields if request.query.get(field.name)}
+    given = {
+        field.name: request.query[field.name]
+        for field in action.fields
+        if request.query.get(field.name) and field.kind is not Kind.SECRET
+    }
     return _asking(action, request, about, {**about.values, **given})
 
 
@@ -59,9 +63,10 @@ def act(
             return _done(action, request, about, run(operation.name, arguments))
         return _once(store, request, first[ONCE], form, lambda: _done(
             action, request, about, run(operation.name, arguments)))  # fmt: skip
-    except Unauthenticated:
-        raise
     except (ClewError, Refused) as error:
+        # What has no route is done on this machine; another server that it asked did not take our key there.
+        if isinstance(error, Unauthenticated) and operation.route:
+            raise
         status = error.status if isinstance(error, Refused) else STATUS.get(error.code, 500)
         if status >= 500 and error.code not in PASSING:
             raise
@@ -102,10 +107,12 @@ def _asking(
     action: Action, request: PageRequest, about: About, values: Mapping[str, str], problem: str = "", status: int = 200,
     *, typed: str = "",
 ) -> Page:  # fmt: skip
+    secret = {field.name for field in action.fields if field.kind is Kind.SECRET}
     return Page(
         "action/page.html",
         {
-            "action": action, "about": about, "values": values, "problem": problem, "typed": typed,
+            "action": action, "about": about, "problem": problem, "typed": typed,
+            "values": {name: value for name, value in values.items() if name not in secret},
             "address": action.address(request.path), "once": new_id(), "kinds": Kind,
             "items": items_of(action, request),
             "choices": {field.name: about.choices.get(field.name, field.choices) for field in action.fields},

@@ -16,6 +16,8 @@ class Kind(Enum):
     """How a field is filled in."""
 
     LINE = "line"
+    SECRET = "secret"  # noqa: S105 - The name of a kind of field.
+    """A key; no page shows it again, and no address has it."""
     TEXT = "text"
     NUMBER = "number"
     LIST = "list"

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from clew.server.web.actions.capture import CAPTURE
 from clew.server.web.actions.keeping import KEEPING
+from clew.server.web.actions.remotes import ALL_REMOTES
 from clew.server.web.actions.session import SESSION
 from clew.server.web.actions.sessions import SESSIONS
 from clew.server.web.actions.team import TEAM
@@ -73,4 +74,4 @@ PAGES = (
 )
 MENU = tuple(entry for entry in PAGES if entry.name)
 
-ACTIONS = (*SESSION, *SESSIONS, *VIEWS, *TEAM, *KEEPING, CAPTURE)
+ACTIONS = (*SESSION, *SESSIONS, *VIEWS, *TEAM, *KEEPING, *ALL_REMOTES, CAPTURE)

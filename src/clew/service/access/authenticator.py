@@ -34,6 +34,7 @@ from clew.store.access.principals import Principal, find_principal, list_princip
 from clew.store.projects import keys_by_name
 
 if TYPE_CHECKING:
+    from clew.service.replication.server import OpenServer
     from clew.views.upkeep import Views
 
 FRESH_SECONDS = 0.5
@@ -61,6 +62,7 @@ class Authenticator:
         home: str = "",
         machine: str = "",
         fresh_seconds: float = FRESH_SECONDS,
+        open_server: "OpenServer | None" = None,
     ) -> None:
         """`principal` owns the store, if it is the embedded store of one person."""
         self.store = store
@@ -68,6 +70,7 @@ class Authenticator:
         self._principal = principal
         self._home = home
         self._machine = machine
+        self._open_server = open_server
         self._views: list[Views] = []
         self._lock = threading.Lock()
         self._contexts: dict[tuple[str, ...], tuple[float, Context]] = {}
@@ -286,7 +289,7 @@ class Authenticator:
             principal=principal, grants=grants,
             teams=frozenset(list_teams_of(self.store, principal)), scopes=scopes, key_project=key_project,
             credential=credential, machine=self._machine, home=self._home, answers_leave_machine=True,
-            known_sessions={}, _views=self._shared_views(),
+            known_sessions={}, open_server=self._open_server, _views=self._shared_views(),
         )  # fmt: skip
 
     def _accessible_projects(self, principal: str, grants: tuple[Grant, ...]) -> str:

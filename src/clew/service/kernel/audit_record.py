@@ -143,7 +143,12 @@ def _arguments(operation: Operation, parsed: msgspec.Struct | None) -> msgspec.R
     defaults = {parameter.name: parameter.default for parameter in operation.parameters if not parameter.required}
     # A stream says nothing about what is in it.
     values = msgspec.to_builtins(parsed, enc_hook=lambda value: f"<{type(value).__name__}>")
-    given = {name: _short(value) for name, value in values.items() if name not in defaults or value != defaults[name]}
+    secret = {parameter.name for parameter in operation.parameters if parameter.is_secret}
+    given = {
+        name: _short(value)
+        for name, value in values.items()
+        if name not in secret and (name not in defaults or value != defaults[name])
+    }
     return msgspec.Raw(msgspec.json.encode(given))
 
 

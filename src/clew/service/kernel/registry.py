@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 SERVICE = os.path.dirname(os.path.dirname(__file__))
 
 
+Secret = typing.Annotated[str, msgspec.Meta(max_length=10_000, description="A secret.")]
+"""The type of a parameter whose value no record and no page shows."""
+
+
 class Parameter(msgspec.Struct, frozen=True, kw_only=True):
     """One argument as surfaces need to know it."""
 
@@ -38,6 +42,8 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True):
     is_session: bool
     by_name: bool
     """Whether it is only ever given by name, as filters and settings are."""
+    is_secret: bool = False
+    """Whether its value is a secret, which no record and no page shows."""
 
 
 class Group(msgspec.Struct, frozen=True):
@@ -193,6 +199,7 @@ def _parameters(function: Callable[..., Any], hints: dict[str, Any]) -> tuple[Pa
                 default=parameter.default,
                 is_session=is_session,
                 by_name=parameter.kind is parameter.KEYWORD_ONLY,
+                is_secret=hints[name] is Secret,
             )
         )
     return tuple(parameters)

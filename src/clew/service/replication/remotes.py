@@ -4,17 +4,17 @@ They are in the clew home and not in the log: they belong to the user and are ne
 """
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import msgspec
 
-from clew.model.errors import InvalidInput, NotFound, Unavailable
+from clew.model.errors import Conflict, InvalidInput, NotFound, Unavailable
 from clew.model.ids import ALPHABET
 from clew.service.handover.program_files import replace
 from clew.service.kernel.context import Context
-from clew.service.replication.server import LOOPBACK, Server
+from clew.service.replication.server import LOOPBACK, OpenServer, Server, checked_url
 from clew.store.durable_folders import create_private, make_private
 
 FOLDER, KEYS = "remotes", "keys"
@@ -103,6 +103,46 @@ def remove(home: Path, name: str) -> None:
     """Delete a remote and its key; what was pushed stays on the server."""
     (home / FOLDER / f"{checked_name(name)}.json").unlink(missing_ok=True)
     (home / KEYS / name).unlink(missing_ok=True)
+
+
+def add(home: Path, name: str, url: str, key: str, open_server: OpenServer) -> Setting:
+    """Add a server, if it takes the key, or replace the key of one at the same address."""
+    address = checked_url(url)
+    by_name = {setting.name: setting for setting in all_of(home)}
+    setting = by_name.get(checked_name(name), Setting(name=name, url=address))
+    if setting.url != address:
+        raise Conflict(f"{name} is {setting.url} already; take another name, or remove {name} first")
+    if not key:
+        raise InvalidInput("a server needs an API key; ask its owner for one, and enter it here")
+    with closing(open_server(address, key)) as server:
+        setting.who = str(server.call("whoami").principal)
+        setting.server = server.call("sync_standing").store
+    save_key(home, name, key)
+    save(home, setting)
+    return setting
+
+
+def share(home: Path, name: str, project: str, projects: Collection[str]) -> Setting:
+    """Share a project of this store with a server."""
+    if project not in projects:
+        some = ", ".join(sorted(projects)[:10]) or "none yet"
+        raise NotFound(f"no project {project[:100]!r} on this machine; there are: {some}", project=project)
+    with changing(home, named(home, name).name) as setting:
+        setting.projects = sorted({*setting.projects, project})
+    return setting
+
+
+def unshare(home: Path, name: str, what: str) -> Setting:
+    """Stop sharing a project, or a session by its id."""
+    with changing(home, named(home, name).name) as setting:
+        is_project = what in setting.projects
+        unshared = [id for id in setting.sessions if id.startswith(what) and not is_project]
+        if not is_project and not unshared:
+            shared = ", ".join([*setting.projects, *setting.sessions]) or "nothing"
+            raise NotFound(f"{what[:100]!r} is not shared with {setting.name}; shared are: {shared}", project=what)
+        setting.projects = [name for name in setting.projects if name != what]
+        setting.sessions = [id for id in setting.sessions if id not in unshared]
+    return setting
 
 
 def save_key(home: Path, name: str, key: str) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 from clew.model.errors import Denied, InvalidInput, NotFound
 from clew.server.web.actions.keeping import EACH_JOB, EACH_POLICY, JOBS, PROJECTS, REDACTION, RETENTION
+from clew.server.web.actions.remotes import EACH_REMOTE, REMOTES
 from clew.server.web.offered import offered, rights_somewhere
 from clew.server.web.page_request import Page, PageRequest
 from clew.server.web.rendering import link
@@ -70,7 +71,17 @@ def _redaction(request: PageRequest) -> dict[str, Any]:
 
 
 def _remotes(request: PageRequest) -> dict[str, Any]:
-    return {"remotes": request.call("remotes") if request.is_own else []}
+    rights = rights_somewhere(request)
+    return {
+        "remotes": [
+            (remote, [
+                *offered(EACH_REMOTE[:1], request, rights, remote, {"remote": remote.name}),
+                *offered(EACH_REMOTE[1:], request, rights, remote, {"name": remote.name}),
+            ])
+            for remote in (request.call("remotes") if request.is_own else ())
+        ],
+        "actions": offered(REMOTES, request, rights),
+    }  # fmt: skip
 
 
 def _jobs(request: PageRequest) -> dict[str, Any]:
