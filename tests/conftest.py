@@ -88,7 +88,7 @@ def emptied_url(shared_url: str) -> str:
         if connection.execute("SELECT to_regclass('clew_views')").fetchone() != (None,):
             connection.execute(
                 "DELETE FROM view; DELETE FROM listing; DELETE FROM touched; DELETE FROM spending; "
-                "DELETE FROM quarter; DELETE FROM passage; DELETE FROM speaking"
+                "DELETE FROM quarter; DELETE FROM passage; DELETE FROM speaking; DELETE FROM touched_path"
             )
     return shared_url
 

@@ -39,7 +39,7 @@ PLAIN: dict[str, Any] = {
         "tokens usd unlimited scope evidence why rejected next open operation allowed content "
         "rule ruling older newer with_content checkpoints keys parent_source events blobs "
         "starred quiet_since empty remove overwrite "
-        "top dry_run with_text large data stretches start strict last backward sort".split()
+        "top by_file dry_run with_text large data stretches start strict last backward sort".split()
     ),
 }  # fmt: skip
 

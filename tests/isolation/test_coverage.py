@@ -45,6 +45,7 @@ TABLES = {
 DERIVED = {
     "listing": f"reach in the statement, {ROW_SECURITY}",
     "touched": f"reach in the statement, {ROW_SECURITY}",
+    "touched_path": f"read only for who may read every session, {ROW_SECURITY}",
     "spending": f"by sessions in reach, {ROW_SECURITY}",
     "quarter": f"by sessions in reach, reach in the statement, {ROW_SECURITY}",
     "artifact": f"reach in the statement, {ROW_SECURITY}",

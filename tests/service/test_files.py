@@ -1,5 +1,6 @@
 """Files: which sessions touched one, found by a name, the end of a path, or all of it."""
 
+import random
 from collections.abc import Iterator
 from typing import Any
 
@@ -7,6 +8,7 @@ import msgspec
 import pytest
 from msgspec import Raw
 
+from clew.model.access import Grant, Right
 from clew.model.errors import InvalidInput, NotFound
 from clew.model.events import CallMade, Draft, RuntimeAttached, Touch
 from clew.service import Context, call
@@ -178,3 +180,37 @@ def test_what_cannot_be_meant_is_refused(context: Context) -> None:
     # As a shell hands on what is not Unicode, and as a program might.
     for odd in ("\udcff", "a\0b", "x" * 100_000, "'; --"):
         assert touched(context, odd) == []
+
+
+def test_the_sums_of_files_are_those_of_the_sessions_that_are_there(context: Context) -> None:
+    """Kept as the log grows, for who may read everything; summed up from the sessions for who may read some."""
+    grant = Grant(principal="person:bob", rights=frozenset({Right.READ, Right.SEE}), project="shop")
+    bob = msgspec.structs.replace(context, principal="person:bob", grants=(grant,), _cache={})
+    chance = random.Random(4)
+    names = ["src/a.py", "src/b.py", "src/deep/a.py", "docs/a.md"]
+
+    def some() -> list[Draft]:
+        return [chance.choice((read, wrote))(chance.choice(names), chance.randrange(50)) for _ in range(5)]
+
+    sessions = [opened(context, *some(), project="shop") for _ in range(6)]
+    for _ in range(4):
+        add(context, chance.choice(sessions), *some())
+        _same_sums(context, bob)
+    for session in sessions[:3]:
+        call(context, "erase", {"session": session.id})
+        _same_sums(context, bob)
+    opened(context, read("src/a.py"), project="elsewhere")
+    assert [one.path for one in call(context, "files", {"project": "elsewhere"})] == ["src/a.py"]
+    _same_sums(context, bob)
+
+
+def _same_sums(context: Context, bob: Context) -> None:
+    for path in ("", "src/", "a.py", "src/**/*.py", "deep"):
+        for written in (False, True):
+            asked = {"path": path, "project": "shop", "by_file": True, "written": written}
+            kept, summed = call(context, "files", asked), call(bob, "files", asked)
+            assert [_sum(one) for one in kept] == [_sum(one) for one in summed], (path, written)
+
+
+def _sum(one: Any) -> tuple[Any, ...]:
+    return one.path, one.sessions, one.read, one.written, one.session, one.last_at, one.read_seq, one.written_seq

@@ -111,6 +111,9 @@ STATEMENTS: dict[str, list[dict[str, Any]]] = {
             {"type": "file", "path": "src/file7.py", "project": 3, "least_written": 1, "limit": 1},
         )
     ],
+    "paths_last": [
+        {"project": 3, "what": "src/file7.py", "name": "file7.py", **more} for more in ({}, {"least_written": 1})
+    ],
     "artifacts_newest": [{"limit": 50, **more} for more in ({}, {"session": 7}, {"project": 3}, REACH)],
     "points_before": [
         {"machine": "machine1", "names": '["/work", "/"]', "before": 5000, "limit": 500, **more} for more in ({}, REACH)
@@ -146,7 +149,7 @@ STATEMENTS: dict[str, list[dict[str, Any]]] = {
     "usage_within": [{**USAGE, "since": 900_000_000, "until": 910_000_000, **more} for more in ({}, {"session": 7})],
 }  # fmt: skip
 INDEXES = {
-    "hits": "passages_with", "hits_count": "ProjectSet", "files_by_name": "touched_name",
+    "hits": "passages_with", "hits_count": "ProjectSet", "files_by_name": "touched_name", "paths_last": "touched_name",
     "passage_spilled": "passage_spilled", "sessions_called_by": "listing_called_by", "known_matching": "passages_with",
     "labels_sessions": "label_name",
 }  # fmt: skip
@@ -154,7 +157,7 @@ INDEXES = {
 # touched; how many sessions and which tags there are, and who did them; and how far each view has come.
 WHOLE = {
     "usage_by", "usage_hours", "sessions_sorted", "sessions_models",
-    "files_like", "files_most", "views", "views_lock", "words_settle",
+    "files_like", "files_most", "paths_most", "paths_most_written", "views", "views_lock", "words_settle",
     "sessions_by_project", "sessions_count", "sessions_summed", "labels_tags",
 }  # fmt: skip
 

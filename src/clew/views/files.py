@@ -10,6 +10,10 @@ from clew.store.derived import Transaction
 from clew.views.contract import LATEST, LONGEST, Bodies, storable, when
 
 MOST_OF_TYPE = 50
+FILE = "file"
+# A path that a session has not touched yet, and one that no session has.
+NOTHING = (0, 0)
+NOBODY = (0, 0, 0)
 
 
 def name_of(path: str) -> str:
@@ -39,7 +43,7 @@ class FilesView:
     """The fold of the working set."""
 
     name: ClassVar[str] = "files"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     bodies: ClassVar[Bodies] = (CallMade, CallReturned)
 
     def __init__(self, tx: Transaction, session: Callable[[int], Session], dialect: str) -> None:
@@ -65,14 +69,67 @@ class FilesView:
 
     def forget(self, key: int) -> None:
         self._rows.pop(key, None)
+        project = self._session(key).project_key
+        gone = [
+            _sums(project, key, what, sessions=-1, read=-read, written=-written, last_at=0,
+                  writers=-int(written > 0), writers_read=-read if written else 0)
+            for type, what, read, written, _, _ in self._tx.run("files_of", session=key)
+            if type == FILE
+        ]  # fmt: skip
         self._tx.run("files_drop", session=key)
+        self._tx.many("paths_add", gone)
+        for path in gone:
+            one = {"project": project, "what": path["what"]}
+            self._tx.run("paths_drop", **one)
+            last = self._tx.run("paths_last", **one, name=path["name"])
+            writer = self._tx.run("paths_last", **one, name=path["name"], least_written=1)
+            (last_session, last_at, _), (last_writer, writer_at, _) = (rows[0] if rows else NOBODY
+                                                                       for rows in (last, writer))  # fmt: skip
+            self._tx.run("paths_set_last", **one, last_session=last_session, last_at=last_at, last_writer=last_writer,
+                         writer_at=writer_at)  # fmt: skip
 
     def finish(self) -> None:
+        added = [
+            self._added(row, before.get((row["type"], row["what"]), NOTHING))
+            for key, rows in self._rows.items()
+            for before in [self._known(key)]
+            for row in rows.values()
+            if row["type"] == FILE
+        ]
         self._tx.many("files_add", [row for rows in self._rows.values() for row in rows.values()])
+        self._tx.many("paths_add", added)
+
+    def _known(self, key: int) -> dict[tuple[str, str], tuple[int, int]]:
+        """How often a session had read and written each path before."""
+        rows = self._tx.run("files_of", session=key)
+        return {(type, what): (read, written) for type, what, read, written, _, _ in rows}
+
+    @staticmethod
+    def _added(row: dict[str, Any], before: tuple[int, int]) -> dict[str, Any]:
+        """What a session adds to the sums of a file, given how often it had read and written it before."""
+        read, written = before[0] + row["read"], before[1] + row["written"]
+        was_writer, is_writer = before[1] > 0, written > 0
+        return _sums(
+            row["project"], row["session"], row["what"], sessions=int(before == NOTHING), read=row["read"],
+            written=row["written"], last_at=row["last_at"], writers=is_writer - was_writer,
+            writers_read=(read if is_writer else 0) - (before[0] if was_writer else 0), is_writer=is_writer,
+        )  # fmt: skip
 
     @staticmethod
     def clear(tx: Transaction, dialect: str) -> None:
         tx.run("files_clear")
+        tx.run("paths_clear")
+
+
+def _sums(
+    project: int, session: int, what: str, *, sessions: int, read: int, written: int, last_at: int, writers: int,
+    writers_read: int, is_writer: bool = False,
+) -> dict[str, Any]:  # fmt: skip
+    return {
+        "project": project, "what": what, "name": name_of(what), "sessions": sessions, "read": read,
+        "written": written, "last_at": last_at, "last_session": session, "writers": writers,
+        "writers_read": writers_read, "writer_at": last_at if is_writer else 0, "last_writer": session,
+    }  # fmt: skip
 
 
 VIEW = FilesView

@@ -1,5 +1,6 @@
 """The operation `files`: which sessions touched a file, a folder or a pattern, and which files were touched most."""
 
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import msgspec
@@ -46,6 +47,9 @@ def files(
     *,
     project: Project = "",
     written: Annotated[bool, msgspec.Meta(description="Only sessions that wrote it.")] = False,
+    by_file: Annotated[
+        bool, msgspec.Meta(description="List the files of a folder or a pattern instead of the sessions, summed up.")
+    ] = False,
     limit: Annotated[int, msgspec.Meta(ge=1, le=10_000, description="How many at the most.")] = 50,
 ) -> list[FileTouch]:
     """Tell which sessions touched a file, an app or a data source, and how, newest first.
@@ -56,8 +60,8 @@ def files(
     context.views.catch_up()
     only: dict[str, Any] = in_project(project_keys(context, project, Right.READ)) if project else {}
     only |= context.reach(Right.READ)
-    if not path:
-        return _most_touched(context, only, written=written, limit=limit)
+    if not path or by_file:
+        return _most_touched(context, path, only, written=written, limit=limit)
     touches = [] if is_pattern(path) else _of_file(context, path, only)
     if is_pattern(path) or "." not in name_of(path):  # What has no ending can be a folder, too.
         touches = sorted([*touches, *_matching(context, path, only)], key=lambda touched: -touched.last_at)
@@ -76,28 +80,51 @@ def _matching(context: Context, path: str, only: dict[str, Any]) -> list[Touched
     """What was touched in a folder, or at paths of a pattern."""
     if not path_parts(path):
         return []
-    pattern = path[:LONGEST] if is_pattern(path) else f"{path[:LONGEST]}/"
+    pattern = _pattern(path)
     matches = path_matcher(pattern)
     with context.views.read() as tx:
         rows = tx.run("files_like", like=storable(like(pattern)), limit=MOST_ROWS, **only)
     return [touched for touched in (TouchedFile(*row) for row in rows) if matches(touched.what)]
 
 
-def _most_touched(context: Context, only: dict[str, Any], *, written: bool, limit: int) -> list[FileTouch]:
-    """The files that most sessions touched, each with the last of these sessions."""
+def _pattern(path: str) -> str:
+    """A pattern as it is given, or that of all that is in a folder."""
+    return path[:LONGEST] if is_pattern(path) else f"{path[:LONGEST]}/"
+
+
+def _most_touched(context: Context, path: str, only: dict[str, Any], *, written: bool, limit: int) -> list[FileTouch]:
+    """The files that most sessions touched, of all or of those that a path names, each with the last session."""
+    matches = _names_file(path)
+    given = {**only, "limit": MOST_ROWS if path else limit} | (
+        {"like": storable(like(path[-LONGEST:]))} if path else {}
+    )
     names = list_projects(context.store)
-    most: list[FileTouch] = []
     with context.views.read() as tx:
-        sums = tx.run("files_most", least_written=int(written), limit=limit, **only)
-        for project, path, name, sessions, read, changed in sums:
-            at_path = {**only, "project": project, "path": path, "least_written": int(written)}
+        if not context.reach(Right.READ):  # Whoever may read all sessions needs no sums of their own.
+            rows = tx.run("paths_most_written" if written else "paths_most", **given)
+            chosen = [row for row in rows if matches(row[2])][:limit]
+            return [
+                msgspec.structs.replace(_file_touch(TouchedFile(*touched), names), sessions=sessions)
+                for *touched, sessions in chosen
+            ]
+        sums = [row for row in tx.run("files_most", least_written=int(written), **given) if matches(row[1])][:limit]
+        most: list[FileTouch] = []
+        for project, file, name, sessions, read, changed in sums:
+            at_path = {**only, "project": project, "path": file, "least_written": int(written)}
             [row] = tx.run("files_by_name", name=name, type="file", limit=1, **at_path)
-            most.append(
-                msgspec.structs.replace(
-                    _file_touch(TouchedFile(*row), names), sessions=sessions, read=int(read), written=int(changed)
-                )
-            )
+            touch = _file_touch(TouchedFile(*row), names)
+            most.append(msgspec.structs.replace(touch, sessions=sessions, read=int(read), written=int(changed)))
     return most
+
+
+def _names_file(path: str) -> Callable[[str], bool]:
+    """Whether a path names a file: its name or end, the folder that it is in, or a pattern."""
+    if not path:
+        return lambda file: True
+    if is_pattern(path):
+        return path_matcher(_pattern(path))
+    in_folder = path_matcher(_pattern(path)) if path_parts(path) else lambda file: False
+    return lambda file: same_path(path, file) or in_folder(file)
 
 
 def _file_touch(touched: TouchedFile, projects: dict[int, str]) -> FileTouch:

@@ -11,9 +11,9 @@ from clew.server.web.rendering import link
 from clew.server.web.transcript_rows import Call, rows_of
 from clew.service.find.files import FileTouch
 
-NOT_FILTERS = frozenset({"limit"})
-# The files of the tree, the touches that a folder or a pattern is summed up from, and the sessions of one file.
-FILES, TOUCHES, SESSIONS = 400, 5_000, 50
+NOT_FILTERS = frozenset({"limit", "by_file"})
+# The files of the tree, and the sessions of one file.
+FILES, SESSIONS = 400, 50
 LATEST = 15
 
 
@@ -62,20 +62,13 @@ def change(request: PageRequest) -> Page:
 
 
 def _files(request: PageRequest, path: str, arguments: dict[str, Any]) -> tuple[list[File], bool]:
-    """The files that most sessions touched, or those that a path names; and whether these are all."""
-    found: list[FileTouch] = request.call("files", path=path, limit=TOUCHES if path else FILES, **arguments)
-    sums: dict[tuple[str, str], File] = {}
-    for touched in found:
-        if touched.type != "file":
-            continue
-        key = (touched.project, touched.path)
-        before = sums.get(key, File(*key, 0, 0, 0, 0))
-        sums[key] = before._replace(
-            sessions=before.sessions + (touched.sessions or 1), read=before.read + touched.read,
-            written=before.written + touched.written, last_at=max(before.last_at, touched.last_at),
-        )  # fmt: skip
-    shown = sorted(sums.values(), key=lambda file: -file.sessions)[:FILES]
-    return shown, len(found) < (TOUCHES if path else FILES) and len(shown) == len(sums)
+    """The files that most sessions touched, of all or of those that a path names; and whether these are all."""
+    found: list[FileTouch] = request.call("files", path=path, by_file=True, limit=FILES, **arguments)
+    shown = [
+        File(touched.project, touched.path, touched.sessions, touched.read, touched.written, touched.last_at)
+        for touched in found
+    ]
+    return shown, len(found) < FILES
 
 
 def _history(request: PageRequest, file: str) -> list[FileTouch]:
