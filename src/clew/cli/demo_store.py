@@ -138,6 +138,11 @@ def _share(context: Context, session: Session) -> None:
     call(context, "setting_set", {"name": "secrets", "value": "mask", "project": "billing"})
     call(context, "setting_set", {"name": "audit_reads", "value": "on", "project": "billing"})
     call(context, "setting_set", {"name": "budget_month", "value": "$40"})
+    for name, filters in (
+        ("What cost the most", "since:30d sort:cost"),
+        ("Failed calls in shop", "project:shop error:yes"),
+    ):
+        call(context, "view_save", {"name": name, "filters": filters})
     call(context, "jobs_run", {"kind": "tidying"})
     call(context, "jobs_run", {"kind": "retention"})
 
