@@ -78,6 +78,7 @@ WRITES_OWN = {
     "lease_release", "key_create", "key_rotate", "key_revoke", "link", "share", "privacy", "access_grant",
     "access_revoke", "agent_register", "agent_remove", "retention_set", "retention_remove", "setting_set", "remember",
     "decide", "jobs_retry", "jobs_run", "progress", "retire", "reverse", "note_progress", "sync_open", "note",
+    "view_save", "view_remove",
 }  # fmt: skip
 
 

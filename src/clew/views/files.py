@@ -85,7 +85,7 @@ class FilesView:
             writer = self._tx.run("paths_last", **one, name=path["name"], least_written=1)
             (last_session, last_at, _), (last_writer, writer_at, _) = (rows[0] if rows else NOBODY
                                                                        for rows in (last, writer))  # fmt: skip
-            self._tx.run("paths_set_last", **one, last_session=last_session, last_at=last_at, last_writer=last_writer,
+            self._tx.run("paths_last_set", **one, last_session=last_session, last_at=last_at, last_writer=last_writer,
                          writer_at=writer_at)  # fmt: skip
 
     def finish(self) -> None:

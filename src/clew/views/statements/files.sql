@@ -93,7 +93,7 @@ WHERE t.name = :name AND t.type = 'file' AND t.what = :what AND l.project = :pro
 --if least_written AND t.written >= :least_written
 ORDER BY t.last_at DESC, t.session DESC LIMIT 1
 
--- name: paths_set_last
+-- name: paths_last_set
 UPDATE touched_path SET last_at = :last_at, last_session = :last_session, writer_at = :writer_at,
     last_writer = :last_writer
 WHERE project = :project AND what = :what
