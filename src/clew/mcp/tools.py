@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from clew.mcp.outgoing import LONGEST, MOST_CHARACTERS, SHORTEST, Answer, Mask, answer, block, mask_of, size, values_of
-from clew.mcp.reports import Sums, report, sums
+from clew.mcp.reports import FORMS, Sums, report, sums
 from clew.mcp.transcript import Slice, inside, parse_cursor, transcript
 from clew.model.errors import NotFound, TooLarge
 from clew.model.plain import plain
@@ -179,7 +179,7 @@ def _read(context: Context, arguments: Arguments) -> Answer:
     id = arguments["session_id"]
     if arguments["form"] == "brief":
         return read_brief(context, id)
-    if arguments["form"] != "transcript":
+    if arguments["form"] in FORMS:
         return report(context, arguments["form"], arguments)
     piece = read_slice(context, id, arguments.get("cursor") or str(arguments["from_seq"]), arguments["count"])
     values = {"session_id": id, "transcript": piece.text, "last_seq": piece.last_seq}
