@@ -16,6 +16,7 @@ from clew.service import Context, call
 from clew.store import open_store
 from clew.store.objects import objects
 from clew.store.objects.collection import collect
+from crash.test_disk_full import small_disk
 from service.test_workspace_property import content
 from support.children import Child
 
@@ -62,6 +63,25 @@ def check(context: Context, session: str, folder: Path, copies: Path, kept: list
     call(context, "workspace_restore", {"session": session, "at": int(seq), "folder": str(folder)})
     finished = {name: kept for name, kept in content(folder).items() if b".clew-new-" not in name}
     assert finished == content(copies / copy)
+
+
+def test_a_full_disk_ends_a_snapshot_and_a_restore_and_leaves_nothing_half(tmp_path: Path) -> None:
+    """A snapshot is refused before it writes, and leaves nothing when the disk gets full meanwhile; a restore goes on."""
+    small, work = tmp_path / "small", tmp_path / "work"
+    small.mkdir()
+    work.mkdir()
+    with Child("full_workspace.py", small, work, under=small_disk(small, "12m")) as child:
+        child.finish()
+        [floor], [full], [restore] = child.heard("floor"), child.heard("full"), child.heard("restore")
+        assert floor[0] == "disk_full"
+        assert "below" in floor
+        assert full[0] == "disk_full"
+        assert child.heard("left") == [["0"]]
+        assert child.heard("appended") == [["2"]]
+        assert restore[0] == "disk_full"
+        assert child.heard("only") == [["True"]]
+        assert child.heard("again") == [["none"]]
+        assert child.heard("same") == [["True"]]
 
 
 def test_a_flipped_byte_is_found_or_harmless(tmp_path: Path, chance: random.Random) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import random
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,7 @@ def checkout(machine: Machine, session: str, folder: Path, at: int | None = None
 
 
 def test_the_files_travel_with_the_session(running: Running, machine: Start, tmp_path: Path) -> None:
-    """From one machine to the server and to another, where a checkout equals the original; and what is new comes back."""
+    """From one machine to the server and to another, where a checkout equals the original; then only what is new."""
     first: Machine = machine(box="first")
     folder = tmp_path / "shop"
     files(folder)
@@ -75,6 +76,17 @@ def test_the_files_travel_with_the_session(running: Running, machine: Start, tmp
     collect(second.store, grace_us=0)
     assert checkout(second, id, tmp_path / "out") == before
     assert second.plane.client.call("workspace_log", session=id)[-1].snapshot == taken.snapshot
+
+    # What is damaged there comes from the server.
+    for path in (second.home / "blobs" / "packs").rglob("*-0"):
+        path.write_bytes(path.read_bytes().replace(b"clew", b"CLEW"))
+    shutil.rmtree(tmp_path / "out")
+    folder.rename(tmp_path / "away")
+    verified = second.plane.client.call("verify_objects")
+    assert (verified.lost, {problem.source for problem in verified.problems}) == (0, {"the server team"})
+    assert verified.repaired == len(verified.problems) > 3
+    assert checkout(second, id, tmp_path / "out") == before
+    (tmp_path / "away").rename(folder)
 
     # One edit: the file, its folder and the topmost one travel, and nothing else.
     (folder / "src" / "m1.py").write_bytes(b"changed\n")
@@ -109,7 +121,8 @@ def test_a_file_with_a_secret_does_not_leave(running: Running, machine: Start, t
     id = first.open("begin")
     snapshot(first, id, folder)
     pushed = first.push()
-    assert pushed.left_out == 2 and pushed.masked
+    assert pushed.left_out == 2
+    assert pushed.masked
     second: Machine = machine(box="second")
     second.pull(id)
     kept = checkout(second, id, tmp_path / "out")

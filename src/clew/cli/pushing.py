@@ -97,8 +97,8 @@ def _print_results(results: "list[Pushed]") -> None:
     for pushed in results:
         if pushed.left_out:
             click.echo(
-                f"note: {pushed.left_out:,} files of snapshots were not sent to {pushed.remote}: they hold a secret, or "
-                "are lost here",
+                f"note: {pushed.left_out:,} files of snapshots were not sent to {pushed.remote}: they hold a secret, "
+                "or are lost here",
                 err=True,
             )
         print_refusals(pushed.remote, pushed.refused)

@@ -1,4 +1,4 @@
-"""The tool `workspace`, the files of a session: one tool for seven operations, because each costs a schema."""
+"""The tool `workspace`, the files of a session: one tool for eight operations, because each costs a schema."""
 
 from typing import Annotated, Any, Literal
 
@@ -10,7 +10,7 @@ from clew.service import Context, call
 DESCRIPTION = """
 Keep the files you work on, and go back: `snapshot` before a change that may fail and after one that works, `log` for
 the seqs, `diff` what changed up to `at`, `list` a folder and `read` a file at a seq, `blame` which call wrote each line
-of it, `restore` all files or `path`, undone by restoring at `undo`.
+of it, `restore` all files or `path`, undone by restoring at `undo`; `usage` is the disk space of the project.
 """
 
 # So many entries of a folder are enough for an llm; a folder below it has the others.
@@ -20,7 +20,7 @@ LISTED = 200
 class Workspace(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     session_id: Annotated[str, msgspec.Meta(description="The session.")]
     action: Annotated[
-        Literal["snapshot", "log", "diff", "list", "read", "blame", "restore"],
+        Literal["snapshot", "log", "diff", "list", "read", "blame", "restore", "usage"],
         msgspec.Meta(description="What to do."),
     ]  # fmt: skip
     at: Annotated[int, msgspec.Meta(description="A seq.")] = 0
@@ -30,12 +30,13 @@ class Workspace(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 def run(context: Context, given: dict[str, Any]) -> Answer:
     """Carry out the operation that the action stands for."""
-    operation, arguments = _asked(given)
+    operation, arguments = _asked(context, given)
     values = values_of(call(context, operation, arguments), mask_of(context), LONGEST)
-    return answer({"snapshots": values} if isinstance(values, list) else dict(values), stored=True)
+    name = "projects" if given["action"] == "usage" else "snapshots"
+    return answer({name: values} if isinstance(values, list) else dict(values), stored=True)
 
 
-def _asked(given: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+def _asked(context: Context, given: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     session, path = {"session": given["session_id"]}, given.get("path", "")
     at = {"at": given["at"]} if given.get("at") else {}
     folder = {"folder": given["folder"]} if given.get("folder") else {}
@@ -53,5 +54,9 @@ def _asked(given: dict[str, Any]) -> tuple[str, dict[str, Any]]:
             return "workspace_cat", session | at | {"path": path or "."}
         case "blame":
             return "blame", session | at | {"path": path or "."}
+        case "usage":
+            return "workspace_usage", {
+                "project": context.store.session(given["session_id"], context.reach(None)).project
+            }
         case _:
             return "workspace_restore", session | at | folder | ({"paths": [path]} if path else {})

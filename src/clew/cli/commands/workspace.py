@@ -184,7 +184,7 @@ def checkout(plane: Any, /, session: str, folder: str, at: int | None, as_json: 
     check_out(plane, session, os.path.abspath(folder), as_json=as_json, **point, **git)
 
 
-for name in ("log", "gc"):
+for name in ("log", "usage", "thin", "gc"):
     command.add_command(operation_command(operation_named(f"workspace_{name}")))
 
 

@@ -9,9 +9,13 @@ from clew.cli.results.counts import count
 from clew.cli.times import moment
 from clew.model.plain import plain
 
+# So many places that need an object are printed.
+SHOWN_NEEDS = 3
+
 if TYPE_CHECKING:
     from clew.doctor import Finding
     from clew.model.retention import Policy
+    from clew.service.audit.verify_objects import ObjectsVerified
     from clew.service.capture.connect import KnownProgram
     from clew.service.capture.drift import Drift
     from clew.service.privacy.collect import Collected
@@ -135,3 +139,20 @@ def print_drift(found: "list[Drift]") -> None:
     for one in found:
         if one.example:
             click.echo(f"{plain(one.runtime)} {one.what} {plain(one.name)}: {plain(one.example)}")
+
+
+def print_verify_objects(verified: "ObjectsVerified") -> None:
+    for problem in verified.problems:
+        source = f" from {problem.source}" if problem.source else ""
+        click.echo(f"{problem.object[:12]} {problem.what}, {problem.result}{source}")
+        for need in problem.needed_by[:SHOWN_NEEDS]:
+            where = f"event {need.seq}" if need.seq else "native file"
+            click.echo(f"    needed by {need.session[:10]}, {where}{f', {plain(need.path)}' if need.path else ''}")
+        if problem.needs > SHOWN_NEEDS:
+            click.echo(f"    and {problem.needs - SHOWN_NEEDS:,} more places; --json has the first of them")
+    lost = f", {verified.lost:,} lost" if verified.lost else ""
+    repaired = f", {verified.repaired:,} repaired" if verified.repaired else ""
+    click.echo(
+        f"{verified.objects:,} objects, {verified.bytes:,} bytes: {len(verified.problems):,} damaged or missing"
+        f"{repaired}{lost}"
+    )

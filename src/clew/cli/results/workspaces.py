@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from clew.service.workspaces.restore import Restored
     from clew.service.workspaces.snapshot import SnapshotTaken
     from clew.service.workspaces.tree import Tree
+    from clew.service.workspaces.usage import WorkspaceUsage
+    from clew.store.log.thinning import Thinned
 
 SIGNS = {"added": "+", "removed": "-", "changed": "~", "mode": "m", "kind": "!"}
 COLOURS = {"+": "green", "-": "red", "@": "cyan"}
@@ -25,6 +27,8 @@ PRINTED = 20
 def print_workspace_snapshot(taken: "SnapshotTaken") -> None:
     click.echo(f"{taken.snapshot[:12]}  event {taken.seq}: {taken.files:,} files, {taken.bytes:,} bytes, "
                f"{taken.new_bytes:,} of them new")  # fmt: skip
+    if taken.warning:
+        click.echo(f"warning: {taken.warning}", err=True)
     for skipped in taken.skipped[:PRINTED]:
         click.echo(f"left out or marked: {skipped.path} {skipped.why}", err=True)
     if len(taken.skipped) > PRINTED:
@@ -40,7 +44,8 @@ def print_workspace_log(points: "list[PointInfo]") -> None:
         (
             (
                 str(point.seq), ago(point.at), point.event, point.snapshot[:12], f"{point.files:,}", f"{point.bytes:,}",
-                point.branch, point.folder, point.label or " ".join(point.paths),
+                point.branch, point.folder,
+                f"thinned {ago(point.thinned_at)}" if point.thinned_at else point.label or " ".join(point.paths),
             )
             for point in points
         ),
@@ -93,6 +98,30 @@ def print_workspace_checkout(out: "CheckedOut") -> None:
     click.echo(f"{out.folder}: {out.files:,} files of {out.session[:10]}{git}")
     for note in out.notes:
         click.echo(f"note: {plain(note)}", err=True)
+
+
+def print_workspace_usage(usages: "list[WorkspaceUsage]") -> None:
+    if not usages:
+        click.echo("no snapshot yet; `clew workspace snapshot --session ID` takes one", err=True)
+        return
+    table(
+        ("project", "sessions", "snapshots", "newest", "content", "on disk", "quota", "used"),
+        (
+            (
+                usage.project, f"{usage.sessions:,}", f"{usage.snapshots:,}", ago(usage.newest_at),
+                f"{usage.bytes / 1e6:,.1f} MB", f"{usage.stored / 1e6:,.1f} MB",
+                f"{usage.quota / 1e6:,.0f} MB" if usage.quota else "none",
+                f"{usage.stored / usage.quota:.0%}" if usage.quota else "",
+            )
+            for usage in usages
+        ),
+    )  # fmt: skip
+
+
+def print_workspace_thin(thinned: "list[Thinned]") -> None:
+    for session in thinned:
+        click.echo(f"{session.session[:10]}: {session.snapshots:,} snapshots thinned, {session.kept:,} kept")
+    click.echo(f"{sum(session.snapshots for session in thinned):,} snapshots thinned", err=True)
 
 
 def print_workspace_gc(collected: "object") -> None:

@@ -16,7 +16,12 @@ from clew.store.access.settings import list_settings, set_setting
 from clew.store.projects import names_now
 
 # The settings and their values; the first value is the default.
-VALUES = {"audit_reads": ("off", "on"), "secrets": ("keep", "mask"), "workspaces": ("off", "on")}
+VALUES = {
+    "audit_reads": ("off", "on"), "secrets": ("keep", "mask"), "workspaces": ("off", "on"),
+    "snapshots": ("thin", "keep"),
+}  # fmt: skip
+# How much the snapshots of a project may take before its automatic ones stop.
+WORKSPACE_QUOTA = "workspace_quota"
 # How large the whole store may grow before `clew doctor` warns.
 DISK_LIMIT = "disk_limit"
 _SIZE = re.compile(r"(\d{1,6}(?:\.\d{1,3})?) ?(MB|GB|TB)")
@@ -43,13 +48,17 @@ SETTINGS = Group("setting", "How projects are kept.")
 @operation(right=Right.ADMINISTER, route="PUT /settings", audited=True, group=SETTINGS)
 def setting_set(
     context: Context,
-    name: Annotated[str, msgspec.Meta(description="audit_reads, secrets, workspaces, disk_limit or budget_...")],
+    name: Annotated[str, msgspec.Meta(description="audit_reads, secrets, workspaces ...")],
     value: str,
     *,
     project: Annotated[str, msgspec.Meta(description="Only for this project. [default: all]")] = "",
 ) -> Setting:
     """Set how a project is kept: audit_reads (off, on) records who reads; secrets (keep, mask) masks what comes in;
-    workspaces (off, on) keeps the files of sessions after each turn.
+    workspaces (off, on) keeps the files of sessions after each turn; snapshots (thin, keep) says whether old ones are
+    thinned.
+
+    workspace_quota (a size such as 20 GB, or none) is how much the snapshots of a project may take: near it clew warns,
+    at it old ones are thinned more strictly, and then automatic ones stop.
 
     For all projects together, disk_limit (a size such as 20 GB, or none) is where `clew doctor` begins to warn.
 
@@ -58,13 +67,18 @@ def setting_set(
     """
     if name == DISK_LIMIT:
         _check_disk_limit(value, project)
+    elif name == WORKSPACE_QUOTA:
+        _check_size(value)
+        if project:
+            project_keys(context, project, Right.SEE)  # A quota of a misspelt project would never warn.
     elif name in BUDGETS:
         _check_budget(value)
         if project:
             project_keys(context, project, Right.SEE)  # A budget of a misspelt project would never warn.
     elif name not in VALUES or value not in VALUES[name]:
         allowed = "; ".join(f"{setting}: {', '.join(values)}" for setting, values in VALUES.items())
-        allowed += f"; {DISK_LIMIT}: a size such as 20 GB, or none; {', '.join(BUDGETS)}: $20, 5M tokens, or none"
+        allowed += f"; {DISK_LIMIT}, {WORKSPACE_QUOTA}: a size such as 20 GB, or none"
+        allowed += f"; {', '.join(BUDGETS)}: $20, 5M tokens, or none"
         raise InvalidInput(f"{name[:40]!r} cannot be set to {value[:40]!r}; there are {allowed}")
     set_setting(context.store, check_name(project, "the project", longest=200), name, value)
     return Setting(project=project, name=name, value=value)
@@ -78,7 +92,8 @@ def setting_list(context: Context) -> list[Setting]:
         Setting(project=project, name=name, value=value)
         for (project, name), value in list_settings(context.store).items()
         if now.get(project, project) == project  # What a project of another name had, has the one it is part of.
-        and name in (*VALUES, DISK_LIMIT, *BUDGETS)  # The store keeps other values of clew's own beside them.
+        and name
+        in (*VALUES, DISK_LIMIT, WORKSPACE_QUOTA, *BUDGETS)  # The store keeps other values of clew's own beside them.
     ]
     if not context.reach(Right.SEE):
         return all_settings
@@ -98,6 +113,10 @@ def disk_limit(value: str) -> int | None:
 def _check_disk_limit(value: str, project: str) -> None:
     if project:
         raise InvalidInput(f"{DISK_LIMIT} is for the whole store; leave the project out")
+    _check_size(value)
+
+
+def _check_size(value: str) -> None:
     if value != "none" and not disk_limit(value):
         raise InvalidInput(f"{value[:40]!r} is no size; use one such as 500 MB, 20 GB or 1.5 TB, or none")
 

@@ -245,7 +245,7 @@ class _Pull:
         try:
             while True:
                 piece: Piece = self._server.call("blob", session=session.id, digest=digest, at=at, start=start)
-                pieces.append(_unpacked(piece))
+                pieces.append(unpacked_piece(piece))
                 if piece.next is None:
                     break
                 start = self._beyond(start, piece.next)
@@ -291,7 +291,7 @@ class _Pull:
         return True
 
 
-def _unpacked(piece: Piece) -> bytes:
+def unpacked_piece(piece: Piece) -> bytes:
     """Decompress a piece, up to the largest size that a piece may have."""
     with zstandard.ZstdDecompressor().stream_reader(bytes.fromhex(piece.packed)) as reader:
         return reader.read(PAGE_BYTES + 1)

@@ -36,6 +36,7 @@ from clew.service.replication.values import (
     TreeObjects,
     Wanted,
 )
+from clew.service.workspaces.points import events_of
 from clew.store.log import receiving
 from clew.store.native_files import remote_copies
 from clew.store.native_files.lookup import files_of
@@ -179,16 +180,16 @@ def sync_read(
     context: Context,
     session: Session,
     *,
-    at: Annotated[int, msgspec.Meta(ge=1, le=2**62, description="The event of the snapshot.")],
+    at: Annotated[int, msgspec.Meta(ge=0, le=2**62, description="The event of the snapshot, if you know.")] = 0,
     wanted: Annotated[list[Wanted], msgspec.Meta(max_length=MOST_OBJECTS, description="Objects of it.")],
 ) -> TreeObjects:
     """Read objects of a snapshot, as many of the first ones as fit into an answer."""
-    events = context.store.read(session, after=at - 1, upto=at)
+    events = context.store.read(session, after=at - 1, upto=at) if at else events_of(context, session)
     roots = [name for event in events if (name := tree_of(event))]
     asked = {objects.digest_of(name) for want in wanted for name in (want.digest, want.of) if name}
     missing = asked - (reached(context.store, roots, asked) if roots else set())
     if missing:
-        raise NotFound(f"event {at} of session {session.id} names no object {min(missing).hex()}", session=session.id)
+        raise NotFound(f"no snapshot of session {session.id} names an object {min(missing).hex()}", session=session.id)
     return objects_for(context, wanted)
 
 

@@ -1,7 +1,7 @@
 """Objects of a snapshot for a store that pulls it, without the secrets where answers leave this machine.
 
-A file that holds a secret, or is lost here, is held back, and a tree goes without the entries whose names hold one. A piece of a large
-file is searched together with the pieces beside it, because a secret may lie in two of them.
+A file that holds a secret, or is lost here, is held back, and a tree goes without the entries whose names hold one. A
+piece of a large file is searched together with the pieces beside it, because a secret may lie in two of them.
 """
 
 import msgspec

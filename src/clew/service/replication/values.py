@@ -97,7 +97,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class TreeObjects(msgspec.Struct, frozen=True, kw_only=True):
     """Objects of a snapshot, packed like a piece: the first of those that were asked for, at least one.
 
-    A tree without entries that hold secrets is another one, and is `changed`; a file that holds a secret, or is lost, is `held`.
+    A tree is `changed` when entries with secrets were left out; a file that holds a secret, or is lost, is `held`.
     """
 
     packed: str

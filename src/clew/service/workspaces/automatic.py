@@ -16,11 +16,12 @@ from clew.service.kernel.call import permit
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
 from clew.service.workspaces.points import events_of, folder_of
+from clew.service.workspaces.room import AUTOMATIC_FLOOR, make_room, refuse_full_disk
 from clew.service.workspaces.saving import Limits
 from clew.service.workspaces.snapshot import record, refuse_on_server, resolved, save
+from clew.store.log.thinning import AUTOMATIC
 
 SETTING = "workspaces"
-LABEL = "automatic"
 # A larger folder is kept when somebody asks for it.
 LIMITS = Limits(largest_file=256 * 1024**2, most_bytes=2 * 1024**3, most_files=200_000)
 
@@ -60,8 +61,10 @@ def _keep(context: Context, session: Session) -> list[Kept]:
     root = resolved(folder, session) if events_of(context, session) else _repository(resolved(folder, session))
     if not root or _is_above_home(root):
         return []
-    saved = save(context, session, root, limits=LIMITS)
-    taken = record(context, session, root, saved, label=LABEL)
+    refuse_full_disk(context, AUTOMATIC_FLOOR)
+    make_room(context, session.project)
+    saved = save(context, session, root, limits=LIMITS, floor=AUTOMATIC_FLOOR)
+    taken = record(context, session, root, saved, label=AUTOMATIC)
     return [Kept(session=session.id, snapshot=taken.snapshot, seq=taken.seq)]
 
 

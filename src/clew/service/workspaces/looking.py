@@ -14,7 +14,7 @@ from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
 from clew.service.workspaces.changes import WORDS, Changed, changed, unified
 from clew.service.workspaces.comparing import Difference, compare, compare_entries
-from clew.service.workspaces.points import At, entries_of, events_of, find, point_at
+from clew.service.workspaces.points import At, all_of, entries_of, events_of, find, point_at, thinned_at
 from clew.service.workspaces.snapshot import WORKSPACE
 from clew.store.objects import objects
 
@@ -43,6 +43,8 @@ class PointInfo(msgspec.Struct, frozen=True, kw_only=True):
     commit: str
     branch: str
     paths: list[str]
+    thinned_at: int | None = None
+    """When the files were deleted, because newer or older ones are enough; the event stays."""
 
 
 class FileDifference(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,12 +74,16 @@ class WorkspaceFile(msgspec.Struct, frozen=True, kw_only=True):
 
 @operation(right=Right.READ, route="GET /sessions/{session}/workspace/snapshots", group=WORKSPACE)
 def workspace_log(context: Context, session: Session) -> list[PointInfo]:
-    """List the snapshots and restores of a session, newest first."""
+    """List the snapshots and restores of a session, newest first, with those that were thinned."""
     found = []
-    for event in reversed(events_of(context, session)):
+    when = None
+    for event in reversed(all_of(context, session)):
         body = event.body
         if isinstance(body, WorkspaceSnapshotted | WorkspaceRestored):
             found.append(_info(event, body))
+        else:
+            when = when or thinned_at(context, session)
+            found.append(_thinned(event, when(event.seq)[0]))
     return found
 
 
@@ -146,6 +152,14 @@ def workspace_cat(
         path=shown(path.encode("utf-8", "surrogateescape")), kind=WORDS[entry.kind], size=entry.size,
         mode=f"{entry.mode:o}", digest=entry.digest.hex() if entry.kind == FILE else "", text=text,
         is_binary=is_binary, seq=point.seq,
+    )  # fmt: skip
+
+
+def _thinned(event: Event, at: int) -> PointInfo:
+    name = "restore" if event.kind == WorkspaceRestored.kind else "snapshot"
+    return PointInfo(
+        session=event.session, seq=event.seq, at=event.at, event=name, snapshot="", label="", folder="", machine="",
+        files=0, bytes=0, skipped=0, commit="", branch="", paths=[], thinned_at=at,
     )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ files need little memory. Losing the file, or a damaged one, costs one slow snap
 
 import mmap
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from shutil import copyfileobj
 from tempfile import TemporaryFile
@@ -95,6 +95,12 @@ class Remembered:
             return _decode_record(self._map[start : start + length])
         except msgspec.DecodeError:
             return None
+
+    def all_folders(self) -> Iterator[Record]:
+        """Every record, one at a time."""
+        for path in self._index.records:
+            if (record := self.folder(path)) is not None:
+                yield record
 
     def keep(self, path: bytes, record: Record) -> None:
         """Keep a record for the next snapshot."""

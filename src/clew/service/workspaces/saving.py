@@ -30,6 +30,8 @@ GROUP_BYTES = 4 * 1024 * 1024
 REPORTED = 50
 # How many groups are under way; each is in memory.
 GROUPS = 4
+# After so many new bytes the free space of the disk is asked for again.
+ASKED_BYTES = 32 * 1024 * 1024
 # A snapshot of a large tree is waited for; a higher level takes longer and saves little.
 LEVEL = 1
 # A file that changes while it is read is read so often.
@@ -99,7 +101,11 @@ class Saving:
         limits: Limits,
         holds_secret: Callable[[bytes], bool] | None = None,
         on_progress: Callable[[int, int], None] | None = None,
+        refuse_full: Callable[[], None] = lambda: None,
     ) -> None:
+        """`refuse_full` is called now and then while new bytes are written, and ends that when the disk gets full."""
+        self._refuse_full = refuse_full
+        self._asked_at = 0
         self._root = root
         self._scan = scan
         self._remembered = remembered
@@ -332,6 +338,9 @@ class Saving:
         for encoded in self._encoding.popleft().result():
             if self._together.add(encoded):
                 self._new_bytes += encoded.size
+        if self._new_bytes - self._asked_at >= ASKED_BYTES:
+            self._asked_at = self._new_bytes
+            self._refuse_full()
 
     def _encode_group(self, new: dict[bytes, bytes]) -> list[Encoded]:
         encoder = getattr(self._own, "encoder", None)

@@ -22,6 +22,7 @@ from clew.service.workspaces.git_index import record_git
 from clew.service.workspaces.ignoring import Rules
 from clew.service.workspaces.points import by_name, events_of, folder_of
 from clew.service.workspaces.remembered import FOLDER, Remembered
+from clew.service.workspaces.room import FLOOR, refuse_full_disk, warning_of
 from clew.service.workspaces.saving import Limits, Saved, Saving
 from clew.service.workspaces.scan import Scan, Skipped
 from clew.store.objects import objects
@@ -41,6 +42,8 @@ class SnapshotTaken(msgspec.Struct, frozen=True, kw_only=True):
     """How many bytes the store did not have before."""
     skipped: list[Skipped]
     """What was left out that no rule of yours ignores, such as secrets, and files that changed while they were read."""
+    warning: str = ""
+    """That the project is near its quota, or beyond it."""
 
 
 @operation(right=Right.APPEND, group=WORKSPACE, repeatable=True)
@@ -72,7 +75,8 @@ def workspace_snapshot(
         most_bytes=limits.most_bytes if most is None else most,
     )  # fmt: skip
     saved = save(context, session, root, with_secrets=with_secrets, limits=limits)
-    return record(context, session, root, saved, label=label, lease=lease)
+    taken = record(context, session, root, saved, label=label, lease=lease)
+    return msgspec.structs.replace(taken, warning=warning_of(context, session.project))
 
 
 def refuse_on_server(context: Context) -> None:
@@ -99,8 +103,13 @@ def save(
     with_secrets: bool = False,
     limits: Limits | None = None,
     also: bytes = b"",
+    floor: int = FLOOR,
 ) -> Saved:
-    """Put the files of a folder into the store; what is in the tree `also` is never left out."""
+    """Put the files of a folder into the store; what is in the tree `also` is never left out.
+
+    It ends with `DiskFull` before the disk has less free space than the floor.
+    """
+    refuse_full_disk(context, floor)
     masks = masks_secrets(context, session.project)
     limits = limits or Limits()
     for is_second in (False, True):
@@ -109,8 +118,9 @@ def save(
             remembered.forget()
         try:
             saved = _save_once(
-                context, root, remembered, with_secrets=with_secrets, masks=masks, limits=limits, also=also
-            )
+                context, root, remembered, with_secrets=with_secrets, masks=masks, limits=limits, also=also,
+                floor=floor,
+            )  # fmt: skip
             if not also:
                 with suppress(OSError):  # Then the next snapshot reads every file again.
                     remembered.save(saved.tree)
@@ -174,6 +184,7 @@ def _save_once(
     masks: bool,
     limits: Limits,
     also: bytes,
+    floor: int,
 ) -> Saved:
     holds_secret = None
     if masks:
@@ -186,8 +197,9 @@ def _save_once(
         taken_in=lambda tree: by_name(context.store, tree),
     )  # fmt: skip
     saving = Saving(
-        context.store, root, scan, remembered, limits=limits, holds_secret=holds_secret, on_progress=context.on_progress
-    )
+        context.store, root, scan, remembered, limits=limits, holds_secret=holds_secret,
+        on_progress=context.on_progress, refuse_full=lambda: refuse_full_disk(context, floor),
+    )  # fmt: skip
     return saving.save(also)
 
 

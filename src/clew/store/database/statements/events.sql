@@ -113,6 +113,18 @@ SELECT seq, position, at, said_at, actor, source, digest, kind, version, body, b
 FROM event WHERE project = :project AND session = :session AND seq >= :first AND seq <= :last AND kind = :kind
 ORDER BY seq LIMIT :limit
 
+-- The sessions that wrote events of these kinds.
+-- name: sessions_with_kinds
+SELECT DISTINCT session FROM event WHERE kind IN ({kinds}) ORDER BY session
+
+-- The newest events of these kinds, of any session.
+-- name: newest_of_kinds
+SELECT e.seq, e.position, e.at, e.said_at, e.actor, e.source, e.digest, e.kind, e.version, e.body, e.blob, e.seal,
+    e.project, e.session, s.id
+FROM event e JOIN session s ON s.key = e.session AND s.project = e.project
+WHERE e.kind IN ({kinds})
+ORDER BY e.position DESC LIMIT :limit
+
 -- name: tail
 SELECT e.seq, e.position, e.at, e.said_at, e.actor, e.source, e.digest, e.kind, e.version, e.body, e.blob, e.seal,
     e.project, e.session, s.id

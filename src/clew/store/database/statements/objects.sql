@@ -128,6 +128,51 @@ SELECT digest FROM reached
 --pg WHERE digest IN (SELECT decode(json_array_elements_text(CAST(:names AS json)), 'hex'))
 --lite WHERE digest IN (SELECT unhex(value) FROM json_each(:names))
 
+-- Objects that another names and that are not here.
+-- name: objects_missing
+SELECT DISTINCT m.names FROM manifest m LEFT JOIN blob b ON b.digest = m.names WHERE b.digest IS NULL ORDER BY m.names
+LIMIT :limit
+
+-- Which objects name these.
+-- name: manifests_naming
+SELECT digest, names FROM manifest
+--pg WHERE names IN (SELECT decode(json_array_elements_text(CAST(:names AS json)), 'hex'))
+--lite WHERE names IN (SELECT unhex(value) FROM json_each(:names))
+
+-- Which events have one of these objects as their body.
+-- name: bodies_in_objects
+SELECT e.blob, s.id, e.seq FROM event e JOIN session s ON s.key = e.session AND s.project = e.project
+--pg WHERE e.blob IN (SELECT decode(json_array_elements_text(CAST(:names AS json)), 'hex'))
+--lite WHERE e.blob IN (SELECT unhex(value) FROM json_each(:names))
+ORDER BY e.position
+
+-- Which native files have one of these objects as a part.
+-- name: segments_in_objects
+SELECT g.blob, s.id, o.path, o.machine, g.start, g.length
+FROM segment g JOIN original o ON o.key = g.original JOIN session s ON s.key = o.session AND s.project = o.project
+--pg WHERE g.blob IN (SELECT decode(json_array_elements_text(CAST(:names AS json)), 'hex')) AND g.data IS NULL
+--lite WHERE g.blob IN (SELECT unhex(value) FROM json_each(:names)) AND g.data IS NULL
+ORDER BY o.path, g.start
+
+-- Point an object to a sound copy of its bytes.
+-- name: object_mend
+UPDATE blob SET data = :data, pack = :pack, start = :start, length = :length WHERE digest = :digest RETURNING size
+
+-- Whether there is any object that names others.
+-- name: manifests_any
+SELECT 1 FROM manifest LIMIT 1
+
+-- What these objects take, with all that they name in turn: how many, their bytes, and what these take compressed.
+-- name: manifest_sizes
+WITH RECURSIVE reached (digest) AS (
+    SELECT digest FROM blob
+--pg WHERE digest IN (SELECT decode(json_array_elements_text(CAST(:roots AS json)), 'hex'))
+--lite WHERE digest IN (SELECT unhex(value) FROM json_each(:roots))
+    UNION SELECT m.names FROM manifest m JOIN reached r ON m.digest = r.digest
+)
+SELECT count(*), coalesce(sum(b.size), 0), coalesce(sum(coalesce(b.length, length(b.data), b.size)), 0)
+FROM reached r JOIN blob b ON b.digest = r.digest
+
 -- Packs. The writer of a pack and the collector both add its row, and the first one decides what becomes of it.
 
 -- name: pack_add
