@@ -205,6 +205,7 @@ def _quick(store: "Store", home: Path) -> list[Finding]:
         _views(store),
         *_clock(store),
         *_disk_limit(store),
+        *_workspaces(store, home),
         *_budgets(store, home),
         *_jobs(store),
         *_checkpoints(store),
@@ -333,6 +334,34 @@ def _disk_limit(store: "Store") -> list[Finding]:
             advice="shorten the retention, or make room; clew deletes nothing because of the limit",
         )
     ]  # fmt: skip
+
+
+def _workspaces(store: "Store", home: Path) -> list[Finding]:
+    """Whether snapshots can be read and are within their quotas; nothing where there are none."""
+    from clew.model.access import owner_of_everything
+    from clew.service import Context
+    from clew.service.access.authenticator import CLEW
+    from clew.service.workspaces.health import check_workspaces
+
+    context = Context(
+        store=store, unrestricted=store, principal=CLEW, grants=(owner_of_everything(CLEW),), home=str(home)
+    )
+    try:
+        health = check_workspaces(context)
+    except ClewError as error:
+        return [Finding(what="workspaces", ok=False, found=str(error), advice=_advice(error))]
+    if not (health.on or health.newest_at or health.quotas):
+        return []
+    projects = ", ".join(project or "all projects" for project in health.on)
+    days = (store.now() - health.newest_at) / DAY_US
+    found = [f"kept after each turn in {projects}" if projects else "kept when somebody asks"]
+    found.append(f"newest snapshot {days:,.1f} days ago" if health.newest_at else "no snapshot yet")
+    found += [f"quota of {quota}" for quota in health.quotas]
+    found += [f"{health.damaged} of the newest are damaged"] * bool(health.damaged)
+    advice = "`clew verify --objects` repairs what has another copy" if health.damaged else ""
+    if health.over and not advice:
+        advice = "no automatic snapshot is taken; raise the quota, or erase sessions"
+    return [Finding(what="workspaces", ok=not (health.damaged or health.over), found="; ".join(found), advice=advice)]
 
 
 def _budgets(store: "Store", home: Path) -> list[Finding]:

@@ -2,6 +2,7 @@
 
 import os
 import random
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -66,6 +67,6 @@ with store:
     say("restore", error_of(lambda: call(context, "workspace_restore", restore)))
     whole = content(work / "files")
     say("only", all(whole[name] == kept for name, kept in content(target).items() if name in whole))
-    os.system(f"mount -o remount,size=40m {small}")
+    subprocess.run(["mount", "-o", "remount,size=40m", str(small)], check=True)
     say("again", error_of(lambda: call(context, "workspace_restore", restore)))
     say("same", content(target) == whole)

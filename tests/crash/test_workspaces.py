@@ -8,6 +8,8 @@ import random
 import shutil
 from pathlib import Path
 
+import pytest
+
 from clew.client import Plane
 from clew.local import Local
 from clew.model.access import owner_of_everything
@@ -19,8 +21,10 @@ from clew.store.objects.collection import collect
 from crash.test_disk_full import small_disk
 from service.test_workspace_property import content
 from support.children import Child
+from support.power_loss import calls, moments, replay, strace, why_not_strace
 
 KILLS = int(os.environ.get("CLEW_WORKSPACE_KILLS", "12"))
+IMAGES = int(os.environ.get("CLEW_POWERLOSS_IMAGES", "2000")) // 50
 FLIPS = int(os.environ.get("CLEW_WORKSPACE_FLIPS", "60"))
 ME = "person:me"
 
@@ -65,8 +69,39 @@ def check(context: Context, session: str, folder: Path, copies: Path, kept: list
     assert finished == content(copies / copy)
 
 
+@pytest.mark.skipif(bool(why_not_strace()), reason=why_not_strace())
+def test_no_acknowledged_snapshot_is_lost_to_power_loss(scratch: Path, tmp_path: Path, chance: random.Random) -> None:
+    """Also not when old ones were thinned and collected meanwhile: the newest of then, and all after it, are whole."""
+    disk, image, folder, copies = scratch / "disk", scratch / "image", tmp_path / "work", tmp_path / "copies"
+    for made in (disk, folder, copies):
+        made.mkdir()
+    arguments = (f"sqlite:///{disk}/clew.db", disk / "home", folder, copies)
+    with Child("traced_workspaces.py", *arguments, under=strace(scratch / "trace")) as child:
+        child.finish()
+    traced = calls(scratch / "trace")
+    checked = 0
+    for state in replay(traced, disk, moments(traced, disk, IMAGES, chance), chance):
+        said = [line.split() for line in state.said]
+        thinning = said.index(["thinning"]) if ["thinning"] in said else 0
+        kept = [words[1:] for words in said[max(0, thinning - 1) :] if words[0] == "kept"]
+        if kept:
+            image.mkdir()
+            state.leave(image)
+            with open_store(f"sqlite:///{image}/clew.db", synchronous="OFF") as store:
+                context = Context(store=store, unrestricted=store, principal=ME, grants=(owner_of_everything(ME),))
+                for session, copy, seq in kept:
+                    out = tmp_path / "out"
+                    call(context, "workspace_checkout", {"session": session, "at": int(seq), "folder": str(out)})
+                    assert content(out) == content(copies / copy), (copy, said)
+                    shutil.rmtree(out)
+                    checked += 1
+            shutil.rmtree(image)
+    print(f"{IMAGES} images, {checked} snapshots checked out of them")
+    assert checked > IMAGES // 3
+
+
 def test_a_full_disk_ends_a_snapshot_and_a_restore_and_leaves_nothing_half(tmp_path: Path) -> None:
-    """A snapshot is refused before it writes, and leaves nothing when the disk gets full meanwhile; a restore goes on."""
+    """A snapshot is refused before it writes, or leaves nothing when the disk gets full; a restore goes on."""
     small, work = tmp_path / "small", tmp_path / "work"
     small.mkdir()
     work.mkdir()
@@ -110,6 +145,7 @@ def test_a_flipped_byte_is_found_or_harmless(tmp_path: Path, chance: random.Rand
             except ClewError:
                 refused += 1
                 assert all(expected[name] == kept for name, kept in content(out).items())
+                assert call(context, "verify_objects", {"dry_run": True}).problems, "a checkout was refused"
             shutil.rmtree(out, ignore_errors=True)
         assert refused > FLIPS * 0.9
         part.write_bytes(whole)

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from clew.client import OpenSession, Plane
+from clew.doctor import examine
 from clew.local import Local
 from clew.model.access import owner_of_everything
-from clew.model.errors import DiskFull, NotFound
+from clew.model.errors import DiskFull, NotFound, TooLarge
 from clew.service import Context, call
 from clew.service.workspaces import room
 from clew.store import Store
@@ -99,6 +100,7 @@ def test_one_an_hour_and_then_one_a_day_is_kept(context: Context, session: OpenS
         call(context, "workspace_restore", {"session": session.id, "at": seqs["two days ago, 10:10"]})
 
 
+@pytest.mark.parametrize("database", ["sqlite", "postgres"])
 def test_what_something_stands_on_is_never_thinned(context: Context, session: OpenSession, folder: Path) -> None:
     """A fork, an artifact, a label, the newest one; and a session on legal hold as a whole. The chains hold."""
     plain = [keep(context, session, folder, "plain")]
@@ -120,6 +122,11 @@ def test_what_something_stands_on_is_never_thinned(context: Context, session: Op
     assert call(context, "workspace_cat", {"session": child, "path": "a"}).text == "forked"
     with pytest.raises(NotFound, match=f"at {plain[0]}, which were thinned"):
         call(context, "workspace_cat", {"session": child, "path": "a", "at": plain[0]})
+    [usage] = call(context, "workspace_usage", {"project": "shop"})
+    assert (usage.sessions, usage.snapshots) == (1, 4)
+    assert [finding.ok for finding in examine(context.store, Path(context.home)) if finding.what == "workspaces"] == [
+        True
+    ]
     assert [problem for verified in verify_all(context.store) for problem in verified.problems] == []
     assert call(context, "erase", {"session": session.id, "with_forks": True})
     collect(context.store, grace_us=0)
@@ -168,3 +175,36 @@ def test_no_snapshot_fills_the_disk(
     call(context, "setting_set", {"name": "workspaces", "value": "on", "project": "shop"})
     [kept] = call(fresh(context), "workspace_keep", {"sessions": [session.id]})
     assert "MB free" in kept.error
+
+
+def test_the_doctor_has_a_row_for_workspaces(context: Context, session: OpenSession, folder: Path) -> None:
+    """The setting, the newest snapshot, quotas; and that a snapshot is damaged."""
+
+    def row() -> Any:
+        found = [finding for finding in examine(context.store, Path(context.home)) if finding.what == "workspaces"]
+        return found[0] if found else None
+
+    assert row() is None
+    call(context, "setting_set", {"name": "workspaces", "value": "on", "project": "shop"})
+    assert row().found == "kept after each turn in shop; no snapshot yet"
+    seq = keep(context, session, folder, "x" * 100)
+    call(context, "setting_set", {"name": "workspace_quota", "value": "1 MB", "project": "shop"})
+    assert row().ok
+    assert row().found.endswith("newest snapshot 0.0 days ago; quota of shop 0% of 1 MB")
+    tree = call(context, "workspace_log", {"session": session.id})[0].snapshot
+    change(context.store, f"UPDATE blob SET data = x'00' WHERE digest = x'{tree}'")
+    damaged = row()
+    assert (damaged.ok, seq) == (False, 2)
+    assert "1 of the newest are damaged" in damaged.found
+    assert "clew verify --objects" in damaged.advice
+
+
+def test_a_huge_file_is_answered_at_once(context: Context, session: OpenSession, folder: Path) -> None:
+    """A file of 20 GB is left out, or the folder is refused, without a byte of it being read."""
+    with open(folder / "huge", "wb") as file:
+        file.truncate(20 * 10**9)
+    taken = call(context, "workspace_snapshot", {"session": session.id, "folder": str(folder)})
+    assert (taken.files, [skipped.path for skipped in taken.skipped]) == (0, ["huge"])
+    given = {"session": session.id, "folder": str(folder), "largest": 10**12, "most": 10**10}
+    with pytest.raises(TooLarge, match="raise the limit"):
+        call(context, "workspace_snapshot", given)

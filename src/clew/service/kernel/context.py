@@ -122,6 +122,12 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
         settings: dict[tuple[str, str], str] = self._cache["settings"]
         return settings.get((project, name)) or settings.get(("", name), "")
 
+    def settings_of(self, name: str) -> dict[str, str]:
+        """The values of a setting by project; that of the empty project is for all."""
+        self.setting("", name)
+        settings: dict[tuple[str, str], str] = self._cache["settings"]
+        return {project: value for (project, known), value in settings.items() if known == name}
+
     def close(self) -> None:
         for views in self._views:
             views.close()

@@ -20,7 +20,7 @@ from clew.model.file_tree import FOLDER, Entry, decode_tree, shown
 from clew.model.session import Session
 from clew.service.kernel.context import Context
 from clew.store import Store
-from clew.store.log.feed import readable_of_kind
+from clew.store.log.feed import own_of_kind, readable_of_kind
 from clew.store.log.thinning import THINNED
 from clew.store.objects import objects
 
@@ -55,20 +55,19 @@ def all_of(context: Context, session: Session, *, upto: int | None = None) -> li
 
 def thinned_at(context: Context, session: Session) -> Callable[[int], tuple[int, str]]:
     """The function that says when the snapshot of an event was thinned, and by which rule; (0, "") when not."""
-    notes: list[tuple[int, int, int, int, BodiesPruned]] = []
+    notes: list[tuple[int, int, int, str]] = []
     for part in context.store.lineage(session):
         # An ancestor notes what it thins after the event that a fork was made at.
         writer = session if part.id == session.id else context.unrestricted.session(part.id)
-        head = context.unrestricted.head(writer).head
-        for event in readable_of_kind(context.unrestricted, writer, BodiesPruned.kind, upto=head):
+        for event in own_of_kind(context.unrestricted, writer, BodiesPruned.kind):
             if isinstance(event.body, BodiesPruned) and event.body.policy.startswith(THINNED):
                 notes += [
-                    (max(first, part.first), min(last, part.last), event.at, event.seq, event.body)
+                    (max(first, part.first), min(last, part.last), event.at, event.body.policy)
                     for first, last in event.body.ranges
                 ]
 
     def when(seq: int) -> tuple[int, str]:
-        return next(((at, note.policy) for first, last, at, _, note in notes if first <= seq <= last), (0, ""))
+        return next(((at, policy) for first, last, at, policy in notes if first <= seq <= last), (0, ""))
 
     return when
 

@@ -152,6 +152,18 @@ def own_of_kind(store: Store, session: Session, kind: str) -> Iterator[Event]:
         first = rows[-1][0] + 1 if rows else first
 
 
+def newest_of_kinds(store: Store, kinds: Iterable[str], *, limit: int) -> list[Event]:
+    """The newest events of these kinds, of any session, with a stand-in for each damaged one."""
+    names = msgspec.json.encode([*kinds]).decode()
+    with store.database.read() as tx:
+        rows = tx.run("newest_of_kinds", kinds=names, limit=limit)
+    events: list[Event] = []
+    for project, key, session, found in stretches(rows):
+        decoder = Decoder(store.database, store.pack_stores, project=project, key=key, session=session)
+        events += decoder.events_or_stand_ins(found)
+    return events
+
+
 def events_at(store: Store, session: Session, seqs: Iterable[int]) -> dict[int, Event]:
     """The events with these seqs, read in one round trip, with a stand-in for each damaged one."""
     wanted = sorted(set(seqs))

@@ -126,7 +126,7 @@ def unknown(store: "Store", digests: Iterable[bytes]) -> set[bytes]:
 def duplicates(
     store: "Store", wanted: set[bytes], before_each: Callable[[], None]
 ) -> Iterator[tuple[bytes, str, bytes]]:
-    """Other copies of these objects in the pack stores, each with where it is: in another pack, or a file of its own."""
+    """Other copies of these objects, each with where it is: in another pack, or in a file of its own."""
     left = {*wanted}
     for pack_store in store.pack_stores:
         if not pack_store.name:
