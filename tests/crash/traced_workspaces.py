@@ -1,4 +1,4 @@
-"""Take snapshots, thin and collect them, for a trace: `traced_workspaces.py URL HOME FOLDER COPIES`. Says what it did."""
+"""Take snapshots, thin and collect them, for a trace: `traced_workspaces.py URL HOME FOLDER COPIES`."""
 
 import os
 import random

@@ -3,6 +3,7 @@
 import os
 import random
 import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from blake3 import blake3
 
 from clew.model.errors import ClewError, NotFound, Unavailable
 from clew.model.file_tree import FILE, Entry, encode_tree
+from clew.model.git_record import decode_git_record
 from clew.service import call
 from clew.service.replication import tree_pull, tree_push
 from clew.service.replication.push import Push
@@ -129,6 +131,32 @@ def test_a_file_with_a_secret_does_not_leave(running: Running, machine: Start, t
     expected = content(folder)
     assert expected.keys() - kept.keys() == {b"large.bin", b"src/config.py"}
     assert all(expected[name] == kept[name] for name in kept)
+
+
+@SQLITE
+def test_what_is_staged_travels(running: Running, machine: Start, tmp_path: Path) -> None:
+    """The record of git beside a snapshot names the bytes of staged files; one with a secret stays."""
+    first: Machine = machine(box="first")
+    folder = tmp_path / "shop"
+    folder.mkdir()
+    git = ("git", "-C", str(folder), "-c", "user.name=a", "-c", "user.email=a@b.example")
+    token = f"gh{'p_'}{some('abcdefghijkmnpqrstuvwxyz23456789', 36)(random.Random(5))}"
+    (folder / "a").write_text("staged")
+    (folder / "b").write_text(f"token = '{token}'")
+    for command in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "m"], ["add", "."]):
+        subprocess.run([*git, *command], check=True)
+    (folder / "a").write_text("edited")
+    (folder / "b").write_text("edited")
+    id = first.open("begin")
+    snapshot(first, id, folder)
+    assert (first.push().refused, first.push().left_out) == ({}, 0)
+    second: Machine = machine(box="second")
+    second.pull(id)
+    collect(second.store, grace_us=0)
+    [event] = [event for event in second.store.read(second.store.session(id)) if event.kind == "workspace_snapshotted"]
+    record = decode_git_record(objects.load(second.store, event.body.git))  # type: ignore[union-attr]
+    assert [(staged.path, bool(staged.digest)) for staged in record.staged] == [(b"a", True), (b"b", False)]
+    assert objects.load(second.store, record.staged[0].digest.hex()) == b"staged"
 
 
 @SQLITE

@@ -10,6 +10,7 @@ from clew.model.access import Right
 from clew.model.errors import Damaged, NotFound, TooLarge
 from clew.model.events import WorkspaceRestored, WorkspaceSnapshotted
 from clew.model.file_tree import FOLDER, LARGE, PIECES, TREE, decode_pieces, decode_tree, refuse_depth, shown
+from clew.model.git_record import GIT_RECORD, decode_git_record
 from clew.model.object_names import objects_of
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
@@ -198,7 +199,12 @@ def _find_in_trees(store: Store, bad: dict[bytes, mending.Bad], needs: Needs, co
         found = [(tree, b"")] if tree in bad else []
         paths[tree] = found
         try:
-            entries_in = decode_tree(load(tree))
+            data = load(tree)
+            if data.startswith(GIT_RECORD):
+                staged = decode_git_record(data).staged
+                found += [(entry.digest, b"staged " + entry.path) for entry in staged if entry.digest in bad]
+                return found
+            entries_in = decode_tree(data)
         except (Damaged, NotFound, TooLarge):
             return found
         for entry in entries_in:
@@ -246,10 +252,12 @@ def _mend(store: Store, copies: dict[bytes, bytes], needs: Needs) -> None:
 
 
 def _names_in(data: bytes) -> set[bytes]:
-    """What an object names, if it is a tree or the pieces of a file."""
+    """What an object names, if it is a tree, the pieces of a file or a record of git."""
     try:
         if data.startswith(TREE):
             return {entry.digest for entry in decode_tree(data) if entry.digest}
+        if data.startswith(GIT_RECORD):
+            return {staged.digest for staged in decode_git_record(data).staged if staged.digest}
         return {digest for digest, _ in decode_pieces(data)} if data.startswith(PIECES) else set()
     except Damaged:
         return set()

@@ -61,11 +61,11 @@ class Outgoing:
         sent_events = self._sent(msgspec.structs.replace(masked, body=with_objects(masked.body, names)))
         return sent_events, {names[name]: data for name, data in blobs.items()} if sent_events else {}
 
-    def snapshot(self, event: Event, root: str) -> list[Sent]:
-        """The event of a snapshot whose files were sent as this tree; empty when they are lost here."""
+    def snapshot(self, event: Event, root: str, git: str) -> list[Sent]:
+        """The event of a snapshot whose files were sent as this tree, and what is staged as this record of git."""
         [masked], counts = mask_events(self.masker, [event])
         self.masked += counts
-        return self._sent(msgspec.structs.replace(masked, body=with_tree(masked.body, root)))
+        return self._sent(msgspec.structs.replace(masked, body=with_tree(masked.body, root, git)))
 
     def _sent(self, outgoing: Event) -> list[Sent]:
         return [

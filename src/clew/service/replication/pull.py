@@ -27,7 +27,7 @@ from clew.service.replication.receiving import received
 from clew.service.replication.remotes import Setting
 from clew.service.replication.server import Server
 from clew.service.replication.tree_pull import TreePull
-from clew.service.replication.trees import BASES, tree_of, with_tree
+from clew.service.replication.trees import BASES, git_of, tree_of, with_tree
 from clew.service.replication.values import PAGE_BYTES, NativeFile, Parcel, Piece, Sent
 from clew.store.cursors import move_cursor, read_cursor
 from clew.store.log import receiving
@@ -206,7 +206,7 @@ class _Pull:
     def _received_event(self, session: Session, event: Sent) -> ReceivedEvent:
         body = received(event, event.body)
         if tree := tree_of(body):
-            changed_body = with_tree(body, self._tree(session, event, tree))
+            changed_body = with_tree(body, *self._tree(session, event, tree, git_of(body)))
             return ReceivedEvent(
                 body=_body(changed_body), source=event.source, actor=event.actor, said_at=event.said_at
             )
@@ -214,8 +214,8 @@ class _Pull:
         changed: Any = with_objects(body, {name: objects.save(self._store, data) for name, data in names.items()})
         return ReceivedEvent(body=_body(changed), source=event.source, actor=event.actor, said_at=event.said_at)
 
-    def _tree(self, session: Session, event: Sent, name: str) -> str:
-        """Bring the files of a snapshot; returns its name here, empty when the server has lost it."""
+    def _tree(self, session: Session, event: Sent, name: str, git_name: str) -> tuple[str, str]:
+        """Bring the files of a snapshot and what is staged; returns their names here, empty for what is lost there."""
         bases = [id for id in self._setting.with_files.get(session.project, ()) if id != session.id]
         tree_pull = TreePull(
             self._context,
@@ -225,10 +225,11 @@ class _Pull:
         )
         try:
             root = tree_pull.run(digest_of(name))
+            git = tree_pull.run_git(digest_of(git_name)) if git_name else b""
         except NotFound as error:
             if error.code != NotFound.code:
                 raise
-            return ""
+            return "", ""
         self._blobs += tree_pull.objects
         self._left_out += tree_pull.left_out
         self._has_trees = True
@@ -236,7 +237,7 @@ class _Pull:
             with remotes.changing(Path(self._context.home), self._setting.name) as setting:
                 setting.with_files[session.project] = [session.id, *bases][:BASES]
                 self._setting.with_files = setting.with_files
-        return root.hex()
+        return root.hex(), git.hex()
 
     def _fetch(self, session: Session, digest: str, *, at: int = 0) -> bytes:
         """The bytes of a blob. They must match its digest unless the server masked something in them."""

@@ -35,7 +35,7 @@ from clew.service.replication.outgoing import Outgoing
 from clew.service.replication.remotes import Refused, Setting
 from clew.service.replication.server import Server
 from clew.service.replication.tree_push import TreePush
-from clew.service.replication.trees import BASES, packed, tree_of
+from clew.service.replication.trees import BASES, git_of, packed, tree_of
 from clew.service.replication.values import Sent, SentStretch
 from clew.store.cursors import move_cursor, read_cursor
 from clew.store.native_files import remote_copies
@@ -305,7 +305,8 @@ class Push:
             self._store, self._outgoing.masker, known, lambda items: self._send_objects(session, packed(items))
         )  # fmt: skip
         root = tree_push.run(digest_of(tree_of(event)))
-        self._flush(session, Batch(events=self._outgoing.snapshot(event, root.hex()), upto=event.seq))
+        git = tree_push.run_git(digest_of(name)) if (name := git_of(event)) else b""
+        self._flush(session, Batch(events=self._outgoing.snapshot(event, root.hex(), git.hex()), upto=event.seq))
         self.done.blobs += tree_push.objects
         self.done.left_out += tree_push.left_out
         self._outgoing.masked += tree_push.masked

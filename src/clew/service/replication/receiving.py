@@ -26,7 +26,7 @@ from clew.service.kernel.context import Context
 from clew.service.kernel.effects import effects_filter
 from clew.service.kernel.registry import operation, operation_named
 from clew.service.privacy.mask_on_write import masked_if_required, text_masked_if_required
-from clew.service.replication.trees import MOST_OBJECTS, keep, known, tree_of, unpacked
+from clew.service.replication.trees import MOST_OBJECTS, git_of, keep, known, tree_of, unpacked
 from clew.service.replication.values import (
     LIFE,
     Digest,
@@ -252,7 +252,10 @@ def _save(context: Context, session: Session, drafts: list[Draft], received_blob
     for digest, data in received_blobs.items():
         if address(data).hex() != digest:
             raise InvalidInput(f"the bytes of blob {digest[:80]} do not match its digest; send them again")
-    trees = {name for draft in drafts if (name := tree_of(draft.body)) and name not in received_blobs}
+    trees = {
+        name for draft in drafts for name in (tree_of(draft.body), git_of(draft.body))
+        if name and name not in received_blobs
+    }  # fmt: skip
     sent_before = claims.claimed(
         context.store, context.principal, session.id, [objects.digest_of(name) for name in trees]
     )  # fmt: skip

@@ -24,7 +24,7 @@ from clew.service.capture.packed_files import files_to_export
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
 from clew.service.replication.tree_answers import objects_for
-from clew.service.replication.trees import MOST_OBJECTS, reached, tree_of
+from clew.service.replication.trees import MOST_OBJECTS, git_of, reached, tree_of
 from clew.service.replication.values import (
     LIFE,
     PAGE_BYTES,
@@ -185,7 +185,7 @@ def sync_read(
 ) -> TreeObjects:
     """Read objects of a snapshot, as many of the first ones as fit into an answer."""
     events = context.store.read(session, after=at - 1, upto=at) if at else events_of(context, session)
-    roots = [name for event in events if (name := tree_of(event))]
+    roots = [name for event in events for name in (tree_of(event), git_of(event)) if name]
     asked = {objects.digest_of(name) for want in wanted for name in (want.digest, want.of) if name}
     missing = asked - (reached(context.store, roots, asked) if roots else set())
     if missing:

@@ -11,11 +11,13 @@ import msgspec
 
 from clew.model.errors import Damaged
 from clew.model.file_tree import FOLDER, LARGE, LINK, Entry, decode_pieces, decode_tree, encode_tree, refuse_depth
+from clew.model.git_record import decode_git_record, encode_git_record
 from clew.model.session import Session
 from clew.model.steps import end_step
 from clew.service.kernel.context import Context
 from clew.service.replication.trees import (
     FILE_DATA,
+    GIT_DATA,
     MOST_OBJECTS,
     PIECES_DATA,
     TOGETHER_BYTES,
@@ -64,6 +66,34 @@ class TreePull:
         top = self._store_folder(Entry(b"", FOLDER, digest=root), b"")
         self._flush()
         return top.digest
+
+    def run_git(self, name: bytes) -> bytes:
+        """Bring a record of git with what is staged; returns it as it is here, empty when it stays on the server."""
+        self._find_unknown([name])
+        if name not in self._unknown:
+            return name
+        [(_, data)] = self._read([Wanted(digest=name.hex())])
+        if data is None:
+            self.left_out += 1
+            return b""
+        record = decode_git_record(data)
+        digests = [*dict.fromkeys(staged.digest for staged in record.staged if staged.digest)]
+        self._find_unknown(digests)
+        for want, found in self._read([Wanted(digest=digest.hex()) for digest in digests if digest in self._unknown]):
+            if found is None:
+                self._held.add(bytes.fromhex(want.digest))
+            else:
+                self._keep(FILE_DATA, found)
+        staged = []
+        for entry in record.staged:
+            if entry.digest in self._held:
+                self.left_out += 1
+                entry = msgspec.structs.replace(entry, digest=b"")
+            staged.append(entry)
+        data = encode_git_record(msgspec.structs.replace(record, staged=staged))
+        self._keep(GIT_DATA, data)
+        self._flush()
+        return address(data)
 
     # Reading ----------------------------------------------------------------------------------------------------------
 

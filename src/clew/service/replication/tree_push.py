@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from clew.model.errors import Damaged, NotFound
 from clew.model.file_tree import (
     FILE,
@@ -21,10 +23,19 @@ from clew.model.file_tree import (
     encode_tree,
     refuse_depth,
 )
+from clew.model.git_record import decode_git_record, encode_git_record
 from clew.model.steps import end_step
 from clew.secrets import REACH
 from clew.secrets.blobs import without_secrets
-from clew.service.replication.trees import FILE_DATA, MOST_OBJECTS, PIECES_DATA, TOGETHER_BYTES, TREE_DATA, Item
+from clew.service.replication.trees import (
+    FILE_DATA,
+    GIT_DATA,
+    MOST_OBJECTS,
+    PIECES_DATA,
+    TOGETHER_BYTES,
+    TREE_DATA,
+    Item,
+)
 from clew.store import Store
 from clew.store.objects import objects
 from clew.store.objects.pack import address
@@ -66,6 +77,42 @@ class TreePush:
         sent = self._folder(Entry(b"", FOLDER, digest=root), b"")
         self._flush()
         return sent.digest
+
+    def run_git(self, name: bytes) -> bytes:
+        """Send a record of git with what is staged; returns it as it is there, empty when it is lost here."""
+        self._ask([name])
+        if name not in self._unknown:
+            return name
+        try:
+            record = decode_git_record(self._load(name))
+        except (_Lost, Damaged):
+            self.left_out += 1
+            return b""
+        self._ask([staged.digest for staged in record.staged if staged.digest])
+        staged = []
+        for entry in record.staged:
+            if self._mask.mask(entry.path)[1]:
+                self.left_out += 1
+                continue
+            if entry.digest in self._unknown and not self._staged(entry.digest):
+                self.left_out += 1
+                entry = msgspec.structs.replace(entry, digest=b"")
+            staged.append(entry)
+        sent = self._add(GIT_DATA, encode_git_record(msgspec.structs.replace(record, staged=staged)))
+        self._flush()
+        return sent
+
+    def _staged(self, digest: bytes) -> bool:
+        """Send the bytes of a staged file; whether they are there."""
+        if digest in self._sent:
+            return True
+        try:
+            is_sent = self._file(Entry(b"", FILE, digest=digest))
+        except _Lost:
+            return False
+        if is_sent:
+            self._sent[digest] = Entry(b"", FILE, digest=digest)
+        return is_sent
 
     # What the server has ----------------------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from clew.model.access import Right
 from clew.model.errors import ClewError, InvalidInput, TooLarge
 from clew.model.events import Event, WorkspaceRestored, WorkspaceSnapshotted
 from clew.model.file_tree import TREE, decode_pieces, decode_tree
+from clew.model.git_record import decode_git_record
 from clew.model.session import Session
 from clew.service.kernel.call import permit, target_of
 from clew.service.kernel.context import Context
@@ -26,7 +27,7 @@ from clew.store.objects import claims
 from clew.store.objects.pack import Encoder, address
 from clew.store.objects.together import Together
 
-FILE_DATA, TREE_DATA, PIECES_DATA = "file", "tree", "pieces"
+FILE_DATA, TREE_DATA, PIECES_DATA, GIT_DATA = "file", "tree", "pieces", "git"
 # Objects that travel together are at most so many, and about so many bytes unpacked.
 MOST_OBJECTS = 2_000
 TOGETHER_BYTES = 8 * 1024 * 1024
@@ -46,9 +47,15 @@ def tree_of(event: Event | Any) -> str:
     return body.blob if isinstance(body, WorkspaceSnapshotted | WorkspaceRestored) else ""
 
 
-def with_tree(body: Any, name: str) -> Any:
-    """The body of a snapshot with another tree, or with none."""
-    return msgspec.structs.replace(body, blob=name, snapshot=name or body.snapshot)
+def git_of(event: Event | Any) -> str:
+    """The record of git beside a snapshot; empty where there is none."""
+    body = getattr(event, "body", event)
+    return body.git if isinstance(body, WorkspaceSnapshotted | WorkspaceRestored) else ""
+
+
+def with_tree(body: Any, name: str, git: str) -> Any:
+    """The body of a snapshot with another tree and record of git, or with none."""
+    return msgspec.structs.replace(body, blob=name, snapshot=name or body.snapshot, git=git)
 
 
 def packed(items: Sequence[Item]) -> bytes:
@@ -73,7 +80,9 @@ def decompressed(data: bytes) -> bytes:
 
 
 def names_in(kind: str, data: bytes) -> set[bytes]:
-    """The objects that a tree or the pieces of a file name, checked."""
+    """The objects that a tree, the pieces of a file or a record of git name, checked."""
+    if kind == GIT_DATA:
+        return {staged.digest for staged in decode_git_record(data).staged if staged.digest}
     if kind == TREE_DATA:
         return {entry.digest for entry in decode_tree(data) if entry.digest}
     return {digest for digest, _ in decode_pieces(data)} if kind == PIECES_DATA else set()
@@ -110,7 +119,9 @@ def _roots(context: Context, session: Session, bases: Sequence[str]) -> list[str
             permit(context, Right.READ, base)
             readable.append(base)
     for source in readable:
-        newest = [name for event in reversed(events_of(context, source)) if (name := tree_of(event))]
+        newest = [
+            name for event in reversed(events_of(context, source)) for name in (tree_of(event), git_of(event)) if name
+        ]
         roots |= dict.fromkeys(newest[:ROOTS])
     return [*roots]
 

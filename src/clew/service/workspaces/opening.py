@@ -18,8 +18,8 @@ from clew.model.steps import end_step
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
 from clew.service.sessions.objects import ObjectInfo, OpenedObject, masked_for
-from clew.service.workspaces.looking import SHOWN_BYTES, At
-from clew.service.workspaces.points import entries_of, find, point_at
+from clew.service.workspaces.looking import SHOWN_BYTES
+from clew.service.workspaces.points import At, entries_of, find, point_at
 from clew.service.workspaces.snapshot import WORKSPACE
 from clew.store.objects import objects
 from clew.store.objects.together import load_many

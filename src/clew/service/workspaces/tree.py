@@ -11,8 +11,7 @@ from clew.model.session import Session
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
 from clew.service.workspaces.changes import WORDS
-from clew.service.workspaces.looking import At
-from clew.service.workspaces.points import entries_of, find, point_at
+from clew.service.workspaces.points import At, entries_of, find, point_at
 from clew.service.workspaces.snapshot import WORKSPACE
 
 
