@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from clew.cli import bulk, upkeep
+from clew.cli import bulk, bundles, upkeep
 from clew.cli.bulk import Words, filter_options
 from clew.cli.fidelity import print_fidelity
 from clew.cli.options import json_option, optional_session_argument
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from clew.service.sessions.line import SessionLine
 
 WORDS = Words("exports", "exporting", "exported")
-FORMS = ["native", "jsonl", "markdown", "html", "atif", "copilot"]
+BUNDLE = "bundle"
+FORMS = ["native", "jsonl", "markdown", "html", "atif", "copilot", BUNDLE]
 
 
 @click.command("export")
@@ -48,8 +49,15 @@ def command(
 ) -> None:  # fmt: skip
     """Export a session as its native files or in another format. Secrets are masked.
 
-    Without an ID: export every session that the filters select into the folder --to.
+    Without an ID: export every session that the filters select into the folder --to, or as one bundle. A bundle has
+    everything of its sessions, for `clew import` on another machine.
     """
+    if form == BUNDLE:
+        if into or overwrite or upto is not None or strict:
+            raise InvalidInput("a bundle is one file with whole sessions; --out names it")
+        bundles.export(plane, session, out, filters, everything=everything, dry_run=dry_run, secrets=secrets,
+                       as_json=as_json)  # fmt: skip
+        return
     wanted: dict[str, Any] = {"form": form, "upto": upto, "secrets": secrets, "strict": strict}
     if bulk.is_bulk(session, filters, everything=everything):
         if out or upto is not None:

@@ -4,10 +4,11 @@ from typing import Any
 
 import click
 
-from clew.cli import capturing
+from clew.cli import bundles, capturing
 from clew.cli.options import complete_runtime, json_option
 from clew.cli.output import print_json
 from clew.cli.results.counts import count
+from clew.model.errors import InvalidInput
 from clew.model.plain import plain
 
 
@@ -20,11 +21,26 @@ from clew.model.plain import plain
     help="The program that wrote the files.",
     shell_complete=complete_runtime,
 )
+@click.option(
+    "--key", "keys", multiple=True, metavar="KEY", help="Of a bundle: a public key that has to have signed it."
+)
 @click.option("--dry-run", is_flag=True, help="Show which files would be imported and change nothing.")
 @json_option
 @click.pass_obj
-def command(plane: Any, paths: tuple[str, ...], runtime: str, dry_run: bool, as_json: bool) -> None:
-    """Import session files of any agent program, of ATIF, of Copilot's interchange, or clew's own JSON lines."""
+def command(
+    plane: Any, paths: tuple[str, ...], runtime: str, keys: tuple[str, ...], dry_run: bool, as_json: bool
+) -> None:
+    """Import session files of any agent program, ATIF, Copilot's interchange, clew's own JSON lines, or bundles.
+
+    A bundle (clew export --as bundle) is verified first; one that is not whole changes nothing.
+    """
+    files = [path for path in paths if bundles.is_bundle(path)]
+    if files or keys:
+        if runtime or len(files) < len(paths):
+            raise InvalidInput("bundles are imported by themselves, without --runtime; name the other files alone")
+        for path in files:
+            bundles.import_(plane, path, list(keys), dry_run=dry_run, as_json=as_json)
+        return
     if not dry_run:
         capturing.capture(plane, list(paths), runtime, "", as_json=as_json)
         return

@@ -47,8 +47,8 @@ def check_source(source: str) -> None:
         )
 
 
-def prepare(draft: Draft, pack_stores: PackStores) -> Prepared:
-    """Encode and hash a draft; the bytes of a large body are durable before any event names them."""
+def check_draft(draft: Draft) -> bytes:
+    """The JSON text of the body of a draft; refused when no event can be like that."""
     encoded = codec.encode(draft.body)
     if draft.source is not None:
         check_source(draft.source)
@@ -62,11 +62,6 @@ def prepare(draft: Draft, pack_stores: PackStores) -> Prepared:
         refuse_depth(encoded, DEEPEST_BODY)
     except RecursionError as error:
         raise InvalidInput(f"a {draft.body.kind} cannot be kept: {error}; flatten it") from error
-    hash = chain.body_hash(encoded)
-    named = objects_of(draft.body)
-    names = _digests_of(named) if named else ()
-    if len(encoded) <= INLINE_BYTES:
-        return Prepared(draft.body, encoded.decode(), hash, draft.source, draft.said_at, names=names)
     if len(encoded) > LARGEST_BYTES:
         raise TooLarge(
             f"a {draft.body.kind} of {len(encoded):,} bytes is beyond the limit of {LARGEST_BYTES:,}; "
@@ -74,6 +69,17 @@ def prepare(draft: Draft, pack_stores: PackStores) -> Prepared:
             size=len(encoded),
             limit=LARGEST_BYTES,
         )
+    return encoded
+
+
+def prepare(draft: Draft, pack_stores: PackStores) -> Prepared:
+    """Encode and hash a draft; the bytes of a large body are durable before any event names them."""
+    encoded = check_draft(draft)
+    hash = chain.body_hash(encoded)
+    named = objects_of(draft.body)
+    names = _digests_of(named) if named else ()
+    if len(encoded) <= INLINE_BYTES:
+        return Prepared(draft.body, encoded.decode(), hash, draft.source, draft.said_at, names=names)
     from clew.store.objects.objects import store_bytes  # Loads BLAKE3 and zstandard, which few events need.
 
     stored = store_bytes(pack_stores, encoded)
