@@ -228,6 +228,11 @@ class Remote:
         if is_exact and hash.hexdigest() != digest:
             raise Damaged(f"what the server at {self.url} sent is not object {digest}; ask for it again")
 
+    def read_bundle(self, session: str) -> Iterator[bytes]:
+        """A session as a bundle, piece by piece."""
+        with self._exchange("GET", f"/sessions/{quote(session, safe='')}/bundle") as response:
+            yield from response.iter_bytes()
+
     @contextmanager
     def _exchange(self, method: str, path: str, content: Iterator[bytes] | None = None) -> Iterator["httpx2.Response"]:
         """One request and its answer, neither of which is in memory as a whole."""

@@ -15,10 +15,13 @@ import httpx2
 import pytest
 
 from clew.client import OpenSession, Plane
+from clew.model.access import owner_of_everything
 from clew.model.errors import Conflict, Denied, NotFound, Unavailable
 from clew.remote import Remote
 from clew.server.http import object_routes
 from clew.server.http.request_body import Gone
+from clew.service import Context, call
+from clew.store import open_store
 from clew.store.objects.pack import address
 from server.running import Running, viewer
 from support.fake_secrets import KINDS
@@ -285,3 +288,23 @@ def test_a_large_object_is_in_the_memory_of_neither_side(tmp_path: Path) -> None
 
 def peak_mb() -> float:
     return int(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0]) / 1024
+
+
+def test_a_session_is_downloaded_as_a_bundle_and_not_with_a_secret(
+    client: httpx2.Client, running: Running, session: str, tmp_path: Path
+) -> None:
+    put(client, session, "video.mp4", VIDEO)
+    answer = client.get(f"/v1/sessions/{session}/bundle")
+    assert (answer.status_code, answer.headers["x-content-type-options"]) == (200, "nosniff")
+    assert f"attachment; filename*=UTF-8''{session}.clew.tar.zst" == answer.headers["content-disposition"]
+    file = tmp_path / "bundle"
+    file.write_bytes(answer.content)
+    assert len(b"".join(Remote(running.address, running.key()).read_bundle(session))) > len(VIDEO)
+    with open_store(f"sqlite:///{tmp_path}/other.db") as store:
+        context = Context(store=store, unrestricted=store, principal="a", grants=(owner_of_everything("a"),))
+        done = call(context, "bundle_import", {"file": str(file)})
+    assert (done.ids, done.objects) == ([session], 1)
+    said = {"kind": "message_added", "role": "user", "text": TOKEN}
+    client.post(f"/v1/sessions/{session}/events", json={"drafts": [said]}).raise_for_status()
+    assert "holds secrets" in refused(client.get(f"/v1/sessions/{session}/bundle"), 409, "conflict")
+    refused(client.get("/v1/sessions/nosuchsession/bundle"), 400, "invalid_input")

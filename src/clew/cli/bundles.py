@@ -73,8 +73,23 @@ def _path(out: str, ids: list[str]) -> str:
     return os.path.abspath(out)
 
 
+def _receive(plane: Any, ids: list[str], path: str) -> "BundleWritten":
+    """A bundle of a session that is on a server."""
+    from clew.service.bundles.bundle import written_bundle
+
+    if len(ids) > 1:
+        raise InvalidInput("a server gives a bundle of one session; make a larger one where its store is")
+    return written_bundle(path, plane.client.read_bundle(ids[0]))
+
+
 def _write(plane: Any, ids: list[str], path: str, *, secrets: bool, as_json: bool) -> "BundleWritten":
+    from clew.app import is_remote
+
     with progress("exporting", shown=not as_json) as on_progress:
+        if is_remote(plane.settings.store):
+            if secrets:
+                raise InvalidInput("secrets do not leave a server; make this bundle where its store is")
+            return _receive(plane, ids, path)
         try:
             written: BundleWritten = plane.call_reporting(
                 on_progress, "bundle_write", sessions=ids, file=path, secrets=secrets
@@ -91,6 +106,8 @@ def _print_written(written: "BundleWritten", *, as_json: bool) -> None:
         print_json(written)
         return
     click.echo(written.file)
+    if not written.sessions:
+        return  # A server does not say what is in it.
     parts = [count(written.sessions, "session"), count(written.events, "event"), count(written.objects, "object")]
     parts += [count(written.files, "native file")] if written.files else []
     proved = f"; a signed checkpoint proves {count(written.proved, 'session')}" if written.proved else ""

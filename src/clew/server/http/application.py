@@ -10,6 +10,7 @@ from starlette.routing import BaseRoute, Router
 from starlette.types import ASGIApp
 
 from clew.consumers.runner import Runner
+from clew.server.http.bundle_route import BundleRoute
 from clew.server.http.json_log import JsonLog
 from clew.server.http.lazy_mount import LazyMount, MountedApp
 from clew.server.http.metrics import Metrics
@@ -60,6 +61,7 @@ class Application:
         self.operations = Operations(self.identity, self._pool)
         self._objects = ObjectRoutes(self.operations)
         WorkspaceRoutes(self.operations)
+        BundleRoute(self.operations)
         self._watcher = Watcher(authenticator.store)
         # In this process, because it wakes listeners of this process; a worker does all other background work.
         self._runner = Runner(

@@ -311,7 +311,7 @@ def _stream(name: str, summary: str, *parameters: dict[str, Any]) -> dict[str, A
 
 
 def _add_objects(paths: dict[str, dict[str, Any]], session: dict[str, Any]) -> None:
-    """Add the two routes whose body, or answer, is the bytes of an object."""
+    """Add the routes whose body, or answer, is the bytes of an object or a bundle."""
     octets: dict[str, Any] = {"application/octet-stream": {}}
     problem = {"$ref": "#/components/responses/problem"}
 
@@ -355,6 +355,17 @@ def _add_objects(paths: dict[str, dict[str, Any]], session: dict[str, Any]) -> N
             },
         }
     }  # fmt: skip
+    paths["/v1/sessions/{session}/bundle"] = {
+        "get": {
+            "operationId": "bundle_open",
+            "summary": "Read a session as a bundle, as a stream.",
+            "description": "One file with all that belongs to the session, for an import elsewhere. A session with "
+            "secrets in it is refused, because nothing in a bundle can be masked.\n\nNeeds the right to export.",
+            "tags": ["sessions"],
+            "parameters": [session],
+            "responses": {"200": {"description": "The bundle.", "content": octets}, "default": problem},
+        }
+    }
 
 
 def _add_workspaces(paths: dict[str, dict[str, Any]], session: dict[str, Any]) -> None:

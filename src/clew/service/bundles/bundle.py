@@ -30,11 +30,11 @@ class BundleWritten(msgspec.Struct, frozen=True, kw_only=True):
 
     file: str
     bytes: int
-    sessions: int
-    events: int
-    objects: int
-    files: int
-    proved: int
+    sessions: int = 0
+    events: int = 0
+    objects: int = 0
+    files: int = 0
+    proved: int = 0
     """How many sessions a signed checkpoint proves."""
 
 
@@ -61,23 +61,29 @@ def bundle_write(
 ) -> BundleWritten:
     """Write sessions into one file, with their files, artifacts, native files and proofs, for another machine."""
     chosen = chosen_sessions(context, sessions)
-    path, written = Path(file).absolute(), Written()
+    written = Written()
+    stored = written_bundle(file, bundle_pieces(context, chosen, written, secrets=secrets))
+    return msgspec.structs.replace(
+        stored, sessions=written.sessions, events=written.events, objects=written.objects, files=written.files,
+        proved=written.proofs,
+    )  # fmt: skip
+
+
+def written_bundle(file: str, pieces: Iterator[bytes]) -> BundleWritten:
+    """Write the bytes of a bundle into a new file, which has its name only when it is whole."""
+    path = Path(file).absolute()
     if path.exists():
         raise Conflict(f"{path} exists and was not changed; name another file")
     try:
-        size = _write(path, bundle_pieces(context, chosen, written, secrets=secrets))
+        size = _write(path, pieces)
     except FileExistsError:
         raise Conflict(f"{path} exists and was not changed; name another file") from None
     except OSError as error:
         raise InvalidInput(f"cannot write {path}: {error.strerror}") from error
-    return BundleWritten(
-        file=str(path), bytes=size, sessions=written.sessions, events=written.events, objects=written.objects,
-        files=written.files, proved=written.proofs,
-    )  # fmt: skip
+    return BundleWritten(file=str(path), bytes=size)
 
 
 def _write(path: Path, pieces: Iterator[bytes]) -> int:
-    """Write a file beside its name, and give it the name when it is whole."""
     size = 0
     with NamedTemporaryFile(dir=path.parent, prefix=".clew-bundle-", delete=False) as file:  # For its user alone.
         try:
