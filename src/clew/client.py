@@ -82,7 +82,14 @@ class Client(Protocol):
         ...
 
     def put_object(
-        self, session: str, name: str, source: Source, *, media_type: str = "", lease: int | None = None
+        self,
+        session: str,
+        name: str,
+        source: Source,
+        *,
+        media_type: str = "",
+        progress: bool = False,
+        lease: int | None = None,
     ) -> ObjectInfo:
         """Store a stream and name it in a session."""
         ...
@@ -406,10 +413,13 @@ class OpenSession:
 
     # Objects ----------------------------------------------------------------------------------------------------------
 
-    def put(self, name: str, source: Source | bytes, *, media_type: str = "") -> ObjectInfo:
-        """Store a file that is open for reading, bytes, or pieces of bytes, as an artifact of this name."""
+    def put(self, name: str, source: Source | bytes, *, media_type: str = "", progress: bool = False) -> ObjectInfo:
+        """Store a file that is open for reading, bytes, or pieces of bytes, as an artifact of this name.
+
+        With `progress` the next session of the project is shown it at its start.
+        """
         pieces = [source] if isinstance(source, bytes | bytearray) else source
-        return self._client.put_object(self.id, name, pieces, media_type=media_type, **self._fence())
+        return self._client.put_object(self.id, name, pieces, media_type=media_type, progress=progress, **self._fence())
 
     def open(self, object: str) -> BinaryIO:
         """An object of this session as a file to read: by its name, or by its digest or a beginning of it."""

@@ -55,10 +55,23 @@ class Local:
             seen = self.last_position()
 
     def put_object(
-        self, session: str, name: str, source: Source, *, media_type: str = "", lease: int | None = None
+        self,
+        session: str,
+        name: str,
+        source: Source,
+        *,
+        media_type: str = "",
+        progress: bool = False,
+        lease: int | None = None,
     ) -> ObjectInfo:
         put: ObjectInfo = self.call(
-            "object_put", session=session, name=name, source=source, media_type=media_type, lease=lease
+            "object_put",
+            session=session,
+            name=name,
+            source=source,
+            media_type=media_type,
+            progress=progress,
+            lease=lease,
         )
         return put
 

@@ -158,13 +158,20 @@ class Remote:
     # Objects ----------------------------------------------------------------------------------------------------------
 
     def put_object(
-        self, session: str, name: str, source: "Source", *, media_type: str = "", lease: int | None = None
+        self,
+        session: str,
+        name: str,
+        source: "Source",
+        *,
+        media_type: str = "",
+        progress: bool = False,
+        lease: int | None = None,
     ) -> "ObjectInfo":
         """Send a stream, once: if the answer is lost, the same bytes can be put again under the same name."""
         from clew.service.sessions.objects import ObjectInfo
         from clew.store.objects.objects import pieces_of
 
-        query = urlencode(_pairs_of(name=name, media_type=media_type or None, lease=lease))
+        query = urlencode(_pairs_of(name=name, media_type=media_type or None, progress=progress or None, lease=lease))
         # Not read before it is sent, so only a stream that says so is known to be too large.
         with self._exchange("POST", f"{_objects(session)}?{query}", iter(pieces_of(source))) as response:
             return msgspec.json.decode(response.read(), type=ObjectInfo)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -299,7 +300,8 @@ def test_a_session_is_downloaded_as_a_bundle_and_not_with_a_secret(
     assert f"attachment; filename*=UTF-8''{session}.clew.tar.zst" == answer.headers["content-disposition"]
     file = tmp_path / "bundle"
     file.write_bytes(answer.content)
-    assert len(b"".join(Remote(running.address, running.key()).read_bundle(session))) > len(VIDEO)
+    with closing(Remote(running.address, running.key())) as remote:
+        assert len(b"".join(remote.read_bundle(session))) > len(VIDEO)
     with open_store(f"sqlite:///{tmp_path}/other.db") as store:
         context = Context(store=store, unrestricted=store, principal="a", grants=(owner_of_everything("a"),))
         done = call(context, "bundle_import", {"file": str(file)})

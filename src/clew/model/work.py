@@ -12,6 +12,8 @@ class ArtifactSaved(Body, frozen=True, kw_only=True):
     blob: ObjectNameOrNone
     size: int
     media_type: str = ""
+    progress: bool = False
+    """Whether it says how far the work is, so that the next session of the project is shown it."""
 
 
 class WorkspaceSnapshotted(Body, frozen=True, kw_only=True):

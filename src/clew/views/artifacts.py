@@ -24,13 +24,15 @@ class SavedArtifact(NamedTuple):
     size: int
     media_type: str
     at: int
+    progress: int
+    versions: int = 1
 
 
 class ArtifactsView:
     """The fold of the artifacts."""
 
     name: ClassVar[str] = "artifacts"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     bodies: ClassVar[Bodies] = (ArtifactSaved,)
 
     def __init__(self, tx: Transaction, session: Callable[[int], Session], dialect: str) -> None:
@@ -45,6 +47,7 @@ class ArtifactsView:
                 "project": self._session(key).project_key, "session": key, "seq": event.seq,
                 "name": storable(artifact.name), "blob": storable(artifact.blob),
                 "size": min(max(artifact.size, 0), LARGEST_SIZE), "media_type": storable(artifact.media_type),
+                "progress": int(artifact.progress),
                 "at": min(when(event), LATEST),
             }  # fmt: skip
             self._rows.setdefault(key, []).append(row)

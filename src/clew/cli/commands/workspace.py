@@ -8,12 +8,12 @@ from typing import Any
 import click
 
 from clew.cli.checking_out import check_out, worktree_options
-from clew.cli.commands.object import write_new, write_out
 from clew.cli.help import Summaries
 from clew.cli.options import complete_id, json_option, session_argument
 from clew.cli.output import print_result
 from clew.cli.progress import progress
 from clew.cli.run import command as operation_command
+from clew.cli.streams import write_new, write_out
 from clew.model.errors import InvalidInput
 from clew.model.plain import plain
 from clew.service.kernel.registry import operation_named

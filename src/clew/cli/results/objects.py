@@ -5,9 +5,11 @@ from typing import TYPE_CHECKING
 import click
 
 from clew.cli.output import table
+from clew.cli.times import ago
 from clew.model.plain import plain
 
 if TYPE_CHECKING:
+    from clew.service.find.artifacts import Artifact, ArtifactText, NamedArtifact
     from clew.service.sessions.objects import ObjectInfo
 
 
@@ -32,3 +34,40 @@ def print_object_stat(info: "ObjectInfo") -> None:
     if info.media_type:
         click.echo(f"type: {plain(info.media_type)}")
     click.echo(f"event: {info.seq}" if info.seq else "named by another object of the session")
+
+
+def print_artifact_list(found: "list[NamedArtifact]") -> None:
+    if not found:
+        click.echo("no session saved an artifact; `clew artifact save FILE --session ID` does", err=True)
+        return
+    table(
+        ("name", "versions", "last", "size", "session", "project", "shown"),
+        (
+            (
+                artifact.name, f"{artifact.versions:,}", ago(artifact.at), f"{artifact.size:,}", artifact.session[:10],
+                artifact.project, "at the start" if artifact.progress else "",
+            )
+            for artifact in found
+        ),
+    )  # fmt: skip
+
+
+def print_artifact_versions(found: "list[Artifact]") -> None:
+    if not found:
+        click.echo("no such artifact; `clew artifact list` shows their names", err=True)
+        return
+    table(
+        ("session", "event", "saved", "size", "digest", "title"),
+        (
+            (saved.session[:10], str(saved.seq), ago(saved.at), f"{saved.size:,}", saved.blob[:12], saved.title)
+            for saved in found
+        ),
+    )
+
+
+def print_artifact_get(artifact: "ArtifactText") -> None:
+    click.echo(plain(artifact.text), nl=False)
+
+
+def print_artifact_save(artifact: "Artifact") -> None:
+    click.echo(f"{artifact.blob[:12]}  {artifact.size:,} bytes, event {artifact.seq}: {plain(artifact.name)}")

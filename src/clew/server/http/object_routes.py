@@ -34,7 +34,7 @@ LIST, ONE = "/v1/sessions/{session}/objects", "/v1/sessions/{session}/objects/{o
 # Uploads at once: of one principal, and in one process.
 MOST_UPLOADS, UPLOAD_THREADS = 4, 16
 PIECE_BYTES = 1024 * 1024
-UPLOAD_PARAMETERS = ("name", "media_type", "lease")
+UPLOAD_PARAMETERS = ("name", "media_type", "progress", "lease")
 _RANGE = re.compile(rb"bytes=(\d{0,18})-(\d{0,18})")
 
 
@@ -224,4 +224,7 @@ def _parameters(exchange: Exchange) -> dict[str, Any]:
         raise InvalidInput("a parameter contains a NUL character; remove it")
     if "lease" in given and not re.fullmatch(r"\d{1,18}", given["lease"]):
         raise InvalidInput(f"lease has to be the number of an epoch, not {given['lease'][:40]!r}")
-    return {**given, **({"lease": int(given["lease"])} if "lease" in given else {})}
+    if given.get("progress", "true") not in ("true", "false"):
+        raise InvalidInput(f"progress has to be true or false, not {given['progress'][:40]!r}")
+    lease = {"lease": int(given["lease"])} if "lease" in given else {}
+    return {**given, **lease, "progress": given.get("progress") == "true"}

@@ -330,6 +330,7 @@ def _add_objects(paths: dict[str, dict[str, Any]], session: dict[str, Any]) -> N
         "parameters": [
             session, given("name", "query", "What to call it.", **name),
             given("media_type", "query", "Its type.", type="string", maxLength=200, pattern="^[^\\x00]*$"),
+            given("progress", "query", "Show it to the next session of the project.", type="boolean"),
             given("lease", "query", "The epoch of the lease you hold.", type="integer", minimum=0, maximum=10**17),
         ],
         "requestBody": {"content": octets},

@@ -13,7 +13,7 @@ import msgspec
 
 from clew.model.access import Right
 from clew.model.errors import Conflict, InvalidInput, NotFound
-from clew.model.events import AnyBody, ArtifactSaved, CallReturned, Draft, MessageAdded
+from clew.model.events import AnyBody, ArtifactSaved, CallReturned, Draft, Event, MessageAdded
 from clew.model.ids import check_name
 from clew.model.object_names import kinds_naming_objects, objects_of
 from clew.model.parts import FilePart, ImagePart
@@ -102,6 +102,7 @@ def object_put(
     *,
     name: Annotated[str, msgspec.Meta(description="What to call it; a newer one of this name comes first.")],
     media_type: Annotated[str, msgspec.Meta(description="Its type. [default: guessed from the name]")] = "",
+    progress: Annotated[bool, msgspec.Meta(description="Show it to the next session of the project.")] = False,
     size: Annotated[int, msgspec.Meta(ge=0, description="Its size, if you know.")] | None = None,
     lease: Annotated[int, msgspec.Meta(description="The epoch of the lease you hold.")] | None = None,
 ) -> ObjectInfo:
@@ -120,13 +121,25 @@ def object_put(
         pieces = _masked_for_store(context, name, pieces)
         size = None
     digest = objects.put(context.store, pieces, size=size)
-    known = next((named for named in _named(context, session) if named.name == name), None)
     stored = objects.stat(context.store, digest)
-    if known is not None and known.digest == digest:
-        return msgspec.structs.replace(known, size=stored.size)
-    body = ArtifactSaved(name=name, blob=digest, size=stored.size, media_type=media_type)
+    body = ArtifactSaved(name=name, blob=digest, size=stored.size, media_type=media_type, progress=progress)
+    seq, known = next((saved for saved in saved_artifacts(context, session) if saved[1].name == name), (0, body))
+    if seq and (known.blob, known.progress) == (digest, progress):
+        return ObjectInfo(digest=digest, size=stored.size, name=name, media_type=known.media_type, seq=seq)
     appended = context.store.append(session, [Draft(body=body)], actor=context.principal, lease=lease)
     return ObjectInfo(digest=digest, size=stored.size, name=name, media_type=media_type, seq=appended.seqs[0])
+
+
+def saved_artifacts(context: Context, session: Session) -> list[tuple[int, ArtifactSaved]]:
+    """What a session and its ancestors saved, newest first, each with its event's seq."""
+    return [(event.seq, event.body) for event in artifact_events(context, session) if type(event.body) is ArtifactSaved]
+
+
+def artifact_events(context: Context, session: Session) -> list[Event]:
+    """The events that saved an artifact of a session or its ancestors, newest first."""
+    upto = context.store.head(session).head
+    events = readable_of_kind(context.store, session, ArtifactSaved.kind, upto=upto)
+    return sorted(events, key=lambda event: -event.seq)
 
 
 # Which there are ------------------------------------------------------------------------------------------------------
