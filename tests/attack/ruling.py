@@ -208,6 +208,8 @@ def _read(world: World, chance: Random, way: Way) -> Attack:
             "/v1/sessions",
             f"/v1/sessions/{session}/stream?after={at}",
             "/v1/artifacts",
+            "/v1/artifacts/names",
+            f"/v1/sessions/{session}/bundle",
             f"/v1/sessions/{world.vault.session}/diff/{world.vault.fork}",
             "/v1/scan",
             f"/v1/scan?session={session}",

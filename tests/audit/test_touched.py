@@ -71,6 +71,9 @@ READING: dict[str, Callable[[str, str], dict[str, Any]]] = {
     "recall": lambda *_: {"query": "apricotword"},
     "scan": lambda *_: {},
     "artifacts": lambda *_: {},
+    "artifact_list": lambda *_: {},
+    "artifact_versions": lambda left, _: {"session": left, "name": "report.txt"},
+    "artifact_get": lambda left, _: {"session": left, "name": "report.txt"},
     "search": lambda *_: {"query": "apricotword"},
     "search_facets": lambda *_: {"query": "apricotword"},
     "files": lambda *_: {"path": "src/apricot.py"},
@@ -89,7 +92,7 @@ READING: dict[str, Callable[[str, str], dict[str, Any]]] = {
     "object_open": lambda left, _: {"session": left, "object": "report.txt"},
 }
 # `blob` shows a part of what `events` named; the others work on this machine's own files, or record each call anyway.
-RECORDED_OTHERWISE = {"blob", "export_files", "push", "workspace_checkout"}
+RECORDED_OTHERWISE = {"blob", "bundle_open", "bundle_write", "export_files", "push", "workspace_checkout"}
 
 
 def test_every_operation_that_shows_content_is_tried_here() -> None:
@@ -139,7 +142,7 @@ def named(context: Context, operation: str, found: Any, ours: Any) -> set[str]:
         return {"apricot-project", "orchard"}
     if "session" in asked:
         return {"apricot-project"}
-    if operation in ("files", "artifacts"):
+    if operation in ("files", "artifacts", "artifact_list"):
         return {row.project for row in found}
     return {"apricot-project", "orchard"}
 

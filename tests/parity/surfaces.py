@@ -122,6 +122,8 @@ BY_HAND: dict[str, Callable[[dict[str, Any]], list[str]]] = {
     "usage_blocks": lambda given: ["usage", "--blocks", *_options(given)],
     "object_list": lambda given: ["object", "list", given["session"]],
     "object_stat": lambda given: ["object", "stat", given["session"], given["object"]],
+    "artifact_list": lambda given: ["artifact", "list", *_options(given)],
+    "artifact_versions": lambda given: ["artifact", "versions", *_options(given, "name"), given["name"]],
     "workspace_tree": lambda given: ["workspace", "tree", given["session"]],
     "workspace_log": lambda given: ["workspace", "log", given["session"]],
     "workspace_cat": lambda given: ["workspace", "cat", given["session"], given["path"]],
