@@ -58,28 +58,22 @@ class Client(Protocol):
     @property
     def principal(self) -> str:
         """On whose behalf the operations are carried out."""
-        ...
 
     @property
     def context(self) -> Context:
         """The context on this machine's own log; a server's log has none here, and asking for it is refused."""
-        ...
 
     def call(self, name: str, /, **arguments: Any) -> Any:
         """Carry out an operation; returns its result or raises its error."""
-        ...
 
     def wait(self, *, after: int, timeout: float) -> bool:
         """Whether the log has an event after this position, waiting until the time is over."""
-        ...
 
     def last_position(self) -> int:
         """The position of the newest event."""
-        ...
 
     def follow(self, *, after: int, session: str = "", project: str = "") -> Iterator[e.Event]:
         """The events of a session (after a seq), a project or everything (after a position), as they come, for ever."""
-        ...
 
     def put_object(
         self,
@@ -92,19 +86,15 @@ class Client(Protocol):
         lease: int | None = None,
     ) -> ObjectInfo:
         """Store a stream and name it in a session."""
-        ...
 
     def open_object(self, session: str, object: str) -> OpenedObject:
         """An object of a session, to be read piece by piece."""
-        ...
 
     def open_file(self, session: str, path: str, *, at: int | None = None) -> OpenedObject:
         """A file of a session as it was at an event, to be read piece by piece."""
-        ...
 
     def open_tar(self, session: str, path: str = "", *, at: int | None = None) -> OpenedTar:
         """The files of a session as they were at an event, as a tar archive to be read piece by piece."""
-        ...
 
     def close(self) -> None: ...
 

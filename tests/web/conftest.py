@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
-from clew.cli.demo_store import fill
-from clew.service import Context
+from clew.cli.demo_store import KEEPS_FILES, fill
+from clew.service import Context, call
 from server.running import Running
 from web.hostile import hostile_session
 from web.stories import capture_samples
@@ -27,6 +27,8 @@ class Site(NamedTuple):
     context: Context
     session: str
     hostile: str
+    kept: str
+    """The one whose files were kept."""
 
     @property
     def address(self) -> str:
@@ -39,7 +41,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     with Running(f"sqlite:///{home / 'clew.db'}", str(home), own_secret=OWN) as running:
         context = running.authenticator.owner_context()
         capture_samples(context, home / "files")
-        yield Site(running, context, fill(context).id, hostile_session(context).id)
+        shown = fill(context).id
+        [kept] = [line.id for line in call(context, "sessions", {"limit": 1000}) if line.title == KEEPS_FILES]
+        yield Site(running, context, shown, hostile_session(context).id, kept)
 
 
 # Playwright keeps an event loop running in its thread, so the tests of other modules begin after it has ended.

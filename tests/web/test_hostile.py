@@ -10,7 +10,7 @@ from clew.server.web.navigation import PAGES
 from clew.service import call
 from web.addresses import ASKING, filled_in, samples, unnamed
 from web.conftest import Site, Tab
-from web.hostile import CONTROLS, HTML, LINKS, SVG
+from web.hostile import CONTROLS, DEEP, HTML, LINKS, SVG
 
 HARMLESS = ("/", "?", "#", "https://", "http://", "mailto:", "data:,")
 WIDTHS = (1400, 390)
@@ -24,6 +24,10 @@ PATHS = (
     "/usage?by=session&when=this+year", "/sessions/{id}/rename", "/sessions/{id}/erase",
     "/files", "/files?file={path}", "/timeline?range=hour", "/agents", "/people", "/people?who=mallory",
     "/keys?who=mallory", "/access", "/audit", "/settings", "/sessions/{id}/continue?in=codex",
+    *(f"/sessions/{{id}}/workspace?{query}" for query in (
+        "at=61", "at=61&path=line.js", "path=long.js", "path=mixed.txt", "path=to", "path=x.svg",
+        "path=caf%5Cxe9%5Cxff.png", "view=snapshots", "view=changes", "at=62&path={deep}")),
+    "/sessions/{id}/workspace/restore?at=61", "/sessions/{id}/workspace/checkout?at=61",
     "/sessions/{id}/export", "/sessions/{id}/family", "/compare?a={id}",
     "/compare?a={id}&b={session}",
     *(f"/sessions/{{id}}/events/{seq}" for seq in (1, 2, 4, 10, 20, 24)),
@@ -41,7 +45,7 @@ NAMES = {"session", "since", "project"} | {
 def test_no_stored_text_runs_or_leaves(site: Site, new_tab: Any) -> None:
     tab = new_tab()
     touched = next(file.path for file in call(site.context, "files", {"path": "*"}) if file.session == site.hostile)
-    about = {**samples(site), "id": site.hostile, "path": quote(touched)}
+    about = {**samples(site), "id": site.hostile, "path": quote(touched), "deep": quote("/".join(DEEP))}
     named = [filled_in(path, about) for path in PATHS]
     others = [filled_in(path, samples(site, site.hostile)) for path in (*unnamed(list(PATHS)), *ASKING)]
     for address in (*named, *others):

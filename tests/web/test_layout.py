@@ -25,6 +25,9 @@ PAGES = {
     "continue": "/sessions/{session}/continue?in=codex", "family": "/sessions/{hostile}/family",
     "compare": "/compare?a={session}&b={hostile}",
     "files": "/files?of=shop&file=/home/ada/shop/src/store.py", "timeline": "/timeline?range=month",
+    "its files": "/sessions/{kept}/workspace?at=9&path=src/basket.py",
+    "changes of its files": "/sessions/{kept}/workspace?view=changes&at=8",
+    "hostile snapshots": "/sessions/{hostile}/workspace?view=snapshots",
     "agents": "/agents", "access": "/access?who=bo&what=shop", "audit": "/audit", "health": "/settings?part=doctor",
 }  # fmt: skip
 
@@ -35,7 +38,7 @@ PAGES |= {path: path for path in unnamed(list(PAGES.values()))}
 
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_fits_its_window_and_can_be_read_by_all(name: str, site: Site, new_tab: Any) -> None:
-    address = filled_in(PAGES[name], {**samples(site), "hostile": site.hostile})
+    address = filled_in(PAGES[name], {**samples(site), "hostile": site.hostile, "kept": site.kept})
     tab = new_tab(color_scheme="light")
     if not tab.shows(address):
         return

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
+from clew.cli.demo_files import CHECKED, KEPT, TEST, Kept
 from clew.cli.demo_picture import picture
 from clew.model import events as e
 from clew.model.errors import BudgetExceeded
@@ -49,6 +50,7 @@ EDIT = {
     "new_string": "    rows = self._read()\n    with self._lock:\n        return self._write(rows)\n",
 }
 LOOP = "for i in $(seq 400); do\n  pytest -q tests/test_lock.py || exit 1\ndone"
+KEEPS_FILES = "The basket forgets its coupon when something is added"
 OUTPUT = (
     "\x1b[1m============ test session starts ============\x1b[0m\n"
     "tests/test_lock.py \x1b[32m.....\x1b[0m\x1b[31mF\x1b[0m\n"
@@ -96,6 +98,7 @@ def fill(context: Context, *, days: int = 21, each_day: int = 3) -> Session:
     _add(context, session, _long(), now - 40 * MINUTE, source="demo")
     _add(context, session, _pictured(context), now - 35 * MINUTE, source="picture")
     _other_ways(context, chance, session, now - 30 * MINUTE)
+    _with_files(context, now - 90 * MINUTE)
     _share(context, session)
     return session
 
@@ -111,6 +114,38 @@ def _other_ways(context: Context, chance: random.Random, session: Session, at: i
     codex = _forked(context, session, 22, "Measure on PostgreSQL", msgspec.json.encode(elsewhere).decode())
     turns = _turns(chance, "Measure it there", "gpt-5.2-codex", "/home/ada/shop")
     _add(context, codex, [_attached("codex", "shop"), *turns], at + 2 * MINUTE)
+
+
+def _with_files(context: Context, at: int) -> None:
+    """A session that kept its files after each turn, and a fork of it with files of its own."""
+    session = _opened(context, KEEPS_FILES, "shop", "claude-code", PEOPLE[0])
+    model = "claude-opus-4-5"
+    files = Kept(context, session)
+
+    def edited(id: str, path: str) -> list[e.Body]:
+        return _called(id, "Edit", {"file_path": f"/home/ada/shop/{path}"}, "The file was updated.")
+
+    def said(text: str) -> e.MessageAdded:
+        return e.MessageAdded(role="assistant", text=text, model=model, usage=e.Usage(input=2_000, output=300))
+
+    bodies: list[Any] = [files.keep("before"), e.MessageAdded(role="user", text="The basket forgets its coupon.")]
+    files.write("src/basket.py", KEPT)
+    bodies += [*edited("1", "src/basket.py"), said("It was emptied with each article."), files.keep()]
+    files.write("tests/test_basket.py", TEST)
+    files.remove("src/__init__.py")
+    bodies += [
+        e.MessageAdded(role="user", text="And a test for it."),
+        *_called("2", "Write", {"file_path": "/home/ada/shop/tests/test_basket.py", "content": TEST}, "Written."),
+        *_called("3", "Bash", {"command": "git rm src/__init__.py && pytest -q"}, "1 passed"),
+        said("The test fails without the change."), files.keep("with a test"),
+    ]  # fmt: skip
+    _add(context, session, bodies, at, source="files")
+    fork = _forked(context, session, 7, "Check the coupon instead", "{}")
+    files.write("src/basket.py", CHECKED)
+    files.write("src/coupons.py", 'VALID = frozenset({"SPRING"})\n')
+    more = [e.MessageAdded(role="user", text="Check whether it is still valid."), *edited("1", "src/basket.py")]
+    _add(context, fork, [*more, said("It is checked with each article."), files.keep()], at + HOUR, source="files")
+    files.close()
 
 
 def _forked(context: Context, parent: Session, at: int, title: str, metadata: str) -> Session:

@@ -163,6 +163,8 @@ def _check(action: Action, about: About, first: Mapping[str, str], values: Mappi
                 f"somebody changed it while you looked at it: {field.label} is now {now[:200]!r}; if you send this "
                 "again, yours replaces it"
             )
+        if field.name in about.changes_of and _as_shown(before or "") != _as_shown(values[field.name]):
+            raise Conflict("nothing was done yet: with these values it would change what is shown now; send this again")
     if about.typed and " ".join(first.get(TYPED, "").split()) != about.typed:
         raise InvalidInput(f"nothing was done: type {about.typed} to confirm it")
 

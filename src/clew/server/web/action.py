@@ -48,6 +48,14 @@ class Field(NamedTuple):
     longest: int = 0
 
 
+class Change(NamedTuple):
+    """A file that an action would change: a sign, its path, and what about it."""
+
+    sign: str
+    path: str
+    about: str = ""
+
+
 class About(NamedTuple):
     """What an action is about, as it is just now: read again when it is done, so that both see the same."""
 
@@ -59,6 +67,10 @@ class About(NamedTuple):
     choices: Mapping[str, tuple[tuple[str, str], ...]] = {}
     notes: tuple[str, ...] = ()
     """What it will do in this case, in sentences."""
+    changes: tuple[Change, ...] = ()
+    """The files that it would change."""
+    changes_of: frozenset[str] = frozenset()
+    """The fields that these depend on: with another value in one of them the form is asked anew."""
     leaves_out: frozenset[str] = frozenset()
     """The fields that say nothing in this case."""
     typed: str = ""

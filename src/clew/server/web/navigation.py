@@ -10,6 +10,7 @@ from clew.server.web.actions.session import SESSION
 from clew.server.web.actions.sessions import SESSIONS
 from clew.server.web.actions.team import TEAM
 from clew.server.web.actions.views import VIEWS
+from clew.server.web.actions.workspace import WORKSPACE
 from clew.server.web.page_request import Download, Page, PageRequest
 from clew.server.web.pages.access import access
 from clew.server.web.pages.agents import agents
@@ -32,6 +33,7 @@ from clew.server.web.pages.sessions import sessions
 from clew.server.web.pages.settings import settings
 from clew.server.web.pages.timeline import timeline
 from clew.server.web.pages.usage import usage, usage_csv
+from clew.server.web.pages.workspace import workspace
 
 
 class Entry(NamedTuple):
@@ -62,6 +64,7 @@ PAGES = (
     Entry("/sessions/{session}", session),
     Entry("/sessions/{session}/continue", continuing),
     Entry("/sessions/{session}/family", family),
+    Entry("/sessions/{session}/workspace", workspace),
     Entry("/compare", compare),
     Entry("/sessions/{session}/export", exporting),
     Entry("/sessions/{session}/export/{form}", export_file),
@@ -74,4 +77,4 @@ PAGES = (
 )
 MENU = tuple(entry for entry in PAGES if entry.name)
 
-ACTIONS = (*SESSION, *SESSIONS, *VIEWS, *TEAM, *KEEPING, *ALL_REMOTES, CAPTURE)
+ACTIONS = (*SESSION, *SESSIONS, *VIEWS, *TEAM, *KEEPING, *WORKSPACE, *ALL_REMOTES, CAPTURE)

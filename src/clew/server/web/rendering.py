@@ -24,7 +24,7 @@ from clew.server.web.text.ansi import coloured
 from clew.server.web.text.code import highlighted
 from clew.server.web.text.markdown import rendered
 from clew.server.web.text.patience import begin_page
-from clew.service.handover.materialised import command_line
+from clew.service.handover.materialised import command_line, quoted
 
 # How many pieces of a page are made before other requests have their turn.
 PIECES = 100
@@ -58,8 +58,8 @@ def _environment() -> Environment:
     environment.filters |= {
         "ago": figures.ago, "ansi": coloured, "code": highlighted, "cost": figures.cost, "count": figures.count,
         "duration": figures.duration, "line": one_line, "markdown": rendered, "minutes": minutes, "number": number,
-        "person": person, "counted": in_words, "rights": rights_in_words, "shell": command_line, "short": short,
-        "timestamp": timestamp, "took": took,
+        "person": person, "quoted": quoted, "counted": in_words, "rights": rights_in_words, "shell": command_line,
+        "short": short, "timestamp": timestamp, "took": took,
     }  # fmt: skip
     return environment
 

@@ -74,6 +74,7 @@ class Web:
             *(self._route(action.path, partial(self._ask, action)) for action in ACTIONS if action.asks),
             *(self._route(action.path, partial(self._act, action), "POST") for action in ACTIONS),
             self._route("/sessions/{session}/events/{seq}/images/{object}", self._image),
+            self._route("/sessions/{session}/workspace/image", self._workspace_image),
             self._route("/login", self._login),
             self._route("/login", self._redeem, "POST"),
             self._route("/logout", self._logout, "POST"),
@@ -196,17 +197,23 @@ class Web:
         if not (seq.isascii() and seq.isdigit() and len(seq) < 16):
             raise InvalidInput(f"{seq[:40]!r} is not the number of an event")
         opened: OpenedObject = call(context, "object_open", {"session": session, "object": object, "at": int(seq)})
-        if opened.info.size > images.MOST_BYTES:
-            raise TooLarge(f"this image has {opened.info.size:,} bytes; pages show up to {images.MOST_BYTES:,}")
-        tag = f'"{opened.info.digest}"'
-        if tag in exchange.headers.get(b"if-none-match", b"").decode("latin-1"):
-            return Response(b"", 304, {**images.HEADERS, "etag": tag})
-        data = b"".join(opened.pieces)
-        media_type = images.raster_type(data)
-        if not media_type:
-            raise Refused(415, "invalid_input", f"object {opened.info.digest[:16]} is not an image that pages show")
-        body = unmasked(data, NeedsNoMasking.MASKED_BEFORE)
-        return Response(body, headers={**images.HEADERS, "etag": tag}, media_type=media_type)
+        return _image(exchange, opened)
+
+    async def _workspace_image(self, request: Request) -> Response:
+        """An image among the files of a session, if its bytes are one."""
+        exchange = _exchange(request)
+        credential = self._operations.credential(exchange)
+        return await self._operations.in_turn(
+            credential, partial(self._read_workspace_image, exchange, credential, request), request.receive
+        )
+
+    def _read_workspace_image(self, exchange: Exchange, credential: Any, request: Request) -> Response:
+        context = self._operations.admit(exchange, credential)
+        at, path = (request.query_params.get(name, "") for name in ("at", "path"))
+        if not (at.isascii() and at.isdigit() and 0 < len(at) < 16):
+            raise InvalidInput(f"{at[:40]!r} is not the number of an event")
+        asked = {"session": request.path_params["session"], "path": path, "at": int(at)}
+        return _image(exchange, call(context, "workspace_open", asked))
 
     # Login ------------------------------------------------------------------------------------------------------------
 
@@ -338,6 +345,21 @@ def _shell(request: Request, *, principal: str = "", has_login: bool = False) ->
 
 def _is_fragment(request: Request) -> bool:
     return request.headers.get("hx-request") == "true"
+
+
+def _image(exchange: Exchange, opened: OpenedObject) -> Response:
+    """An object as an image, if its bytes are one."""
+    if opened.info.size > images.MOST_BYTES:
+        raise TooLarge(f"this image has {opened.info.size:,} bytes; pages show up to {images.MOST_BYTES:,}")
+    tag = f'"{opened.info.digest}"'
+    if tag in exchange.headers.get(b"if-none-match", b"").decode("latin-1"):
+        return Response(b"", 304, {**images.HEADERS, "etag": tag})
+    data = b"".join(opened.pieces)
+    media_type = images.raster_type(data)
+    if not media_type:
+        raise Refused(415, "invalid_input", f"object {opened.info.digest[:16]} is not an image that pages show")
+    body = unmasked(data, NeedsNoMasking.MASKED_BEFORE)
+    return Response(body, headers={**images.HEADERS, "etag": tag}, media_type=media_type)
 
 
 def _download(made: Download) -> Response:

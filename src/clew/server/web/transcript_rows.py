@@ -107,6 +107,8 @@ class Mark(NamedTuple):
     tone: str = ""
     detail: str = ""
     decides: bool = False
+    has_files: bool = False
+    """Whether it kept or restored the files of the session, which have a page."""
     type: str = "mark"
 
 
@@ -258,10 +260,18 @@ def _mark(item: Item, body: e.Body | e.Removed) -> Mark:
         case e.SessionErased(events=events, reason=reason):
             words = ", ".join(filter(None, (f"this session was erased ({events:,} events)", reason)))
             return Mark(item.seq, item.at, words, "gone")
+        case e.WorkspaceSnapshotted() | e.WorkspaceRestored():
+            return Mark(item.seq, item.at, _files_words(body), "state", has_files=True)
         case _:
             text = _words(body.kind) if item.is_bookkeeping else remark_of(body)
             tone = "knowledge" if body.step == "knowledge" else "state"
             return Mark(item.seq, item.at, text, tone, decides=isinstance(body, e.DecisionMade))
+
+
+def _files_words(body: e.WorkspaceSnapshotted | e.WorkspaceRestored) -> str:
+    if isinstance(body, e.WorkspaceRestored):
+        return ": ".join(filter(None, ("files restored", ", ".join(body.paths))))
+    return ": ".join(filter(None, ("files kept before a restore" if body.restores else "files kept", body.label)))
 
 
 def _words(kind: str) -> str:

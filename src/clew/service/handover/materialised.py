@@ -43,12 +43,12 @@ class Materialised(msgspec.Struct, frozen=True, kw_only=True):
 
 def command_line(made: Materialised) -> str:
     """The commands that prepare and resume it, in its directory and with its settings, as a person pastes them."""
-    settings = "".join(f"{name}={_quoted(value)} " for name, value in made.env.items())
-    steps = [" ".join(map(_quoted, step)) for step in made.prepare]
-    return " && ".join([f"cd {_quoted(made.cwd)}", *steps, settings + " ".join(map(_quoted, made.command))])
+    settings = "".join(f"{name}={quoted(value)} " for name, value in made.env.items())
+    steps = [" ".join(map(quoted, step)) for step in made.prepare]
+    return " && ".join([f"cd {quoted(made.cwd)}", *steps, settings + " ".join(map(quoted, made.command))])
 
 
-def _quoted(word: str) -> str:
+def quoted(word: str) -> str:
     """The word quoted for a shell; control characters are escaped."""
     import shlex
 

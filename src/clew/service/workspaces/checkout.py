@@ -63,7 +63,10 @@ def workspace_checkout(
     refuse_on_server(context)
     if branch and not worktree:
         raise InvalidInput("a new branch is for a worktree; ask for a worktree, too", branch=branch)
-    root = os.path.abspath(os.fsencode(os.path.expanduser(folder)))
+    path = os.path.expanduser(folder)
+    if context.answers_leave_machine and not os.path.isabs(path):
+        raise InvalidInput(f"{folder!r} is no whole path; write one such as /home/ada/copy or ~/copy", path=folder)
+    root = os.path.abspath(os.fsencode(path))
     own_folder(context, root)
     if os.path.lexists(root) and (os.path.islink(root) or not os.path.isdir(root) or os.listdir(root)):
         raise Conflict(f"{shown(root)} exists and is not empty; name a new folder", path=shown(root))

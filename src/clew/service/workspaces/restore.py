@@ -48,7 +48,7 @@ class _Plan(msgspec.Struct, frozen=True):
     """With `paths`, these, as they are now and as they will be."""
 
 
-@operation(right=Right.APPEND, group=WORKSPACE, name="workspace_preview", hidden=True)
+@operation(right=Right.READ, group=WORKSPACE, hidden=True)
 def workspace_preview(
     context: Context, session: Session, paths: Paths | None = None, *, at: At | None = None, folder: str = ""
 ) -> list[Changed]:

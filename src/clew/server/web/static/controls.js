@@ -7,15 +7,19 @@ const toasts = document.getElementById("toasts");
 export function say(text) {
   const toast = document.createElement("p");
   toast.textContent = text;
-  toasts.append(toast);
-  setTimeout(() => toast.remove(), 4000);
+  show(toast);
+}
+
+// What can be undone stays long enough to be undone.
+function show(toast) {
+  toasts.append(document.adoptNode(toast));
+  setTimeout(() => toast.remove(), toast.querySelector("a") ? 12000 : 4000);
 }
 
 // What the page that the server made says was done.
 export function sayIn(page) {
   for (const toast of page.querySelectorAll("#toasts p")) {
-    toast.remove();
-    say(toast.textContent);
+    show(toast);
   }
 }
 sayIn(document);

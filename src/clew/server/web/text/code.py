@@ -34,6 +34,28 @@ def highlighted(text: str, language: str = "") -> Markup:
         return Markup(highlight(text, lexer, _formatter()).rstrip("\n"))  # noqa: S704
 
 
+def coloured_lines(lines: list[str], language: str) -> list[Markup]:
+    """The lines of a file as markup, each whole in itself. Pieces are coloured alone, so a long text is, too."""
+    made: list[Markup] = []
+    piece: list[str] = []
+    size = 0
+    for line in lines:
+        if piece and size + len(line) >= LONGEST:
+            made += _coloured(piece, language)
+            piece, size = [], 0
+        piece.append(line)
+        size += len(line) + 1
+    return made + _coloured(piece, language)
+
+
+def _coloured(lines: list[str], language: str) -> list[Markup]:
+    text = highlighted("\n".join(lines), language)
+    # The formatter closes and opens every mark at the end of a line.
+    made = text.split("\n")
+    made += [Markup()] * (len(lines) - len(made))
+    return made if len(made) == len(lines) else [Markup.escape(plain(line)) for line in lines]
+
+
 @cache
 def _formatter() -> HtmlFormatter[str]:
     return HtmlFormatter(nowrap=True, classprefix="h-")
