@@ -38,7 +38,7 @@ PLAIN: dict[str, Any] = {
         "failed label scopes days rights issuer subject instructions tools place match_runtime match_path match_name "
         "tokens usd unlimited scope evidence why rejected next open operation allowed content "
         "rule ruling older newer with_content checkpoints keys parent_source events blobs "
-        "starred quiet_since empty remove overwrite "
+        "starred known quiet_since empty remove overwrite "
         "top by_file dry_run with_text large data stretches start strict last backward sort".split()
     ),
 }  # fmt: skip

@@ -143,7 +143,7 @@ def test_a_list_goes_on_where_the_page_before_ended(agent: Agent) -> None:
     for id in ids:
         agent.good("remember", session_id=id, text=f"{id} has a lock")
     for tool, part in (("list_sessions", "sessions"), ("search_sessions", "sessions"), ("recall", "found")):
-        query = {} if tool == "list_sessions" else {"query": "lock"}
+        query = {"list_sessions": {}, "recall": {"query": "lock", "known": True}}.get(tool, {"query": "lock"})
         seen: list[str] = []
         page = agent.good(tool, limit=2, **query)
         while True:
@@ -258,14 +258,14 @@ def test_an_answer_is_never_larger_than_a_model_can_take(agent: Agent) -> None:
         agent.good(
             "decide", session_id=id, choice=f"lock {n} " + "c" * 1990, why="y" * 9000, rejected=["r" * 9000] * 20
         )
-    found, page = 0, agent.good("recall", query="lock", limit=200)
+    found, page = 0, agent.good("recall", query="lock", known=True, limit=200)
     while True:
         assert len(msgspec.json.encode(page)) <= MOST_CHARACTERS + 1000
         assert "more characters" in str(page["found"])
         found += len(page["found"])
         if "next" not in page:
             break
-        page = agent.good("recall", query="lock", limit=200, after=page["next"])
+        page = agent.good("recall", query="lock", known=True, limit=200, after=page["next"])
     assert found == 4
 
 

@@ -43,7 +43,8 @@ def remembered(context: Context, session: str, text: str, **arguments: Any) -> s
 
 
 def recalled(context: Context, query: str = "", **arguments: Any) -> list[str]:
-    return [one.text for one in call(context, "recall", {"query": query, **arguments}).found]
+    """What is known, with all the words of a query; what answers a question is in test_recall.py."""
+    return [one.text for one in call(context, "recall", {"query": query, "known": True, **arguments}).found]
 
 
 def test_what_one_session_learned_and_decided_is_recalled_in_all_newest_first(context: Context) -> None:
@@ -51,7 +52,7 @@ def test_what_one_session_learned_and_decided_is_recalled_in_all_newest_first(co
     fact = remembered(context, one, "tests share one database", evidence=[1], scope="project")
     call(context, "decide", {"session": two, "choice": "use WAL", "why": "the database locks", "rejected": ["a file"]})
     call(context, "progress", {"session": two, "done": "database found", "next": "fix it", "open": ["when?"]})
-    progress, decision, known = call(context, "recall", {"query": "database"}).found
+    progress, decision, known = call(context, "recall", {"query": "database", "known": True}).found
     assert (known.kind, known.id, known.session, known.seq, known.who) == ("fact", fact, one, 2, ME)
     assert (known.evidence, known.scope) == ((1,), "project")
     assert (decision.kind, decision.text, decision.why, decision.rejected) == (
@@ -195,7 +196,7 @@ def test_pages_follow_one_another_without_a_gap_or_a_repeat(context: Context) ->
         seen: list[str] = []
         after = ""
         while True:
-            page = call(context, "recall", {**arguments, "limit": 2, "after": after})
+            page = call(context, "recall", {**arguments, "known": True, "limit": 2, "after": after})
             seen += [one.text for one in page.found]
             after = page.next
             if not after:
@@ -232,7 +233,8 @@ def test_what_is_written_is_fenced_like_any_append(context: Context) -> None:
         ("progress", {}),
         ("recall", {"after": "x"}),
         ("recall", {"after": "9" * 30}),
-        ("recall", {"query": "-x"}),
+        ("recall", {"query": "-x", "known": True}),
+        ("recall", {"query": "?!"}),
         ("recall", {"limit": 0}),
     ],
 )
@@ -286,5 +288,5 @@ def test_facts_that_were_appended_are_recalled_like_those_that_were_remembered(c
     id = opened(context)
     draft = {"kind": "fact_learned", "fact": "f1", "text": "appended", "said_at": 1_000_000}
     call(context, "append", {"session": id, "drafts": [draft]})
-    [known] = call(context, "recall", {"query": "appended"}).found
+    [known] = call(context, "recall", {"query": "appended", "known": True}).found
     assert (known.id, known.at, known.scope) == ("f1", 1_000_000, FactLearned(fact="", text="").scope)

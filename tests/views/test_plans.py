@@ -85,6 +85,11 @@ STATEMENTS: dict[str, list[dict[str, Any]]] = {
     "hits_count": [
         {**PAGE, "match": words, **more} for words in (*WORDS, TAGGED) for more in (*TIMES, STATUS, REACH)
     ],
+    "candidates": [
+        {**PAGE, "match0": words, "weight0": 1000, "match1": words, "weight1": 700, **more}
+        for words in (*WORDS, TAGGED)
+        for more in (*TIMES, REACH)
+    ],
     "passages": [{**PAGE, **more} for more in (*TIMES, STATUS, {"before": 5000}, REACH)],
     "passage_last": [{"first": 1024, "beyond": 2048}],
     "passage_spilled": [{}],
@@ -123,6 +128,7 @@ STATEMENTS: dict[str, list[dict[str, Any]]] = {
         for more in ({}, {"projects": "[3]"})
     ],
     "speaking_of": [{"session": 7}],
+    "known_standing": [{"keys": "[1, 2, 3]"}],
     "known_of": [{"session": 7, "first": 1, "last": 900}],
     "known_newest": [{**KNOWN_PAGE, **more} for more in ({}, {"project": 3}, {"scope": "project"}, REACH)],
     "known_matching": [
@@ -149,7 +155,8 @@ STATEMENTS: dict[str, list[dict[str, Any]]] = {
     "usage_within": [{**USAGE, "since": 900_000_000, "until": 910_000_000, **more} for more in ({}, {"session": 7})],
 }  # fmt: skip
 INDEXES = {
-    "hits": "passages_with", "hits_count": "ProjectSet", "files_by_name": "touched_name", "paths_last": "touched_name",
+    "hits": "passages_with", "candidates": "passages_with", "hits_count": "ProjectSet",
+    "files_by_name": "touched_name", "paths_last": "touched_name",
     "passage_spilled": "passage_spilled", "sessions_called_by": "listing_called_by", "known_matching": "passages_with",
     "labels_sessions": "label_name",
 }  # fmt: skip

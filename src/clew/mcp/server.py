@@ -31,7 +31,7 @@ from clew.service.kernel.decoders import build_decoders
 
 INSTRUCTIONS = """\
 clew keeps the sessions of all agent programs: what was said and done, and what was learned and decided.
-- When you begin: recall what is known (a word or two), and list_sessions or search_sessions for earlier work.
+- When you begin: recall what is known (ask in your own words), and list_sessions or search_sessions for earlier work.
 - While you work: open_session once (or resume_session), keep its session_id, then remember facts, decide, and
   note_progress at milestones and before you stop.
 - A write can carry expected_seq, the head you know: if it is refused with stale_head, read what is new and try again.

@@ -233,9 +233,7 @@ class Search:
         return self._row_count(tx, parameters)
 
     def _row_count(self, tx: Transaction, parameters: dict[str, Any]) -> int:
-        if self._dialect == "lite" and parameters.keys() & {"since", "until", "status", "me"}:
-            parameters["joined"] = 1
-        return int(tx.run("hits_count", **parameters)[0][0])
+        return count_rows(tx, self._dialect, parameters)
 
     def _has_long(self, tx: Transaction) -> bool:
         """Whether a text of several stretches is among what the index returns."""
@@ -294,7 +292,7 @@ class Search:
         scope = self._scope
         named = scope.sessions if scope.sessions is not None and len(scope.sessions) <= MOST_NAMED else frozenset()
         tags = (*scope.tags, *more, *((tag(SESSION, key),) if key else ()))
-        parameters: dict[str, Any] = {"before": before, "first": first, "limit": limit}
+        parameters: dict[str, Any] = {"limit": limit, **bounds(tx, scope, before=before, first=first)}
         if self._query.wanted or tags or named or scope.roles or scope.projects:
             sessions = [tag(SESSION, session_key) for session_key in named]
             roles = [tag(ROLE, role) for role in scope.roles]
@@ -302,13 +300,9 @@ class Search:
             parameters["match"] = index_query(
                 self._dialect, self._proposing, tags=tags, any_of=(sessions, roles, projects), least=self._least
             )  # fmt: skip
-        if scope.since is not None:
-            parameters["since"], parameters["first"] = scope.since, max(first, first_id(scope.since))
-        if scope.until is not None:
-            parameters["until"], parameters["before"] = scope.until, min(before, _beyond(tx, scope.until))
         if scope.status:
             parameters |= status_parameters(scope.status, scope.now)
-        return {**parameters, **scope.reach}
+        return parameters
 
     def _read_events(self, rows: Iterable[PassageRow]) -> None:
         """Read the events of these passages together."""
@@ -442,6 +436,22 @@ class _Grouping:
             for key, hits in self.hits.items()
         ]
         return sorted(groups, key=lambda group: (-group.hits[0].at, -group.hits[0].id))
+
+
+def bounds(tx: Transaction, scope: Scope, *, before: int = EVERYTHING, first: int = 0) -> dict[str, Any]:
+    """The ids between which the passages of a scope are, and its conditions on each."""
+    parameters: dict[str, Any] = {"before": before, "first": first}
+    if scope.since is not None:
+        parameters["since"], parameters["first"] = scope.since, max(first, first_id(scope.since))
+    if scope.until is not None:
+        parameters["until"], parameters["before"] = scope.until, min(before, _beyond(tx, scope.until))
+    return {**parameters, **scope.reach}
+
+
+def count_rows(tx: Transaction, dialect: str, parameters: Mapping[str, Any]) -> int:
+    """How many rows of the index match, up to a limit."""
+    joined = {"joined": 1} if dialect == "lite" and parameters.keys() & {"since", "until", "status", "me"} else {}
+    return int(tx.run("hits_count", **parameters, **joined)[0][0])
 
 
 def _beyond(tx: Transaction, until: int) -> int:

@@ -40,7 +40,14 @@ print_retire = print_reverse = print_progress
 def print_recall(result: "Recall") -> None:
     if not result.found:
         more = f"; to search older entries: --after {result.next}" if result.next else ""
-        click.echo(f"nothing recorded matches{more}", err=True)
+        click.echo(f"nothing recorded fits{more}", err=True)
+        return
+    if result.found[0].score:
+        answers = (
+            (one.session[:10], str(one.seq), ago(one.at), one.kind, one.trust, one_line(one.text), one.why)
+            for one in result.found
+        )
+        table(("session", "seq", "when", "kind", "from", "what it says", "why"), answers, wrapped="what it says")
         return
     rows = (
         (entry.session[:10], str(entry.seq), ago(entry.at), entry.kind, entry.id, _in_one_line(entry))

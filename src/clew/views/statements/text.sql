@@ -155,3 +155,46 @@ WHERE p.id < :before AND p.id >= :first
 --if status     WHEN waiting = 1 THEN 'waiting' ELSE 'active' END = :status)
 --if me AND EXISTS (SELECT 1 FROM listing l WHERE l.session = p.session AND {reached(l.project, l.person, l.session, l.private, l.agent)})
 ORDER BY p.id DESC LIMIT :limit
+
+-- name: candidates
+-- The passages with any of some words, those with the most weight first.
+--lite SELECT p.id, p.session, p.seq, p.at FROM (
+--lite SELECT u.id, sum(u.weight) AS weight FROM (
+--lite SELECT rowid AS id, CAST(:weight0 AS BIGINT) AS weight FROM words WHERE words MATCH :match0 AND rowid < :before AND rowid >= :first
+--lite --if match1 UNION ALL SELECT rowid, CAST(:weight1 AS BIGINT) FROM words WHERE words MATCH :match1 AND rowid < :before AND rowid >= :first
+--lite --if match2 UNION ALL SELECT rowid, CAST(:weight2 AS BIGINT) FROM words WHERE words MATCH :match2 AND rowid < :before AND rowid >= :first
+--lite --if match3 UNION ALL SELECT rowid, CAST(:weight3 AS BIGINT) FROM words WHERE words MATCH :match3 AND rowid < :before AND rowid >= :first
+--lite --if match4 UNION ALL SELECT rowid, CAST(:weight4 AS BIGINT) FROM words WHERE words MATCH :match4 AND rowid < :before AND rowid >= :first
+--lite --if match5 UNION ALL SELECT rowid, CAST(:weight5 AS BIGINT) FROM words WHERE words MATCH :match5 AND rowid < :before AND rowid >= :first
+--lite --if match6 UNION ALL SELECT rowid, CAST(:weight6 AS BIGINT) FROM words WHERE words MATCH :match6 AND rowid < :before AND rowid >= :first
+--lite --if match7 UNION ALL SELECT rowid, CAST(:weight7 AS BIGINT) FROM words WHERE words MATCH :match7 AND rowid < :before AND rowid >= :first
+--lite --if match8 UNION ALL SELECT rowid, CAST(:weight8 AS BIGINT) FROM words WHERE words MATCH :match8 AND rowid < :before AND rowid >= :first
+--lite --if match9 UNION ALL SELECT rowid, CAST(:weight9 AS BIGINT) FROM words WHERE words MATCH :match9 AND rowid < :before AND rowid >= :first
+--lite --if match10 UNION ALL SELECT rowid, CAST(:weight10 AS BIGINT) FROM words WHERE words MATCH :match10 AND rowid < :before AND rowid >= :first
+--lite --if match11 UNION ALL SELECT rowid, CAST(:weight11 AS BIGINT) FROM words WHERE words MATCH :match11 AND rowid < :before AND rowid >= :first
+--lite ) u
+--lite --if joined JOIN passage p ON p.id = u.id
+--pg SELECT p.id, p.session, p.seq, p.at FROM (
+--pg SELECT f.id, f.session, f.seq, f.at, CAST(:weight0 AS BIGINT) AS weight FROM passages_with(CAST(:match0 AS tsquery), :before, :first) f
+--pg --if match1 UNION ALL SELECT f.id, f.session, f.seq, f.at, CAST(:weight1 AS BIGINT) FROM passages_with(CAST(:match1 AS tsquery), :before, :first) f
+--pg --if match2 UNION ALL SELECT f.id, f.session, f.seq, f.at, CAST(:weight2 AS BIGINT) FROM passages_with(CAST(:match2 AS tsquery), :before, :first) f
+--pg --if match3 UNION ALL SELECT f.id, f.session, f.seq, f.at, CAST(:weight3 AS BIGINT) FROM passages_with(CAST(:match3 AS tsquery), :before, :first) f
+--pg --if match4 UNION ALL SELECT f.id, f.session, f.seq, f.at, CAST(:weight4 AS BIGINT) FROM passages_with(CAST(:match4 AS tsquery), :before, :first) f
+--pg --if match5 UNION ALL SELECT f.id, f.session, f.seq, f.at, CAST(:weight5 AS BIGINT) FROM passages_with(CAST(:match5 AS tsquery), :before, :first) f
+--pg --if match6 UNION ALL SELECT f.id, f.session, f.seq, f.at, CAST(:weight6 AS BIGINT) FROM passages_with(CAST(:match6 AS tsquery), :before, :first) f
+--pg --if match7 UNION ALL SELECT f.id, f.session, f.seq, f.at, CAST(:weight7 AS BIGINT) FROM passages_with(CAST(:match7 AS tsquery), :before, :first) f
+--pg --if match8 UNION ALL SELECT f.id, f.session, f.seq, f.at, CAST(:weight8 AS BIGINT) FROM passages_with(CAST(:match8 AS tsquery), :before, :first) f
+--pg --if match9 UNION ALL SELECT f.id, f.session, f.seq, f.at, CAST(:weight9 AS BIGINT) FROM passages_with(CAST(:match9 AS tsquery), :before, :first) f
+--pg --if match10 UNION ALL SELECT f.id, f.session, f.seq, f.at, CAST(:weight10 AS BIGINT) FROM passages_with(CAST(:match10 AS tsquery), :before, :first) f
+--pg --if match11 UNION ALL SELECT f.id, f.session, f.seq, f.at, CAST(:weight11 AS BIGINT) FROM passages_with(CAST(:match11 AS tsquery), :before, :first) f
+--pg ) p
+WHERE TRUE
+--if since AND p.at >= :since
+--if until AND p.at < :until
+--if me AND EXISTS (SELECT 1 FROM listing l WHERE l.session = p.session AND {reached(l.project, l.person, l.session, l.private, l.agent)})
+--lite GROUP BY u.id ORDER BY 2 DESC, 1 DESC LIMIT :limit) c JOIN passage p ON p.id = c.id ORDER BY c.weight DESC, c.id DESC
+--pg GROUP BY p.id, p.session, p.seq, p.at ORDER BY sum(p.weight) DESC, p.id DESC LIMIT :limit
+
+-- name: known_standing
+-- What is still true of what some sessions wrote down.
+SELECT session, seq FROM known WHERE valid = 1 AND session IN ({keys})
