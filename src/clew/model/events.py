@@ -28,15 +28,6 @@ from clew.model.parts import ThinkingPart as ThinkingPart
 from clew.model.parts import Touch as Touch
 from clew.model.parts import Usage as Usage
 from clew.model.parts import Workspace as Workspace
-from clew.model.people import ApprovalAsked as ApprovalAsked
-from clew.model.people import ApprovalGiven as ApprovalGiven
-from clew.model.people import HandoffAccepted as HandoffAccepted
-from clew.model.people import HandoffDeclined as HandoffDeclined
-from clew.model.people import HandoffOffered as HandoffOffered
-from clew.model.people import HandoffReturned as HandoffReturned
-from clew.model.people import LeaseLost as LeaseLost
-from clew.model.people import LeaseReleased as LeaseReleased
-from clew.model.people import LeaseTaken as LeaseTaken
 from clew.model.work import ArtifactSaved as ArtifactSaved
 from clew.model.work import WorkspaceRestored as WorkspaceRestored
 from clew.model.work import WorkspaceSnapshotted as WorkspaceSnapshotted
@@ -297,6 +288,88 @@ class ScratchCleared(Body, frozen=True, kw_only=True):
     step = "knowledge"
     durable = True
     name: str
+
+
+# People ---------------------------------------------------------------------------------------------------------------
+
+
+class LeaseTaken(Body, frozen=True, kw_only=True):
+    kind = "lease_taken"
+    reserved = True
+    step = "people"
+    durable = True
+    holder: str
+    epoch: int
+
+
+class LeaseReleased(Body, frozen=True, kw_only=True):
+    kind = "lease_released"
+    reserved = True
+    step = "people"
+    durable = True
+    holder: str
+    epoch: int
+
+
+class LeaseLost(Body, frozen=True, kw_only=True):
+    """A holder's time ran out and another took over."""
+
+    kind = "lease_lost"
+    reserved = True
+    step = "people"
+    durable = True
+    holder: str
+    epoch: int
+
+
+class HandoffOffered(Body, frozen=True, kw_only=True):
+    kind = "handoff_offered"
+    step = "people"
+    durable = True
+    handoff: str
+    to: str
+    brief: str = ""
+
+
+class HandoffAccepted(Body, frozen=True, kw_only=True):
+    kind = "handoff_accepted"
+    step = "people"
+    durable = True
+    handoff: str
+
+
+class HandoffDeclined(Body, frozen=True, kw_only=True):
+    kind = "handoff_declined"
+    step = "people"
+    durable = True
+    handoff: str
+    reason: str = ""
+
+
+class HandoffReturned(Body, frozen=True, kw_only=True):
+    kind = "handoff_returned"
+    step = "people"
+    durable = True
+    handoff: str
+    brief: str = ""
+
+
+class ApprovalAsked(Body, frozen=True, kw_only=True):
+    kind = "approval_asked"
+    step = "people"
+    durable = True
+    approval: str
+    question: str
+    call: str = ""
+
+
+class ApprovalGiven(Body, frozen=True, kw_only=True):
+    kind = "approval_given"
+    step = "people"
+    durable = True
+    approval: str
+    allowed: bool
+    note: str = ""
 
 
 # Budget ---------------------------------------------------------------------------------------------------------------
