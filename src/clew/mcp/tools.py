@@ -57,9 +57,9 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
 # The name of an argument in a tool, where the operation has another: the name says which state an llm has to carry.
 _RENAMED = {"session": "session_id", "expect": "expected_seq", "lease": "lease_epoch"}
 _DESCRIPTIONS = {
-    "session_id": "The session's id, or a unique beginning of it.",
-    "expected_seq": "The head you know; refused with stale_head if somebody wrote since.",
-    "lease_epoch": "The epoch of your lease, if you hold one.",
+    "session_id": "Its id, or a unique beginning.",
+    "expected_seq": "The head you know, else stale_head.",
+    "lease_epoch": "The epoch of your lease, if any.",
     "after": "The `next` of the answer before, all else the same.",
     "limit": "How many at the most.",
     "project": "A project.",
