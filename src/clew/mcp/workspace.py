@@ -9,8 +9,8 @@ from clew.service import Context, call
 
 DESCRIPTION = """
 Keep the files you work on: `snapshot` before a risky change and after one that works, `log` lists seqs, `diff` compares
-up to `at`, `list` a folder, `read` a file, `blame` its lines, `restore` all or `path`, undone at `undo`. `save` `text` as
-artifact `path`; `progress` shows it to the next session, too; `artifacts` lists, or reads `path`.
+up to `at`, `list` a folder, `read` a file, `blame` its lines, `restore` all or `path`, undone at `undo`. `save` `text`
+as artifact `path`; `progress` shows it to the next session, too; `artifacts` lists, or reads `path`.
 """
 
 # So many entries of a folder are enough for an llm; a folder below it has the others.
