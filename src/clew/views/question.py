@@ -50,6 +50,11 @@ class Asked(msgspec.Struct, frozen=True):
     text: str
     weight: float = 1.0
 
+    @property
+    def as_written(self) -> Term:
+        """The word in this form alone."""
+        return Term((self.text,)) if self.term.prefix else self.term
+
 
 class Question(msgspec.Struct, frozen=True):
     """A question: what it looks for, and the time that it names."""

@@ -99,7 +99,7 @@ class Recalling:
         counts = [self._count(tx, one, scope) for one in self._asked]
         useful = [(one, count) for one, count in zip(self._asked, counts, strict=True) if 0 < count <= COMMON]
         # Words that are everywhere propose the passages that have all of them.
-        terms = [[one.term] for one, _ in useful] or [[one.term for one in self._asked]]
+        terms = [[one.term] for one, _ in useful] or [[one.as_written for one in self._asked]]
         weights = [one.weight * log(1 + events / count) for one, count in useful] or [1.0]
         parameters: dict[str, Any] = {"limit": PROPOSED, **scope}
         if self._dialect == "lite" and parameters.keys() & {"since", "until", "me"}:
@@ -115,7 +115,12 @@ class Recalling:
         return index_query(self._dialect, query, tags=self._scope.tags, any_of=(projects,))
 
     def _count(self, tx: Transaction, one: Asked, scope: Mapping[str, Any]) -> int:
-        return count_rows(tx, self._dialect, {"match": self._match([one.term]), "limit": COMMON + 1, **scope})
+        count = 0
+        # To look for every form of a word takes long, and is of no use when one form alone is common.
+        for term in dict.fromkeys([one.as_written, one.term]):
+            if count <= COMMON:
+                count = count_rows(tx, self._dialect, {"match": self._match([term]), "limit": COMMON + 1, **scope})
+        return count
 
     # What they say ----------------------------------------------------------------------------------------------------
 
