@@ -152,7 +152,7 @@ class Plane:
         return result
 
     def recall(self, query: str = "", **filters: Any) -> Recall:
-        """What answers a question, the best first; without one, what is known. The filters are those of `clew recall`."""
+        """What answers a question; without one, what is known. The filters are those of `clew recall`."""
         result: Recall = self.client.call("recall", query=query, **filters)
         return result
 
