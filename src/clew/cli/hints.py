@@ -35,6 +35,8 @@ def _budget(details: Details) -> str:
 def _damaged(details: Details) -> str:
     if details.get("audit_tree"):
         return "clew audit verify"
+    if "pack" in details or "object" in details:
+        return "clew verify --objects"
     return f"clew verify {details['session']}" if details.get("session") else "clew verify"
 
 

@@ -109,13 +109,20 @@ def print_workspace_usage(usages: "list[WorkspaceUsage]") -> None:
         (
             (
                 usage.project, f"{usage.sessions:,}", f"{usage.snapshots:,}", ago(usage.newest_at),
-                f"{usage.bytes / 1e6:,.1f} MB", f"{usage.stored / 1e6:,.1f} MB",
-                f"{usage.quota / 1e6:,.0f} MB" if usage.quota else "none",
+                _size(usage.bytes), _size(usage.stored), _size(usage.quota) if usage.quota else "none",
                 f"{usage.stored / usage.quota:.0%}" if usage.quota else "",
             )
             for usage in usages
         ),
     )  # fmt: skip
+
+
+def _size(size: int) -> str:
+    """A size in the unit that suits it."""
+    for limit, unit in ((10**9, "GB"), (10**6, "MB"), (10**3, "kB")):
+        if size >= limit:
+            return f"{size / limit:,.1f} {unit}"
+    return f"{size} B"
 
 
 def print_workspace_thin(thinned: "list[Thinned]") -> None:

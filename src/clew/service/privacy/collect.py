@@ -1,5 +1,7 @@
 """The operation `collect`: delete unreferenced blobs and overwrite free space."""
 
+from itertools import count
+
 import msgspec
 
 from clew.model.access import Right
@@ -19,7 +21,13 @@ class Collected(msgspec.Struct, frozen=True, kw_only=True):
 @operation(right=Right.ADMINISTER, route="POST /blobs/collect", audited=True)
 def collect(context: Context) -> Collected:
     """Delete blobs that no event names any more, and overwrite what was removed."""
-    blobs, size = collect_objects(context.store)
+    steps = count(1)
+
+    def report() -> None:
+        if context.on_progress is not None:
+            context.on_progress(next(steps), 0)
+
+    blobs, size = collect_objects(context.store, before_each=report)
     maintenance.overwrite_free_space(context.store)
     context.views.purge()
     return Collected(blobs=blobs, bytes=size)

@@ -9,7 +9,7 @@ from clew.service.access.settings import WORKSPACE_QUOTA, disk_limit
 from clew.service.kernel.context import Context
 from clew.service.workspaces.usage import usage_of
 from clew.store.log.feed import newest_of_kinds
-from clew.store.log.thinning import KINDS
+from clew.store.log.thinning import KINDS, sessions_with_snapshots
 from clew.store.objects import objects
 
 # The topmost objects of so many snapshots are read.
@@ -33,8 +33,13 @@ def check_workspaces(context: Context) -> WorkspaceHealth:
     settings = context.settings_of("workspaces")
     events = newest_of_kinds(context.unrestricted, KINDS, limit=READ)
     quotas, over = [], False
-    for project, value in sorted(context.settings_of(WORKSPACE_QUOTA).items()):
-        if project and (quota := disk_limit(value)):
+    values = context.settings_of(WORKSPACE_QUOTA)
+    projects = {project for project in values if project}
+    if "" in values:
+        projects |= {session.project for session in sessions_with_snapshots(context.unrestricted)}
+    for project in sorted(projects):
+        value = context.setting(project, WORKSPACE_QUOTA)
+        if quota := disk_limit(value):
             stored = usage_of(context, project).stored
             quotas.append(f"{project} {stored / quota:.0%} of {value}")
             over = over or stored >= quota
