@@ -91,8 +91,9 @@ READING: dict[str, Callable[[str, str], dict[str, Any]]] = {
     "blame": lambda left, _: {"session": left, "path": "report.txt"},
     "object_open": lambda left, _: {"session": left, "object": "report.txt"},
 }
-# `blob` shows a part of what `events` named; the others work on this machine's own files, or record each call anyway.
-RECORDED_OTHERWISE = {"blob", "bundle_open", "bundle_write", "export_files", "push", "workspace_checkout"}
+# `blob` and `sync_read` show a part of what `events` named; the others work on this machine's own files, or record each
+# call anyway.
+RECORDED_OTHERWISE = {"blob", "bundle_open", "bundle_write", "export_files", "push", "sync_read", "workspace_checkout"}
 
 
 def test_every_operation_that_shows_content_is_tried_here() -> None:
