@@ -113,28 +113,30 @@ def _thinned(
     """The snapshots that go, oldest first."""
     decoder = decoder_of(store, project=session.project_key, key=session.key, session=session.id)
     events = {row.seq: decoder.event(row) for row in rows}
-    points = [seq for seq, event in events.items() if _is_point(event)]
-    if not points:
-        return []
-    stands_on = {upto for _, _, upto in tx.run("children", key=session.key)}
+    points = [event for event in events.values() if _is_point(event)]
     artifacts = [decoder.event(row) for row in _rows(tx, session, [ArtifactSaved.kind])]
-    stands_on |= {event.seq for event in artifacts}
-    blobs = {event.body.blob for event in artifacts if isinstance(event.body, ArtifactSaved)}
-    kept = {points[-1]}
-    kept |= {newest for at in stands_on if (newest := max((seq for seq in points if seq <= at), default=0))}
+    stands_on = {upto for _, _, upto in tx.run("children", key=session.key)} | {event.seq for event in artifacts}
+    kept = _needed(points, stands_on, {getattr(event.body, "blob", "") for event in artifacts})
     buckets: set[tuple[str, int]] = set()
-    thinned = []
-    for row in reversed(rows):
-        event = events[row.seq]
+    thinned = set()
+    for event in reversed(points):
         age = now - event.at
-        if row.seq not in points or rule.is_kept(age):
+        if rule.is_kept(age):
             continue
         bucket = rule.bucket(event.at, age)
-        is_first = bucket not in buckets
+        if bucket in buckets and event.seq not in kept:
+            thinned.add(event.seq)
         buckets.add(bucket)
-        if not (is_first or row.seq in kept or _label(event) not in ("", AUTOMATIC) or _tree(event) in blobs):
-            thinned.append(row)
-    return thinned[::-1]
+    return [row for row in rows if row.seq in thinned]
+
+
+def _needed(points: list[Event], stands_on: set[int], artifacts: set[str]) -> set[int]:
+    """The snapshots that stay whatever their age: the newest, and those that something stands on."""
+    seqs = [event.seq for event in points]
+    needed = {*seqs[-1:], *(max((seq for seq in seqs if seq <= at), default=0) for at in stands_on)}
+    return needed | {
+        event.seq for event in points if _label(event) not in ("", AUTOMATIC) or _tree(event) in artifacts - {""}
+    }
 
 
 def _is_point(event: Event) -> bool:
