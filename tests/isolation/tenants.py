@@ -23,7 +23,7 @@ NAMES = {
     "file": "file", "path": "file", "query": "word", "key": "key", "grant": "grant", "fact": "fact",
     "decision": "decision", "name": "agent", "owner": "person", "machine": "machine", "model": "model",
     "sessions": "session", "parent": "session", "job": "job", "tag": "tag", "into": "project", "to": "project",
-    "view": "agent",
+    "view": "agent", "bases": "session",
 }  # fmt: skip
 # Parameters that name nothing of anybody's. The value is what is asked with when one is required.
 PLAIN: dict[str, Any] = {
@@ -31,7 +31,7 @@ PLAIN: dict[str, Any] = {
     "tags": ["planted"], "note": "planted", "title": "planted",
     "kind": "retention", "choice": "x", "text": "planted", "done": "x", "digest": "00" * 32,
     "origin": "clew/nobody", "object": "00" * 32, "checkpoint": "none", "witnesses": [], "old": 0, "proof": [],
-    "folder": "/nowhere", "paths": [], "filters": "sort:cost",
+    "folder": "/nowhere", "paths": [], "wanted": [], "filters": "sort:cost",
     **dict.fromkeys(
         "metadata budget_tokens budget_usd private reason runtime outcome summary expect after upto limit at "
         "holder seconds keep_days hold with_forks form secrets role tool order flat when since until by written state "
@@ -39,7 +39,7 @@ PLAIN: dict[str, Any] = {
         "tokens usd unlimited scope evidence why rejected next open operation allowed content "
         "rule ruling older newer with_content checkpoints keys parent_source events blobs "
         "starred known quiet_since empty remove overwrite "
-        "top by_file dry_run with_text large data stretches start strict last backward sort".split()
+        "top by_file dry_run with_text large data digests parts stretches start strict last backward sort".split()
     ),
 }  # fmt: skip
 
@@ -155,7 +155,7 @@ def _swapped(name: str, other: Tenant) -> list[Any]:
     field = NAMES.get(name, "session")
     if field == "session":
         found: list[Any] = [other.session, other.session[:9], other.private]
-        if name == "sessions":
+        if name in ("sessions", "bases"):
             return [found]
         return [*found, other.project] if name == "what" else found
     return [getattr(other, field)]
