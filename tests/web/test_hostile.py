@@ -25,7 +25,7 @@ PATHS = (
     "/files", "/files?file={path}", "/timeline?range=hour", "/agents", "/people", "/people?who=mallory",
     "/keys?who=mallory", "/access", "/audit", "/settings", "/sessions/{id}/continue?in=codex",
     *(f"/sessions/{{id}}/workspace?{query}" for query in (
-        "at=61", "at=61&path=line.js", "path=long.js", "path=mixed.txt", "path=to", "path=x.svg",
+        "at=61", "at=61&path=line.js", "path=long.js", "path=mixed.txt&view=blame", "path=to", "path=x.svg",
         "path=caf%5Cxe9%5Cxff.png", "view=snapshots", "view=changes", "at=62&path={deep}")),
     "/sessions/{id}/workspace/restore?at=61", "/sessions/{id}/workspace/checkout?at=61",
     "/sessions/{id}/export", "/sessions/{id}/family", "/compare?a={id}",

@@ -25,7 +25,7 @@ PAGES = {
     "continue": "/sessions/{session}/continue?in=codex", "family": "/sessions/{hostile}/family",
     "compare": "/compare?a={session}&b={hostile}",
     "files": "/files?of=shop&file=/home/ada/shop/src/store.py", "timeline": "/timeline?range=month",
-    "its files": "/sessions/{kept}/workspace?at=9&path=src/basket.py",
+    "its files": "/sessions/{kept}/workspace?at=15&path=src/basket.py&view=blame",
     "changes of its files": "/sessions/{kept}/workspace?view=changes&at=8",
     "hostile snapshots": "/sessions/{hostile}/workspace?view=snapshots",
     "agents": "/agents", "access": "/access?who=bo&what=shop", "audit": "/audit", "health": "/settings?part=doctor",

@@ -75,6 +75,10 @@ def test_without_scripts_the_files_of_any_event_are_read(site: Site, new_tab: An
     expect(first).to_contain_text("after Edit src/basket.py")
     first.get_by_role("link", name="~ src/basket.py").click()
     expect(page.locator(".diff .removed")).to_have_text(['-        self.coupon = ""'])
+    page.goto(f"{site.address}/sessions/{site.kept}/workspace?path=tests/test_basket.py")
+    page.get_by_role("link", name="Who wrote what").click()
+    expect(page.locator("#L1 td").first).to_contain_text("Write")
+    expect(page.locator("#L9")).to_have_text('9    assert basket.coupon == "SPRING"')
     page.goto(f"{site.address}/sessions/{site.kept}/workspace?path=docs/checkout.png")
     assert page.evaluate("document.querySelector('main img').naturalWidth") == 480
     with tarfile.open(fileobj=io.BytesIO(_got(tab, f"/v1/sessions/{site.kept}/workspace/tar"))) as archive:

@@ -40,13 +40,12 @@ class Line:
     price: Decimal
     count: int = 1
 '''
-KEPT = BASKET.replace(
-    '        self.lines.append(line)\n        self.coupon = ""\n', "        self.lines.append(line)\n"
-)
-CHECKED = KEPT.replace(
-    "        self.lines.append(line)\n",
-    '        self.lines.append(line)\n        if not self.is_valid(self.coupon):\n            self.coupon = ""\n',
-)
+# What the calls of the session replaced, and with what.
+ADDED = "        self.lines.append(line)\n"
+EMPTIED = f'{ADDED}        self.coupon = ""\n'
+VALIDATED = f'{ADDED}        if not self.is_valid(self.coupon):\n            self.coupon = ""\n'
+KEPT = BASKET.replace(EMPTIED, ADDED)
+CHECKED = KEPT.replace(ADDED, VALIDATED)
 TEST = """from decimal import Decimal
 
 from basket import Basket, Line

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from clew.cli.demo_files import CHECKED, KEPT, TEST, Kept
+from clew.cli.demo_files import ADDED, CHECKED, EMPTIED, KEPT, TEST, VALIDATED, Kept
 from clew.cli.demo_picture import picture
 from clew.model import events as e
 from clew.model.errors import BudgetExceeded
@@ -122,15 +122,16 @@ def _with_files(context: Context, at: int) -> None:
     model = "claude-opus-4-5"
     files = Kept(context, session)
 
-    def edited(id: str, path: str) -> list[e.Body]:
-        return _called(id, "Edit", {"file_path": f"/home/ada/shop/{path}"}, "The file was updated.")
+    def edited(id: str, old: str, new: str) -> list[e.Body]:
+        edit = {"file_path": "/home/ada/shop/src/basket.py", "old_string": old, "new_string": new}
+        return _called(id, "Edit", edit, "The file was updated.")
 
     def said(text: str) -> e.MessageAdded:
         return e.MessageAdded(role="assistant", text=text, model=model, usage=e.Usage(input=2_000, output=300))
 
     bodies: list[Any] = [files.keep("before"), e.MessageAdded(role="user", text="The basket forgets its coupon.")]
     files.write("src/basket.py", KEPT)
-    bodies += [*edited("1", "src/basket.py"), said("It was emptied with each article."), files.keep()]
+    bodies += [*edited("1", EMPTIED, ADDED), said("It was emptied with each article."), files.keep()]
     files.write("tests/test_basket.py", TEST)
     files.remove("src/__init__.py")
     bodies += [
@@ -143,7 +144,7 @@ def _with_files(context: Context, at: int) -> None:
     fork = _forked(context, session, 7, "Check the coupon instead", "{}")
     files.write("src/basket.py", CHECKED)
     files.write("src/coupons.py", 'VALID = frozenset({"SPRING"})\n')
-    more = [e.MessageAdded(role="user", text="Check whether it is still valid."), *edited("1", "src/basket.py")]
+    more = [e.MessageAdded(role="user", text="Check whether it is still valid."), *edited("1", ADDED, VALIDATED)]
     _add(context, fork, [*more, said("It is checked with each article."), files.keep()], at + HOUR, source="files")
     files.close()
 

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
+from markupsafe import Markup
+
 from clew.model.errors import ClewError, NotFound
 from clew.model.events import CallMade
 from clew.runtimes.calls import inputs_of, telling_of
@@ -19,6 +21,7 @@ from clew.server.web.page_request import Page, PageRequest
 from clew.server.web.pages.workspace_changes import Changes, changes_between
 from clew.server.web.rendering import link, one_line
 from clew.service.sessions.line import SessionLine
+from clew.service.workspaces.blame import Blamed, BlamedRange
 from clew.service.workspaces.changes import Changed
 from clew.service.workspaces.looking import PointInfo, WorkspaceFile
 from clew.service.workspaces.tree import Tree
@@ -53,6 +56,15 @@ class CallBefore(NamedTuple):
     telling: str
 
 
+class BlamedLine(NamedTuple):
+    """A line of a file; the first one of those with the same cause has it, and how many they are."""
+
+    number: int
+    text: Markup
+    cause: BlamedRange | None
+    lines: int
+
+
 class Snapshot(NamedTuple):
     """A snapshot in the list: what changed with it, and the calls since the one before."""
 
@@ -77,7 +89,7 @@ def workspace(request: PageRequest) -> Page:
         "line": line, "view": view, "points": points, "at": at, "base": base, "problem": "", "is_own": request.is_own,
         "restored": _restored(points, request.now), "undo": "", "point": None, "before": 0, "after": 0,
         "views": [(name, link(base, view=key if key != "files" else "", at=at), key == view)
-                  for key, (name, _) in VIEWS.items()],
+                  for key, (name, _) in VIEWS.items() if name],
     }  # fmt: skip
     if values["restored"] and request.is_own:
         values["undo"] = link(f"{base}/restore", at=values["restored"][1].seq)
@@ -104,8 +116,8 @@ def _around(points: list[PointInfo], at: int) -> dict[str, Any]:
 
 
 def _is_state(point: PointInfo) -> bool:
-    """Whether the session was in this state: not what a restore kept before it began, or restored in part."""
-    return point.event != "undo" and not point.paths
+    """Whether the session was in this state, and its files are there: a restore in part, or its undo, is none."""
+    return bool(point.snapshot) and point.event != "undo" and not point.paths
 
 
 def _restored(points: list[PointInfo], now: int) -> tuple[PointInfo, PointInfo] | None:
@@ -138,7 +150,7 @@ def _files(request: PageRequest, line: SessionLine, values: dict[str, Any]) -> d
         return listed
 
     shown: dict[str, Any] = {
-        "tree": found, "path": found.path, "address": address, "file": None, "text": None, "image": "",
+        "tree": found, "path": found.path, "address": address, "file": None, "text": None, "image": "", "blamed": None,
         "crumbs": _crumbs(found.path, address), "nodes": _nodes(found, address, folder),
         "offers": _offers(request, line, found.seq, path=found.path),
         "raw": f"/v1{base}/raw?{urlencode({'path': found.path, 'at': found.seq})}",
@@ -147,7 +159,27 @@ def _files(request: PageRequest, line: SessionLine, values: dict[str, Any]) -> d
     if not found.is_folder:
         file: WorkspaceFile = request.call("workspace_cat", session=line.id, path=path, **given)
         shown |= {"file": file} | _content(request, file, f"{base}/image?{urlencode({'path': path, 'at': file.seq})}")
+        if values["view"] == "blame" and file.kind == "file":
+            shown |= _blame(request, line, file, shown["text"])
     return shown
+
+
+def _blame(request: PageRequest, line: SessionLine, file: WorkspaceFile, text: Shown | None) -> dict[str, Any]:
+    """Who wrote each line of the part that is shown; of a file without lines, who wrote it last."""
+    blamed: Blamed = request.call("blame", path=file.path, session=line.id, at=file.seq)
+    if text is None or not text.first or not blamed.lines:
+        return {"blamed": blamed, "blamed_lines": []}
+    end = text.first + len(text.lines)
+    rows = []
+    for part in blamed.ranges:
+        first, last = max(part.first, text.first), min(part.last + 1, end)
+        rows += [
+            BlamedLine(
+                number, text.lines[number - text.first], *((part, last - first) if number == first else (None, 0))
+            )
+            for number in range(first, last)
+        ]
+    return {"blamed": blamed, "blamed_lines": rows}
 
 
 def _content(request: PageRequest, file: WorkspaceFile, image: str) -> dict[str, Any]:
@@ -219,13 +251,13 @@ def _snapshot(
     request: PageRequest, line: SessionLine, points: list[PointInfo], number: int, offered: list[Offer]
 ) -> Snapshot:
     point = points[number]
-    before = next((older for older in points[number + 1 :] if older.seq < point.seq), None)
+    before = next((older for older in points[number + 1 :] if older.snapshot and older.seq < point.seq), None)
     calls = _calls(request, line, before.seq if before else 0, point.seq)
     made = Snapshot(
         point, [], 0, before is None, calls[-CALLS:], max(0, len(calls) - CALLS),
-        [offer._replace(address=link(offer.address, at=point.seq)) for offer in offered],
+        [offer._replace(address=link(offer.address, at=point.seq)) for offer in offered if point.snapshot],
     )  # fmt: skip
-    if before is None:
+    if before is None or not point.snapshot:
         return made
     try:
         changed = _changed(request, line.id, before.seq, point.seq)
@@ -283,5 +315,6 @@ def _changes(request: PageRequest, line: SessionLine, values: dict[str, Any]) ->
 
 
 VIEWS: dict[str, tuple[str, Callable[[PageRequest, SessionLine, dict[str, Any]], dict[str, Any]]]] = {
-    "files": ("Files", _files), "snapshots": ("Snapshots", _snapshots), "changes": ("Changes", _changes),
+    "files": ("Files", _files), "blame": ("", _files), "snapshots": ("Snapshots", _snapshots),
+    "changes": ("Changes", _changes),
 }  # fmt: skip
