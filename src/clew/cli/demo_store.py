@@ -179,6 +179,8 @@ def _share(context: Context, session: Session) -> None:
         ("Failed calls in shop", "project:shop error:yes"),
     ):
         call(context, "view_save", {"name": name, "filters": filters})
+    call(context, "setting_set", {"name": "workspaces", "value": "on", "project": "shop"})
+    call(context, "setting_set", {"name": "workspace_quota", "value": "5 GB", "project": "shop"})
     call(context, "jobs_run", {"kind": "tidying"})
     call(context, "jobs_run", {"kind": "retention"})
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from clew.server.web.action import About, Action, Field, Kind
 from clew.server.web.page_request import PageRequest
-from clew.service.access.settings import BUDGETS, DISK_LIMIT
+from clew.service.access.settings import BUDGETS, DISK_LIMIT, WORKSPACE_QUOTA
 from clew.service.jobs.jobs import JobInfo
 from clew.service.jobs.kinds import load_kinds
 
@@ -98,6 +98,45 @@ DISK = Action(
     fixed={"name": DISK_LIMIT},
 )  # fmt: skip
 
+# Snapshots ------------------------------------------------------------------------------------------------------------
+
+KEEP_FILES = Action(
+    "/settings/workspaces", "setting_set", "Keep files",
+    "Whether the files of sessions are kept after each turn, as snapshots.", "It is set",
+    _part("Snapshots", "snapshots"),
+    (
+        Field("value", "Files", Kind.CHOICE,
+              choices=(("on", "keep them after each turn"), ("off", "only when asked"))),
+        Field("project", "Project", hint=ALL, longest=LONGEST_NAME),
+    ),
+    fixed={"name": "workspaces"},
+)  # fmt: skip
+QUOTA = Action(
+    "/settings/quota", "setting_set", "Set a quota",
+    "How much the snapshots of a project may take on the disk. Near it clew warns; at it old ones are thinned more "
+    "strictly, and then automatic ones stop.",
+    "The quota is set", _part("Snapshots", "snapshots"),
+    (
+        Field("value", "At most", hint="Such as 500 MB or 20 GB, or none.", needed=True, longest=40),
+        Field("project", "Project", hint=ALL, longest=LONGEST_NAME),
+    ),
+    fixed={"name": WORKSPACE_QUOTA},
+)  # fmt: skip
+THIN = Action(
+    "/settings/thin", "workspace_thin", "Thin now",
+    "Deletes old snapshots: all of a day are kept, then one an hour for a week, then one a day. The newest of each "
+    "session stays, and so does one with a label, or one that a fork stands on. A job does that by itself once a day.",
+    "Thinned", _part("Snapshots", "snapshots"),
+    (Field("project", "Project", hint=ALL, longest=LONGEST_NAME),),
+    shows="settings/thinned.html", is_dangerous=True,
+)  # fmt: skip
+COLLECT = Action(
+    "/settings/collect", "workspace_gc", "Free space",
+    "Deletes the objects that no session names any more, such as files of snapshots that were thinned or erased. What "
+    "is newer than an hour stays.",
+    "Freed", _part("Snapshots", "snapshots"), shows="settings/collected.html",
+)  # fmt: skip
+
 # Jobs -----------------------------------------------------------------------------------------------------------------
 
 
@@ -142,7 +181,8 @@ RETENTION = (RETENTION_SET, RETENTION_TRY, RETENTION_APPLY)
 EACH_POLICY = (RETENTION_REMOVE,)
 PROJECTS = (BUDGET, READS, DISK)
 REDACTION = (SECRETS,)
+SNAPSHOTS = (KEEP_FILES, QUOTA, THIN, COLLECT)
 JOBS = (JOB_RUN,)
 EACH_JOB = (JOB_RETRY,)
 AUDIT = (VERIFY, CHECKPOINT)
-KEEPING = (*RETENTION, *EACH_POLICY, *PROJECTS, *REDACTION, *JOBS, *EACH_JOB, *AUDIT)
+KEEPING = (*RETENTION, *EACH_POLICY, *PROJECTS, *REDACTION, *SNAPSHOTS, *JOBS, *EACH_JOB, *AUDIT)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from clew.model.errors import Denied, InvalidInput, NotFound
-from clew.server.web.actions.keeping import EACH_JOB, EACH_POLICY, JOBS, PROJECTS, REDACTION, RETENTION
+from clew.server.web.actions.keeping import EACH_JOB, EACH_POLICY, JOBS, PROJECTS, REDACTION, RETENTION, SNAPSHOTS
 from clew.server.web.actions.remotes import EACH_REMOTE, REMOTES
 from clew.server.web.offered import offered, rights_somewhere
 from clew.server.web.page_request import Page, PageRequest
@@ -70,6 +70,15 @@ def _redaction(request: PageRequest) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _snapshots(request: PageRequest) -> dict[str, Any]:
+    """What the snapshots of each project take, for who administers it."""
+    held = {setting.project: setting.value for setting in request.call("setting_list") if setting.name == "workspaces"}
+    return {
+        "usages": request.call("workspace_usage"), "kept": held,
+        "actions": offered(SNAPSHOTS, request, rights_somewhere(request)),
+    }  # fmt: skip
+
+
 def _remotes(request: PageRequest) -> dict[str, Any]:
     rights = rights_somewhere(request)
     return {
@@ -108,5 +117,6 @@ def _doctor(request: PageRequest) -> dict[str, Any]:
 
 PARTS: dict[str, tuple[str, Callable[[PageRequest], dict[str, Any]]]] = {
     "projects": ("Projects", _projects), "retention": ("Retention", _retention), "redaction": ("Redaction", _redaction),
+    "snapshots": ("Snapshots", _snapshots),
     "remotes": ("Remotes", _remotes), "jobs": ("Jobs", _jobs), "doctor": ("Health", _doctor),
 }  # fmt: skip
