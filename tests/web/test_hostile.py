@@ -23,7 +23,8 @@ PATHS = (
     "/usage?part=more&when=this+year", "/bulk/tag?session={id}", "/bulk/export?session={id}", "/sessions?sort=duration",
     "/usage?by=session&when=this+year", "/sessions/{id}/rename", "/sessions/{id}/erase",
     "/files", "/files?file={path}", "/timeline?range=hour", "/agents", "/people", "/people?who=mallory",
-    "/keys?who=mallory", "/access", "/audit", "/settings", "/settings?part=snapshots", "/sessions/{id}/continue?in=codex",
+    "/keys?who=mallory", "/access", "/audit", "/settings",
+    "/settings?part=snapshots", "/sessions/{id}/continue?in=codex",
     *(f"/sessions/{{id}}/workspace?{query}" for query in (
         "at=61", "at=61&path=line.js", "path=long.js", "path=mixed.txt&view=blame", "path=to", "path=x.svg",
         "path=caf%5Cxe9%5Cxff.png", "view=snapshots", "view=changes", "at=62&path={deep}")),

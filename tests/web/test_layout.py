@@ -28,7 +28,8 @@ PAGES = {
     "its files": "/sessions/{kept}/workspace?at=15&path=src/basket.py&view=blame",
     "changes of its files": "/sessions/{kept}/workspace?view=changes&at=8",
     "hostile snapshots": "/sessions/{hostile}/workspace?view=snapshots",
-    "agents": "/agents", "access": "/access?who=bo&what=shop", "audit": "/audit", "snapshots": "/settings?part=snapshots",
+    "agents": "/agents", "access": "/access?who=bo&what=shop", "audit": "/audit",
+    "snapshots": "/settings?part=snapshots",
     "health": "/settings?part=doctor",
 }  # fmt: skip
 

@@ -9,8 +9,9 @@ from urllib.parse import urlencode
 
 from markupsafe import Markup
 
-from clew.model.errors import ClewError, NotFound
+from clew.model.errors import ClewError
 from clew.model.events import CallMade
+from clew.model.figures import count
 from clew.runtimes.calls import inputs_of, telling_of
 from clew.server.http.problems import STATUS
 from clew.server.web.action import Offer, offers
@@ -73,7 +74,7 @@ class Snapshot(NamedTuple):
     total: int
     is_first: bool
     calls: list[CallBefore]
-    more_calls: int
+    more_calls: str
     offers: list[Offer]
     refusal: str = ""
 
@@ -95,8 +96,9 @@ def workspace(request: PageRequest) -> Page:
         values["undo"] = link(f"{base}/restore", at=values["restored"][1].seq)
     if not points:
         return Page("workspace/page.html", {**values, "view": "none"})
+    values |= _around(points, at)
     try:
-        return Page("workspace/page.html", {**values, **_around(points, at), **VIEWS[view][1](request, line, values)})
+        return Page("workspace/page.html", values | VIEWS[view][1](request, line, values))
     except ClewError as error:
         if STATUS.get(error.code, 500) >= 500:
             raise
@@ -107,9 +109,9 @@ def workspace(request: PageRequest) -> Page:
 def _around(points: list[PointInfo], at: int) -> dict[str, Any]:
     """The snapshot that has the files of an event, and the ones before and after it."""
     whole = [point for point in points if _is_state(point) or point.seq == at]
-    newest = next((number for number, point in enumerate(whole) if not at or point.seq <= at), len(whole) - 1)
+    newest = next((number for number, point in enumerate(whole) if not at or point.seq <= at), len(whole))
     return {
-        "point": whole[newest] if whole else None,
+        "point": whole[newest] if newest < len(whole) else None,
         "before": whole[newest + 1].seq if newest + 1 < len(whole) else 0,
         "after": whole[newest - 1].seq if newest > 0 else 0,
     }
@@ -252,9 +254,10 @@ def _snapshot(
 ) -> Snapshot:
     point = points[number]
     before = next((older for older in points[number + 1 :] if older.snapshot and older.seq < point.seq), None)
-    calls = _calls(request, line, before.seq if before else 0, point.seq)
+    calls, is_all = _calls(request, line, before.seq if before else 0, point.seq)
+    more = count(len(calls) - CALLS, "call") if len(calls) > CALLS else ""
     made = Snapshot(
-        point, [], 0, before is None, calls[-CALLS:], max(0, len(calls) - CALLS),
+        point, [], 0, before is None, calls[-CALLS:], f"at least {more}" if more and not is_all else more,
         [offer._replace(address=link(offer.address, at=point.seq)) for offer in offered if point.snapshot],
     )  # fmt: skip
     if before is None or not point.snapshot:
@@ -275,10 +278,10 @@ def _changed(request: PageRequest, session: str, left: int, right: int) -> list[
     return [change for change in found if change.kind != "folder"] or found
 
 
-def _calls(request: PageRequest, line: SessionLine, after: int, upto: int) -> list[CallBefore]:
-    """The calls since a snapshot, or the last of them."""
+def _calls(request: PageRequest, line: SessionLine, after: int, upto: int) -> tuple[list[CallBefore], bool]:
+    """The calls since a snapshot, or the last of them; and whether these are all."""
     transcript = request.call("transcript", session=line.id, backward=upto, limit=READ_BACK)
-    return [
+    calls = [
         CallBefore(
             item.seq, item.event.body.tool, one_line(telling_of(inputs_of(item.event.body), transcript.cwd)[0], 80)
         )
@@ -286,6 +289,7 @@ def _calls(request: PageRequest, line: SessionLine, after: int, upto: int) -> li
         for item in turn.items
         if item.seq > after and item.event is not None and isinstance(item.event.body, CallMade)
     ]
+    return calls, transcript.first <= after + 1 or not transcript.previous
 
 
 # Changes --------------------------------------------------------------------------------------------------------------
@@ -298,12 +302,13 @@ def _changes(request: PageRequest, line: SessionLine, values: dict[str, Any]) ->
     if other:
         left = request.call("show", session=other).session
     base, at = _number(request.query.get("base", "")), values["at"]
-    if not other and not base and len(values["points"]) < 2:
-        raise NotFound(f"session {line.id} has one snapshot; there is nothing before it to compare with")
-    found: Changes = changes_between(
-        request, left=left.id, right=line.id, base=base, at=at, path=request.query.get("path", ""),
-        is_other=left.id != line.id,
-    )  # fmt: skip
+    if other or base or values["before"]:
+        found = changes_between(
+            request, left=left.id, right=line.id, base=base, at=at, path=request.query.get("path", ""),
+            is_other=left.id != line.id,
+        )  # fmt: skip
+    else:
+        found = Changes(0, 0, [], [], "There is no snapshot before this one; name another event, or another session.")
 
     def address(path: str) -> str:
         return link(values["base"], view="changes", at=at, base=base, path=path, **{"with": other})
