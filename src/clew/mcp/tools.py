@@ -92,8 +92,9 @@ def _tool(
             for taken in takes
         ]
         if instead is not None:
-            about = Annotated[instead.type, msgspec.Meta(description=descriptions[instead.argument])]
-            fields.append((instead.argument, about, None))
+            kind: Any = instead.type
+            words = descriptions[instead.argument]
+            fields.append((instead.argument, Annotated[kind, msgspec.Meta(description=words)], None))
         operation_names = {names.get(taken, taken): taken for taken in takes}
         pages = "limit" in takes
 

@@ -35,6 +35,9 @@ async function refresh() {
   localise(made);
   for (const part of document.querySelectorAll("[data-fresh]")) {
     const fresh = made.getElementById(part.id);
+    // Whoever opened the menu meanwhile is choosing in it.
+    const menu = part.querySelector(".more-actions[open]") && fresh?.querySelector(".more-actions");
+    if (menu) menu.open = true;
     if (fresh) part.replaceWith(document.adoptNode(fresh));
     else part.remove();
   }
