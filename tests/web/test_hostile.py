@@ -16,6 +16,7 @@ HARMLESS = ("/", "?", "#", "https://", "http://", "mailto:", "data:,")
 WIDTHS = (1400, 390)
 PATHS = (
     "/", "/sessions", "/sessions/{id}", "/sessions/{id}?event=5", "/sessions/{id}?part=turns",
+    "/sessions/{id}?part=beside",
     *(f"/sessions/{{id}}?tab={tab}&at=20" for tab in ("knowledge", "files", "usage", "tools", "lineage", "audit")),
     "/sessions/{id}?q=hacked&at=25", "/search?q=hacked",
     "/search?q=evil", "/search?part=facets&q=hacked", "/search?part=results&q=hack", "/palette?q=hacked",

@@ -152,6 +152,18 @@ def test_calls_at_once_are_together_and_reads_are_one_line(site: Site, tab: Tab)
     expect(page.locator(".gathered .call")).to_have_count(2)
 
 
+def test_the_list_beside_shows_what_begins_and_goes_on(site: Site, tab: Tab) -> None:
+    call(site.context, "append", {"session": site.session, "drafts": [
+        {"kind": "message_added", "role": "user", "text": "so that it is among the newest"}]})  # fmt: skip
+    tab.page.add_init_script("window.setInterval = () => 0")  # What comes in comes by the stream alone.
+    page = tab.open(f"/sessions/{site.session}")
+    id = call(site.context, "open", {"title": "it began beside"}).id
+    call(site.context, "append", {"session": id, "drafts": [
+        {"kind": "message_added", "role": "user", "text": "go"}]})  # fmt: skip
+    expect(page.get_by_role("complementary", name="Sessions").get_by_text("it began beside")).to_be_visible()
+    expect(page.locator("#beside .here")).to_have_count(1)
+
+
 def test_the_list_beside_stays_from_one_session_to_the_next(site: Site, new_tab: Any) -> None:
     tab = new_tab(viewport={"width": 1400, "height": 500})
     page = tab.open(f"/sessions/{site.session}")

@@ -34,19 +34,24 @@ def session(request: PageRequest) -> Page:
             return Page("session/part.html", {**_map(request, id), "what": "map"})
         case "tab":
             return Page("session/part.html", {**tab_of(request, id), "what": "tab"})
+        case "beside":
+            # Asked again and again, so it is not the session that is read.
+            others = request.call("sessions", limit=BESIDE)
+            return Page("session/part.html", {"id": id, "beside": others, "what": "beside"})
         case "found":
             return Page("session/part.html", {**_found(request, id), "what": "found"})
     detail = request.call("show", session=id)
     line = detail.session
     transcript = _transcript(request, line.id, line.head)
     beside = request.call("sessions", limit=BESIDE)
+    is_beside = any(other.id == line.id for other in beside)
     rights = rights_on(request, line.id)
     return Page(
         "session/page.html",
         {
             **transcript, **_map(request, line.id, transcript), **tab_of(request, line.id, detail),
             **_found(request, line.id), "detail": detail, "line": line, "title": line.title,
-            "beside": beside if any(other.id == line.id for other in beside) else [line, *beside],
+            "beside": beside if is_beside else [line, *beside], "is_beside": is_beside,
             "offers": offers(ON_PAGE, request, line, rights, session=line.id),
             "may_fork": _may_fork(request, rights),
         },
