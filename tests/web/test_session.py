@@ -228,7 +228,7 @@ def own_site(tmp_path: Any) -> Iterator[Site]:
     running = Running(f"sqlite:///{tmp_path / 'clew.db'}", str(tmp_path), own_secret=OWN)
     with running:
         context = running.authenticator.owner_context()
-        yield Site(running, context, opened(context, said("the first"), title="live").id, "")
+        yield Site(running, context, opened(context, said("the first"), title="live").id, "", "")
 
 
 def test_a_lost_connection_is_said_and_the_session_goes_on_by_itself(own_site: Site, browser: Any) -> None:
