@@ -239,6 +239,11 @@ def test_a_server_is_added_shared_with_and_removed_and_its_key_is_shown_nowhere(
         refused = mine.post("/settings/remotes/add", data=form, headers=PAGE)
         assert (refused.status_code, "clew_wrong" in refused.text) == (401, False)
         assert running.address in refused.text
+        in_the_clear = mine.post("/settings/remotes/add", data={**form, "url": "http://example.org"}, headers=PAGE)
+        assert "in the clear" in in_the_clear.text
+        assert "/settings/remotes/add" in mine.get("/palette?q=add+a+server").text
+        assert "/settings?part=remotes" in mine.get("/palette?q=remotes").text
+        assert "/settings/remotes" not in team.get("/palette?q=add+a+server").text
         assert mine.post("/settings/remotes/add", data={**form, "key": key}).headers["location"] == page
         assert f"{running.address}</small>" in mine.get(page).text
         for action, sent in (("share", {"project": "shared-here", "name": "work"}), ("push", {"remote": "work"})):

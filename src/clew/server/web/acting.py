@@ -70,7 +70,8 @@ def act(
         status = error.status if isinstance(error, Refused) else STATUS.get(error.code, 500)
         if status >= 500 and error.code not in PASSING:
             raise
-        told = OWN_FAULTS[error.code] if error.code in PASSING else _told(request, error)
+        is_own_fault = error.code in PASSING and bool(operation.route)
+        told = OWN_FAULTS[error.code] if is_own_fault else _told(request, error)
         return _asking(action, request, action.about(request), values, told, status, typed=first.get(TYPED, ""))
 
 

@@ -14,6 +14,7 @@ from clew.service.kernel.context import Context
 from clew.service.kernel.registry import Secret, operation
 from clew.service.replication.push import pending_events
 from clew.service.replication.remotes import Setting, add, all_of, checked_name, named, remove, share, unshare
+from clew.service.replication.server import checked_url
 from clew.store.cursors import read_cursor
 from clew.store.projects import list_projects
 
@@ -51,9 +52,10 @@ def remote_add(
     name: Name = "team",
 ) -> RemoteInfo:
     """Add a server, if it takes the API key; the key is kept in a file that only its owner can read."""
+    address = checked_url(url)
     if context.open_server is None:
         raise Unavailable("this process cannot open other servers; add it on your own machine")
-    return _info(context, add(Path(context.home), name, url, key.strip(), context.open_server))
+    return _info(context, add(Path(context.home), name, address, key.strip(), context.open_server))
 
 
 @operation(right=Right.ADMINISTER, repeatable=True, hidden=True)

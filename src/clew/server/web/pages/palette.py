@@ -1,14 +1,19 @@
-"""The command palette: sessions, pages and operations whose names have the words that somebody types."""
+"""The command palette: sessions, pages, actions and operations whose names have the words that somebody types."""
 
 from typing import Any, NamedTuple
 
 from clew.model.errors import ClewError
+from clew.server.web.action import Offer, offers
+from clew.server.web.offered import rights_somewhere
 from clew.server.web.page_request import Page, PageRequest
 from clew.server.web.pages.search import UNFINISHED
+from clew.server.web.pages.settings import PARTS
+from clew.server.web.rendering import link
 from clew.service.kernel.registry import load
 
 SESSIONS = 8
 OPERATIONS = 8
+ACTIONS = 6
 
 
 class Command(NamedTuple):
@@ -24,12 +29,16 @@ def palette(request: PageRequest) -> Page:
 
     q = request.query.get("q", "").strip()[:200]
     words = q.lower().split()
-    pages = [entry for entry in MENU if _has(entry.name, words)]
+    pages = [(entry.path, entry.name, entry.icon) for entry in MENU if _has(entry.name, words)]
+    if words:
+        parts = [(link("/settings", part=part), f"Settings: {name}", "sliders") for part, (name, _) in PARTS.items()]
+        pages += [part for part in parts if _has(part[1], words)]
     return Page(
         "palette/page.html",
         {
             "q": q, "pages": pages, "sessions": _sessions(request, q),
             "operations": _operations(request, words) if words else [],
+            "actions": _actions(request, words) if words else [],
         },
     )  # fmt: skip
 
@@ -62,6 +71,18 @@ def _by_id(request: PageRequest, q: str) -> list[tuple[str, str, str, str, int]]
     except ClewError:
         return []
     return [(line.id, line.title, line.runtime or line.agent, line.project, line.last_at)]
+
+
+def _actions(request: PageRequest, words: list[str]) -> list[Offer]:
+    """What can be done from any page, because it is about nothing that one has to look at first."""
+    from clew.server.web.navigation import ACTIONS as ALL
+
+    about_nothing = tuple(
+        action for action in ALL if action.asks and "{" not in action.path and not action.each
+        and _has(f"{action.name} {action.will}", words)
+    )  # fmt: skip
+    possible = tuple(action for action in about_nothing if action.is_possible(None))
+    return offers(possible, request, None, rights_somewhere(request))[:ACTIONS]
 
 
 def _operations(request: PageRequest, words: list[str]) -> list[Command]:
