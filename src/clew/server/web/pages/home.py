@@ -20,6 +20,7 @@ TOP = 6
 PROJECTS = 6
 FAILED = "failed"
 FAILED_DAYS = 7
+MOST_CLOSED = 100
 MOST_CHANGE = 1000
 
 
@@ -35,6 +36,8 @@ def home(request: PageRequest) -> Page:
     if not recent:
         return Page("home/empty.html", capture.about(request))
     paused = request.call("sessions", state=str(Status.PAUSED), limit=EACH)
+    # Much may have happened since a session failed, so it need not be among the recent ones.
+    closed = request.call("sessions", state=str(Status.CLOSED), limit=MOST_CLOSED)
     since = request.now - FAILED_DAYS * DAY_US
     return Page(
         "home/page.html",
@@ -44,7 +47,7 @@ def home(request: PageRequest) -> Page:
                     "sessions", state=str(Status.WAITING), limit=EACH)),
                 ("Over budget", "/sessions?state=paused", [line for line in paused if _is_over_budget(line)]),
                 ("Failed", "/sessions?error=yes", [
-                    line for line in recent if line.outcome == FAILED and line.last_at > since][:EACH]),
+                    line for line in closed if line.outcome == FAILED and line.last_at > since][:EACH]),
             ],
             "paused": [line for line in paused if not _is_over_budget(line)],
             "running": request.call("sessions", state=str(Status.ACTIVE), limit=EACH),
