@@ -25,7 +25,7 @@ UV_EXPORT := $(BIN)/uv export --quiet --frozen --no-emit-project --no-annotate -
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help up down test test-clients same-session fresh check format bench bench-compare bench-capture bench-search bench-transcript bench-team bench-memory bench-objects bench-hostile bench-web lighthouse sbom fuzz nightly kill-campaign worker-campaign object-campaign workspace-campaign bench-workspace bench-idle powerloss-campaign api-campaign tamper-campaign attack lock clean
+.PHONY: help up down test test-clients same-session fresh check format bench bench-compare bench-capture bench-search bench-transcript bench-team bench-memory bench-objects bench-hostile bench-connect bench-web lighthouse sbom fuzz nightly kill-campaign worker-campaign object-campaign workspace-campaign bench-workspace bench-idle powerloss-campaign api-campaign tamper-campaign attack lock clean
 
 help:  ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -114,6 +114,10 @@ bench-memory: $(VENV)/.dev  ## Measure the peak memory of reading a session of 5
 
 bench-objects: $(VENV)/.dev  ## Measure an object of 2 GB and 100,000 small ones beside plain files; ARGS go to bench/objects.py.
 	$(BIN)/python bench/objects.py $(ARGS)
+
+bench-connect: $(VENV)/.dev  ## Measure what connecting adds to sessions of real clients; ARGS go to bench/connect.py.
+	@bash tools/install_clients.sh
+	$(BIN)/python bench/connect.py $(ARGS)
 
 bench-web: $(VENV)/.dev  ## Measure the pages in a browser, and beside agentsview's; ARGS go to bench/web.py, e.g. ARGS=--quick.
 	@sh tools/system_packages.sh
