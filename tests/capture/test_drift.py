@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from clew import app
@@ -91,13 +92,21 @@ def test_what_a_reader_learned_is_shown_no_more(own: Plane, person: Path, monkey
         assert drift(own) == {}
 
 
-def test_the_counts_are_bounded_and_a_damaged_file_of_them_is_begun_anew(own: Plane, person: Path) -> None:
+def test_the_counts_are_bounded_and_say_so_and_a_damaged_file_of_them_is_begun_anew(own: Plane, person: Path) -> None:
     home = Path(own.client.context.home)
     with own:
         (home / "drift.json").write_text("{")
         written(person, *({"type": f"kind-{chr(97 + n % 26)}{chr(97 + n // 26)}"} for n in range(MOST + 10)))
         capture(own, person)
-        assert len(load(home)) == MOST
+        kept = load(home)
+        [more] = [one for one in kept if one.what == "more"]
+        assert (len(kept), more.runtime, more.count) == (MOST + 1, "claude-code", 10)
+        # What a reader has learned since makes room.
+        kept[0].name = "assistant"
+        (home / "drift.json").write_bytes(msgspec.json.encode(kept))
+        written(person, NEW)
+        capture(own, person)
+        assert "mind-map" in {one.name for one in load(home)}
         assert (home / "drift.json").stat().st_mode & 0o077 == 0
 
 

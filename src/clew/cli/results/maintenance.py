@@ -135,6 +135,12 @@ def print_drift(found: "list[Drift]") -> None:
         ("runtime", "new", "name", "records", "since"),
         ((one.runtime, one.what, one.name, f"{one.count:,}", moment(one.since)) for one in found),
     )
+    if any(one.what == "more" for one in found):
+        click.echo(
+            "\nclew lists the first 500 new things; 'more' counts the records with others. Report what is listed, and "
+            "remove drift.json in clew's home to begin anew.",
+            err=True,
+        )
     click.echo("\nOne record of each, with names and sizes only; a report of it helps to read it:", err=True)
     for one in found:
         if one.example:

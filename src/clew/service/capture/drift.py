@@ -29,6 +29,7 @@ LONGEST = 256 * 1024
 class Drift(msgspec.Struct, kw_only=True):
     """Something new in a program's sessions: a kind of records, a field, or a version of the program.
 
+    With `what` "more" it stands for everything new of the program that came after the limit (`MOST`) was reached.
     `since` is the time of the first such record, or else when it was first seen, in microseconds; `example` is one
     record without anything that a person, a tool or an llm wrote.
     """
@@ -93,13 +94,18 @@ class DriftCounts:
         from clew.service.handover import program_files  # Few captures find anything new.
 
         saved = {(one.runtime, one.what, one.name): one for one in load(Path(home))}
+        if len(saved) + len(self.found) > MOST:
+            saved = {key: one for key, one in saved.items() if _is_new(one)}
+        room = MOST - sum(what != "more" for _, what, _ in saved)
         for key, new in self.found.items():
+            room -= key not in saved
+            if key not in saved and room < 0:
+                key = (new.runtime, "more", "")
+                new = msgspec.structs.replace(new, what="more", name="", example="")
             if key in saved:
                 new = msgspec.structs.replace(
                     saved[key], count=saved[key].count + new.count, since=min(saved[key].since, new.since)
                 )
-            elif len(saved) >= MOST:
-                continue
             saved[key] = new
         program_files.replace(Path(home) / NAME, msgspec.json.encode(list(saved.values())))
         self.found = {}
@@ -137,6 +143,8 @@ def _is_newer(version: str, than: str) -> bool:
 def _is_new(one: Drift) -> bool:
     """Whether the reader did not learn it since."""
     known = known_shapes().get(one.runtime)
+    if one.what == "more":
+        return one.runtime in names()
     if one.what == "version":
         proven = runtime(one.runtime).proven
         return proven is None or _is_newer(one.name, proven.version)
