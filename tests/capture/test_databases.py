@@ -383,7 +383,7 @@ def test_a_subagent_in_a_database_names_who_called_it(plane: Plane, person: Path
     assert plane.client.call("show", session=parent).subagents == [child]
 
 
-def test_a_copy_of_a_database_makes_no_second_sessions(plane: Plane, person: Path, tmp_path: Path) -> None:
+def test_a_copy_of_a_database_is_a_second_session_if_both_go_on(plane: Plane, person: Path, tmp_path: Path) -> None:
     path = made(opencode(person))
     first = {one.session for one in capture(plane, person)}
     copy = opencode(tmp_path / "backup")
@@ -392,4 +392,15 @@ def test_a_copy_of_a_database_makes_no_second_sessions(plane: Plane, person: Pat
         reports = capture(plane, tmp_path / "backup")
         assert {one.status for one in reports} == {"same"}
         assert {one.session for one in reports} == first
+    # The copy is used and grows: the session goes on there, and what was left behind is the copy now.
+    say(copy, 1, "one")
+    for status in ("grown", "same"):
+        reports = capture(plane, tmp_path / "backup")
+        assert {one.status for one in reports} >= {status}
+        assert {one.session for one in reports} == first
+        assert {one.status for one in capture(plane, person)} == {"same"}
     assert len(plane.sessions(empty=True)) == len(first)
+    # Both go on differently: they are two sessions from then on.
+    say(path, 2, "two")
+    assert not {one.session for one in capture(plane, person) if one.status == "new"} & first
+    assert len(plane.sessions(empty=True)) == len(first) + 1

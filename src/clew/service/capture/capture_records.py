@@ -43,7 +43,7 @@ def capture_records(run: CaptureRun, source: Source, content: Records, report: C
     run.drift.count(source.runtime, translated.drafts, b"\n".join(_ends(content.records or [])))
     root = root_of(translated.drafts)
     stored = find_file(run.store, source.file_id)
-    if stored is None and source.format.rows is None and root:
+    if stored is None and root:
         stored = _find_elsewhere(run, source, content.identity.native, root, translated.drafts)
     stored, archived = copy_in_use(run.store, stored) if stored else (None, None)
     if stored is not None and stored.erased:
@@ -79,7 +79,10 @@ def _ends(records: list[Record]) -> list[bytes]:
 
 
 def _find_elsewhere(run: CaptureRun, source: Source, native: str, root: str, drafts: list[Draft]) -> NativeFile | None:
-    """The stored document that was moved here, or of which this is a copy that has grown."""
+    """The stored document that was moved here, or the document or database session of which this is a grown copy."""
+    if source.format.rows is not None:
+        # The path of a session in a database does not say whether it is gone.
+        return find_continued(run, source, native, lambda stored: _repeats(run, stored, drafts))
     return find_moved(run, source, native, lambda moved: moved.root == root) or find_continued(
         run, source, native, lambda stored: stored.root == root and _continues(run, stored, drafts)
     )
@@ -92,6 +95,17 @@ def _continues(run: CaptureRun, stored: NativeFile, drafts: list[Draft]) -> bool
     stored_spoken = {identity_of(event.source) for event in events}
     # What is known only by its place can be anything else in another file.
     return stored_spoken < spoken and not any("@" in source for source in spoken)
+
+
+def _repeats(run: CaptureRun, stored: NativeFile, drafts: list[Draft]) -> bool:
+    """Whether a database says all that a stored one said, word for word, and more.
+
+    In some databases sessions are only numbered, so the words are compared: a source has a digest of them.
+    """
+    spoken = {draft.source for draft in drafts if is_spoken(draft)}
+    events = run.store.read(session_of(run.store, stored), kinds=[body.kind for body in SPOKEN])
+    stored_spoken = {event.source for event in events}
+    return bool(stored_spoken) and stored_spoken < spoken
 
 
 def _translate(source: Source, reading: Reading[msgspec.Struct], content: Records) -> Translated:
