@@ -20,6 +20,7 @@ from clew.service.handover.materialised import Materialised
 from support import claude
 from support.children import environment
 from support.planes import plane_on
+from support.samples import samples
 
 WRITABLE = ["claude-code", "codex", "copilot-cli", "gemini-cli", "pi", "qwen-code"]
 
@@ -257,6 +258,21 @@ def test_the_same_program_gets_its_own_file_back(plane: Plane, elsewhere: Path) 
     with path.open("ab") as file:
         file.write(claude.lines([claude.says("u3", "a5", "more")]))
     assert [report.session for report in captured(plane, elsewhere, "claude-code")] == [report.session]
+
+
+def test_a_program_that_is_not_written_reopens_a_session_of_its_own(plane: Plane, elsewhere: Path) -> None:
+    [(name, data)] = [(name, data) for name, data in samples("cursor").items() if name.endswith("store.db")]
+    path = elsewhere / name
+    path.parent.mkdir(parents=True)
+    path.write_bytes(data)
+    [report] = captured(plane, elsewhere, "cursor")
+    made = materialise(plane, report.session, "")
+    assert (made.session, made.command) == (report.session, ["cursor-agent", "--resume", made.native_id])
+    assert report.path.endswith(f"store.db#{made.native_id}")
+    # Anything else would have to be written.
+    for more in ({"at": 1}, {"flatten": True}):
+        with pytest.raises(InvalidInput, match="cannot be written, only read"):
+            materialise(plane, report.session, "cursor", **more)
 
 
 def test_paths_of_the_project_follow_it_and_only_whole_names_do(plane: Plane, person: Path, elsewhere: Path) -> None:

@@ -4,6 +4,7 @@ import json
 import os
 import random
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -206,6 +207,24 @@ def test_resume_goes_on_in_the_program_of_the_session(clew: Clew, session: str, 
     assert clew("resume", "--no-run", **mine).out == done.out
     refused = clew("resume", session, PATH="/nowhere", **mine)
     assert (refused.code, f"hint: clew resume {session} --" in refused.err) == (2, True)
+
+
+def test_resume_says_when_the_program_runs_in_the_folder(clew: Clew, session: str, tmp_path: Path) -> None:
+    mine = {"HOME": str(tmp_path), "CODEX_HOME": ""}
+    words = ("resume", session, "--in", "codex", "--cwd", str(tmp_path), "--print")
+    (tmp_path / "codex").symlink_to(shutil.which("sleep") or "")
+    with subprocess.Popen([tmp_path / "codex", "60"], cwd=tmp_path) as program:
+        try:
+            first, again = clew(*words, **mine), clew(*words, **mine)
+        finally:
+            program.kill()
+    # A session of its own that is written anew is open nowhere.
+    assert "runs in" not in first.err
+    note = (
+        f"Codex CLI runs in {tmp_path} (process {program.pid}); if this session is open there, go on there or leave it"
+    )
+    assert note in again.err
+    assert "runs in" not in clew(*words, **mine).err
 
 
 def test_a_resume_is_tried_done_once_and_undone(clew: Clew, session: str, tmp_path: Path) -> None:

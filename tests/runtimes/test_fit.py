@@ -18,6 +18,7 @@ from clew.model.events import (
     RuntimeAttached,
     TextPart,
     ThinkingPart,
+    TurnEnded,
 )
 from clew.model.outline import Outline, outlined
 from clew.runtimes import names, runtime
@@ -70,6 +71,30 @@ def fidelity(outline: Make) -> Callable[..., Fidelity]:
 
 def dropped(found: Fidelity) -> dict[str, int]:
     return {change.what: change.count for change in found.dropped}
+
+
+@pytest.mark.parametrize("ran_in", ["pi", "codex"])
+def test_an_answer_that_failed_is_told_again_only_if_its_program_would(ran_in: str, outline: Make) -> None:
+    about = {"message": "m1", "model": "m"}
+    session = outline(
+        RuntimeAttached(runtime=ran_in), asks("go"),
+        MessageAdded(role="assistant", text="I edit.", **about), CallMade(call="a", tool="edit", **about),
+        TurnEnded(stop_reason="error: overloaded"), CallReturned(call="a", output=raw("done")),
+        asks("again"), MessageAdded(role="assistant", text="Done.", message="m2"),
+        TurnEnded(stop_reason="aborted"),  # The next answer, which is empty.
+    )  # fmt: skip
+    of_one_record = dict(zip((3, 4, 5), ("r1", "r1/1", "r1/2"), strict=True))
+    for at, event in enumerate(session.events):
+        session.events[at] = msgspec.structs.replace(event, source=of_one_record.get(event.seq, event.source))
+    fitted = fit(session, runtime("claude-code"), tools={}, unsent={ran_in: runtime(ran_in).unsent})
+    told = [part.text for round in fitted.rounds if not isinstance(round, Results) for part in round.parts
+            if isinstance(part, TextPart)]  # fmt: skip
+    if ran_in == "pi":
+        assert told == ["go", "again", "Done."]
+        assert dropped(fitted.fidelity) == {"answers": 1, "calls": 1, "results": 1}
+    else:
+        assert told == ["go", "I edit.", "again", "Done."]
+        assert dropped(fitted.fidelity) == {}
 
 
 # Too long -------------------------------------------------------------------------------------------------------------

@@ -102,6 +102,7 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
     `bookkeeping`: the kinds of opaque records that say nothing, so that a file of nothing else is no surprise.
     `kept_in`: the file in which the program kept the whole of a result that it shortened, relative to the folder that
     is named like the session's file without its suffix; "" if there is none.
+    `reopen`: how a program whose sessions clew does not write resumes one of its own, by its native id.
     """
 
     name: str
@@ -118,6 +119,7 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
     split: Callable[[bytes], Iterable[Record]] | None = None
     sessions: Callable[[bytes], Iterable[tuple[Identity, bytes]]] | None = None
     rows: "Rows | None" = None
+    reopen: "Callable[[str], Command] | None" = None
 
 
 class Rows(msgspec.Struct, frozen=True, kw_only=True):
@@ -245,7 +247,8 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True):
     """One agent program.
 
     `home` is its folder below the person's home. The environment variable `home_variable` names another folder; the
-    program's own part of it is `home_below`.
+    program's own part of it is `home_below`. `unsent`: the reasons (`TurnEnded.stop_reason`, up to a colon) that end an
+    answer which the program does not send to its llm again.
     """
 
     name: str
@@ -258,6 +261,7 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True):
     tools: dict[str, Tool] = {}
     writer: Writer | None = None
     connection: Connecting | None = None
+    unsent: frozenset[str] = frozenset()
     evidence: str = ""
     proven: Proven | None = None
 

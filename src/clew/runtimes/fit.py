@@ -7,7 +7,7 @@ Events that were never part of the conversation stay in the log and are only cou
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -31,6 +31,9 @@ from clew.runtimes.contract import Runtime, Tool, raw
 from clew.runtimes.last_turns import LastTurns
 from clew.runtimes.rehome import Rehoming
 from clew.runtimes.rounds import Answer, Prompt, Results, Round, output_text, rounds, whole
+
+if TYPE_CHECKING:
+    from clew.runtimes.unsent import Reasons
 
 # A token is about four characters of English or code; the estimate only decides whether to cut.
 CHARACTERS_PER_TOKEN = 4
@@ -147,15 +150,17 @@ def fit(
     target: Runtime,
     *,
     tools: dict[str, dict[str, Tool]],
+    unsent: "Reasons | None" = None,
     rehoming: Rehoming | None = None,
     flatten: bool = False,
     brief: Callable[[], str] = str,
 ) -> Fitted:
     """The rounds of a session for a target. `tools` are the common tools of each runtime that the session ran in.
 
-    `brief` makes the text that replaces the turns for which the target has no room.
+    `unsent` are the reasons that end an answer which the runtime does not send again. `brief` makes the text that
+    replaces the turns for which the target has no room.
     """
-    return _Fit(outline, target, tools, rehoming, flatten=flatten, brief=brief).run()
+    return _Fit(outline, target, tools, unsent or {}, rehoming, flatten=flatten, brief=brief).run()
 
 
 class _Fit:
@@ -166,6 +171,7 @@ class _Fit:
         outline: Outline,
         target: Runtime,
         tools: dict[str, dict[str, Tool]],
+        unsent: "Reasons",
         rehoming: Rehoming | None,
         *,
         flatten: bool,
@@ -173,6 +179,7 @@ class _Fit:
     ) -> None:
         self._outline = outline
         self._target = target
+        self._unsent = unsent
         self._rehoming = rehoming
         self._flatten = flatten
         self._make_brief = brief
@@ -200,6 +207,8 @@ class _Fit:
         covered = len(spoken) - len(seen)
         self._tally.adapt("messages before a compaction", covered, "the summary the session made stands for them")
         del spoken
+        if any(self._unsent.values()):
+            seen = self._sent(seen)
         last = self._last_that_fit(map(self._rehomed, self._written(self._paired(rounds(seen)))))
         self._tally.add(self._tools_tally, self._parts_tally, self._pairs_tally)
         if self._rehoming is not None:
@@ -213,6 +222,14 @@ class _Fit:
             kept = self._as_text(kept)
         kept = [*self._beginning(kept, is_cut=last.turns_before > 0), *kept]
         return Fitted(rounds=kept, fidelity=self._tally.fidelity(carried, opaque_of(events)))
+
+    def _sent(self, spoken: list[Event]) -> list[Event]:
+        from clew.runtimes.unsent import sent  # Few programs leave anything out.
+
+        spoken, unsent = sent(spoken, self._outline.events, self._unsent)
+        for what, count in unsent.items():
+            self._tally.drop(what, count, "the session's own program does not send an answer that failed again")
+        return spoken
 
     def _carried(self, kept: list[Round]) -> dict[str, int]:
         """What the target gets unchanged: not the notes that close calls, nor calls and results written as text."""

@@ -16,7 +16,7 @@ from clew.runtimes.adapters.cursor_ide import ide_records, ide_sessions, read_id
 from clew.runtimes.adapters.cursor_rows import NAME
 from clew.runtimes.adapters.cursor_transcript import State, read_cli, read_transcript
 from clew.runtimes.adapters.database_rows import assemble
-from clew.runtimes.contract import Format, Identity, Rows, Runtime, Tool
+from clew.runtimes.contract import Command, Format, Identity, Rows, Runtime, Tool
 
 SQLITE = b"SQLite format 3\0"
 
@@ -44,6 +44,10 @@ def recognises_ide(path: PurePath, head: bytes) -> bool:
 def identify_database(path: PurePath, first: bytes) -> Identity:
     """The database has the ids of its sessions."""
     return Identity(native=path.parent.name or path.stem)
+
+
+def reopen(native: str) -> Command:
+    return Command(argv=["cursor-agent", "--resume", native])
 
 
 _USER = (".config/Cursor/User", "Library/Application Support/Cursor/User", "AppData/Roaming/Cursor/User")
@@ -74,6 +78,7 @@ RUNTIME = Runtime(
             state=State,
             mutable=True,
             rows=Rows(sessions=cli_sessions, records=cli_records, assemble=assemble),
+            reopen=reopen,
         ),
         Format(
             name="ide",

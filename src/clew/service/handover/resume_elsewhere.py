@@ -80,6 +80,7 @@ def materialise(
         native = own_native_session(context, session, target, attached, directory, options)
         if native is not None:
             return native
+    writable(target.name)
     history = History(context.store, session, upto=at)
     fitted = fitted_for(history, target, attached, directory, flatten=flatten)
     if strict:
@@ -99,7 +100,9 @@ def _target_and_directory(
     """The program to go on in, and the directory: the session's own, unless others are named."""
     if not runtime and attached is None:
         raise InvalidInput(f"session {session.id} ran in no agent program; name one to go on in", session=session.id)
-    target = writable(runtime or (attached.runtime if attached else ""))
+    name = runtime or (attached.runtime if attached else "")
+    is_own = attached is not None and resolve(name) == attached.runtime
+    target = own_program(name) if is_own else writable(name)
     # Programs see the folder itself, and not a link to it: they file their sessions under its real path.
     return target, os.path.realpath(cwd or (attached.cwd if attached else "") or os.getcwd())
 
@@ -114,12 +117,15 @@ def _repeat(
     target: Runtime, before: WrittenBefore, fitted: Fitted, directory: str, options: ResumeOptions
 ) -> Materialised:
     """What an earlier resume wrote, and nothing else."""
+    from clew.service.handover.running import note_of_running  # Few resumes are repeated.
+
     fork, first = before.fork, before.path
     command = writer_of(target).resume(before.native_id, first)
     return Materialised(
         session=fork.id, runtime=target.name, command=command.argv, cwd=directory, env=command.env,
         native_id=before.native_id, files=[first], fidelity=fitted.fidelity,
-        notes=["written by an earlier resume", *check_runnable(fork, target, command.argv, directory, options)],
+        notes=["written by an earlier resume", *check_runnable(fork, target, command.argv, directory, options),
+               *note_of_running(target, directory)],
         prepare=preparation(target, first),
     )  # fmt: skip
 
@@ -160,6 +166,12 @@ def _write_elsewhere(
     return msgspec.structs.replace(made, session=child.id)
 
 
+def own_program(name: str) -> Runtime:
+    """A program that may go on with a session of its own: one that clew can write, or that can be told to reopen it."""
+    target = runtime(resolve(name))
+    return target if any(format.reopen is not None for format in target.formats) else writable(name)
+
+
 def writable(name: str) -> Runtime:
     target = runtime(resolve(name))
     if target.writer is None:
@@ -184,10 +196,12 @@ def fitted_for(
 ) -> Fitted:
     outline = history.outline()
     ran_in = {event.body.runtime for event in outline.events if isinstance(event.body, RuntimeAttached)}
+    programs = [runtime(name) for name in ran_in if name in names()]
     return fit(
         outline,
         target,
-        tools={name: runtime(name).tools for name in ran_in if name in names()},
+        tools={program.name: program.tools for program in programs},
+        unsent={program.name: program.unsent for program in programs},
         rehoming=Rehoming(attached.cwd, directory) if attached and attached.cwd else None,
         flatten=flatten,
         brief=partial(_brief, history),

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from clew.model.events import RuntimeAttached
 from clew.model.session import Session
-from clew.runtimes.contract import Format, Runtime
+from clew.runtimes.contract import Command, Format, Runtime
 from clew.runtimes.fit import Fidelity
 from clew.service.capture.discovery import home_of
 from clew.service.capture.packed_files import SUFFIX, files_to_export
@@ -15,10 +15,10 @@ from clew.service.handover.materialised import (
     ResumeOptions,
     check_runnable,
     update_fingerprint,
-    writer_of,
 )
 from clew.service.handover.native_export import exact_pieces
 from clew.service.handover.resumed import check_writable
+from clew.service.handover.running import note_of_running
 from clew.service.kernel.context import Context
 from clew.store.native_files.lookup import files_of
 from clew.store.native_files.native_file import NativeFile
@@ -44,8 +44,13 @@ def own_native_session(
         is_here = native_file.machine == context.machine and Path(os.path.realpath(path)).is_relative_to(root)
         if native_file.erased or native_file.runtime != target.name or not is_here:
             continue
-        command = writer_of(target).resume(native_file.native_id, path)
-        notes = check_runnable(session, target, command.argv, directory, options)
+        command = _resume_command(target, native_file, path)
+        if command is None:
+            continue
+        notes = [
+            *check_runnable(session, target, command.argv, directory, options),
+            *note_of_running(target, directory),
+        ]
         if not os.path.exists(path) and not _put_back(
             context, target, native_file, Path(path), dry_run=options.dry_run
         ):
@@ -56,6 +61,14 @@ def own_native_session(
             fidelity=Fidelity(carried={"records": native_file.records}),
         )  # fmt: skip
     return None
+
+
+def _resume_command(target: Runtime, native_file: NativeFile, path: str) -> Command | None:
+    """How the program resumes its own session; None if that is not known for sessions of this format."""
+    reopen = _format(target, native_file).reopen
+    if reopen is not None:
+        return reopen(native_file.native_id)
+    return target.writer.resume(native_file.native_id, path) if target.writer is not None else None
 
 
 def _put_back(context: Context, target: Runtime, native_file: NativeFile, path: Path, *, dry_run: bool) -> bool:
