@@ -15,7 +15,7 @@ codex             @openai/codex                      0.169.0         sha512-KhzY
 opencode          opencode-ai                        1.18.33         sha512-58P1ffLRXiAY4QeoABqUjqf6DEzm1ihpovvn9Ad+oOLbLiwK/rf88wruT9IATJ7AtNjmi8iA7pC8tN4o5y799Q==
 gemini-cli        @google/gemini-cli                 0.61.0          sha512-dbQ9A0qBtFJNi6XBkHvfZ6Azpn6PNgH/P8h2MZ67RLlX8hSAVjup39CRWqdRxZv7YXIuhrFaytr8y0jKnkoxnQ==
 copilot           @github/copilot                    1.0.102         sha512-mv6cTWMhMILxg5ZDgqJ6UsnpPuySCPWOPbZVaO8lL0dpmjY3VD9ZhJr6DFcG7fhUXZv6OmvLdcRCa5MJ6hBI+Q==
-pi                @earendil-works/pi-coding-agent    0.87.1          sha512-m8ArJUtVcQMSe1lLE/Ei7vX/JV7O39sWmWBsXV2NOU70F0qCp8GubA24pT3LnwTmM6LL2xV80/h6sQg85n69ew==
+pi                @earendil-works/pi-coding-agent    1.5.2           sha512-mUWI04rqF1Vd/m1q+Ps1XeWsTXEVvRUnsmRa83I3Dzua0Tx5bYS93imeqtIfrXf7PkkaR6ERz+AuQhIJlom5yA==
 qwen-code         @qwen-code/qwen-code               0.24.4          sha512-pmexy/Nj+BKd3Un1ogqGQE8V4GJn5B6N9PQOrU1GH+lMR29kn6Bgf6YdbZa8hNIoTmAKT1LTPK+P8TibZRPPVg==
 conformance       @modelcontextprotocol/conformance  0.1.16          sha512-GI7qiN0r39/MH2srVUR3AXaEN0YLCro20lIBbnvc1frBhszenxvUifBuTzxeVQVagILfBzCIcnungUOma8OrgA==
 conformance-next  @modelcontextprotocol/conformance  0.2.0-alpha.12  sha512-eXtZFgmtZiU5SsvXty+RGXGnyIqEVm3GLU/HZmg1wMjtKOocPZZgD9HQKd30oJhio5UB0wFJmsc6r8u48Q+EYA==
@@ -69,11 +69,36 @@ done
 # Put package $1 in version $2 into folder $3, if the registry offers what $4 says.
 install() {
     # npm compares what it downloads with what the registry says, so the registry has to say what is pinned here.
-    local offered
+    local offered needed
     offered=$(npm view "$1@$2" dist.integrity </dev/null)
     [ "$offered" = "$4" ] || fail "$1 $2 is not what was pinned: the registry offers $offered"
-    PATH="$dir/node/node_modules/node/bin:$PATH" npm install --prefix "$3" --no-audit --no-fund --loglevel=error "$1@$2" \
+    needed=$(needed_by_bundle "$1")
+    if [ -z "$needed" ]; then npm_install "$3" "$1@$2"; else install_bundle "$1" "$2" "$3" "$needed"; fi
+}
+
+npm_install() {
+    PATH="$dir/node/node_modules/node/bin:$PATH" npm install --prefix "$1" --no-audit --no-fund --loglevel=error "$2" \
         </dev/null >&2
+}
+
+# What the package $1 loads that is not in it, if its program is a bundle; empty if it is none. The other packages that a
+# bundle names are inside it, and a mirror can lack them.
+needed_by_bundle() {
+    if [ "$1" = @earendil-works/pi-coding-agent ]; then echo @silvia-odwyer/photon-node; fi
+}
+
+# Put the bundle of package $1 in version $2 into folder $3, with the package $4 in the version that it names.
+install_bundle() {
+    local place="$3/node_modules/$1" bundle version
+    bundle=$(npm pack "$1@$2" --pack-destination "$3" --loglevel=error </dev/null | tail -n 1) &&
+        tar -xzf "$3/$bundle" -C "$3" &&
+        version=$(node -p 'require(process.argv[1]).dependencies[process.argv[2]]' "$3/package/package.json" "$4") &&
+        npm_install "$3" "$4@$version" &&
+        mkdir -p "${place%/*}" "$3/node_modules/.bin" &&
+        mv "$3/package" "$place" &&
+        node -e 'const [name, modules] = process.argv.slice(1)
+            for (const [program, file] of Object.entries(require(`${modules}/${name}/package.json`).bin))
+                require("fs").symlinkSync(`../${name}/${file}`, `${modules}/.bin/${program}`)' "$1" "$3/node_modules"
 }
 
 mkdir -p "$dir"

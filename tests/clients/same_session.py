@@ -26,10 +26,12 @@ from clients.model_server import ModelServer, scripted
 from clients.wire import Answer, Item
 
 PROMPT = scripted("Go on, please.", Answer("Gone on."))
-# What clients put beside prompts: it is theirs, and the same for both homes or not.
+# What clients put beside prompts: it is theirs, and the same for both homes or not. So is what Claude Code says of
+# commands that it finds unfinished in its own file ("orphans"); other notes about tasks are part of a session.
 CONTEXT = re.compile(
-    r"\s*(<system-reminder>(?!.*<task-notification>)|<environment_context>|<user_instructions>|<reminder>|<session_context>|"
-    r"# AGENTS\.md|This is the Gemini CLI|This is the Qwen Code|<permissions|</?image\b)", re.DOTALL
+    r"\s*(<system-reminder>(?!.*<task-notification>(?!.*__orphan_summary__))|<environment_context>|<user_instructions>|"
+    r"<reminder>|<session_context>|# AGENTS\.md|This is the Gemini CLI|This is the Qwen Code|<permissions|</?image\b)",
+    re.DOTALL,
 )  # fmt: skip
 
 

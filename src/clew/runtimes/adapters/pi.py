@@ -491,5 +491,6 @@ RUNTIME = Runtime(
         "search": Tool("grep", {"pattern": "pattern", "path": "path"}),
     },
     writer=Writer(write=write, resume=resume, images=True),
-    proven=Proven("0.87.1", "2026-11-19"),
+    unsent=frozenset({"error", "aborted"}),
+    proven=Proven("1.5.2", "2026-11-19"),
 )
