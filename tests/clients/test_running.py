@@ -29,10 +29,11 @@ def test_a_session_goes_on_beside_a_running_client(
         source.capture()
     shutil.copytree(source.clew.store, tmp_path / "store")
     clew, client, place = Clew(tmp_path / "store"), CLIENTS[target], Place(tmp_path)
-    gate, logs = tmp_path / "gate", tmp_path / "logs of the running one"
+    # Some clients read nothing outside of their directory.
+    gate, logs = place.cwd / "gate", tmp_path / "logs of the running one"
     os.mkfifo(gate)
     logs.mkdir()
-    waits = scripted("Wait for me.", Answer("I wait.", (Call(*client.call(f"cat {gate}")),)), Answer(CAME))
+    waits = scripted("Wait for me.", Answer("I wait.", (Call(*client.call("cat gate")),)), Answer(CAME))
     with ModelServer() as model, ThreadPoolExecutor(1) as threads:
         client.settle(place, model.url)
         environment = client.environment(place, model.url)
