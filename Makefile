@@ -46,7 +46,7 @@ else
 	$(BIN)/python -m pytest $(ARGS)
 endif
 
-test-clients: $(VENV)/.dev  ## Run the real agent programs against a scripted model, as pinned, or the newest with CLIENTS=latest.
+test-clients: $(VENV)/.dev  ## Run the real agent programs against a scripted model, as pinned, or the newest with CLIENTS=latest; HARD=all for every hard conversation.
 ifeq ($(CLIENTS),latest)
 	@bash tools/install_clients.sh --latest $(LATEST)
 	CLEW_CLIENTS=$(LATEST) $(BIN)/python -m pytest tests/clients -m clients -n 2 $(ARGS)

@@ -74,6 +74,10 @@ class Clew:
         (shown,) = self.objects("show", session)
         return shown
 
+    def of_native(self, native: str) -> str:
+        """The session that a program calls by this id."""
+        return next(one["id"] for one in self._objects("sessions") if one["metadata"]["native"] == native)
+
     def conversation(self, session: str) -> list[Json]:
         """The events that are part of the conversation now."""
         return conversation_of(self.objects("show", session, "--events"))

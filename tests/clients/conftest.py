@@ -7,7 +7,7 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 from clients.drivers import CLIENTS
-from clients.matrix import Cell, as_table, versions, write
+from clients.matrix import Cell, HardCell, as_hard_table, as_table, versions, write, write_hard
 from clients.sources import Source
 
 
@@ -55,12 +55,19 @@ def gone(source: Source) -> Iterator[None]:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Print the matrix; what a test tells of its cell, pytest-xdist brings home in the report."""
-    cells = []
-    for outcome in ("passed", "failed"):
+    cells, hard = [], []
+    for outcome in ("passed", "failed", "error"):
         for report in terminalreporter.stats.get(outcome, ()):
             said = dict(report.user_properties)
-            if report.when == "call" and "target" in said:
+            if "into" in said and (report.when == "call" or not report.passed):
+                hard.append(HardCell(said["source"], said["kind"], said["into"], report.passed))
+            elif report.when == "call" and "target" in said:
                 cells.append(Cell(said["source"], said["target"], report.passed, said.get("seconds", 0)))
+    if hard:
+        terminalreporter.section("which client goes on with whose hard conversations")
+        terminalreporter.write_line(as_hard_table(hard))
+        if note := write_hard(hard, config.rootpath / "docs/runtimes/hard.md"):
+            terminalreporter.write_line(note)
     if not cells:
         return
     terminalreporter.section("the clients, and what changed against the pins")

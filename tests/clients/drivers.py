@@ -414,7 +414,7 @@ class Pi(Client):
             "baseUrl": f"{url}/v1",
             "api": "openai-completions",
             "apiKey": KEY,
-            "models": [{"id": MODEL, "contextWindow": 100000, "maxTokens": 4000}],
+            "models": [{"id": MODEL, "contextWindow": 100000, "maxTokens": 4000, "input": ["text", "image"]}],
         }
         return {".pi/agent/models.json": json.dumps({"providers": {"scripted": provider}})}
 
@@ -450,6 +450,7 @@ class QwenCode(Client):
             "security": {"auth": {"selectedType": "openai"}},
             "general": {"enableAutoUpdate": False, "disableAutoUpdate": True},
             "privacy": {"usageStatisticsEnabled": False},
+            "model": {"generationConfig": {"modalities": {"image": True}}},
             # After each turn it would ask the model what is worth remembering.
             "memory": {"enableManagedAutoMemory": False, "enableManagedAutoDream": False},
         }

@@ -20,6 +20,11 @@ from clients.wire import Answer, Call, Item, Json, has_tools, seen
 
 SCRIPT = re.compile(r"\[script:([\w=-]+)\]")
 UNSCRIPTED = "Nothing was scripted for this."
+SIDE = "A side answer."
+SUMMARY = "The sümmary: two things were dōne."
+# In the arguments of a call: the id that the last result names.
+LAST_ID = "<the id in the last result>"
+UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 # Which function puts an answer, by how the path of the request ends.
 ENDPOINTS = {
@@ -47,21 +52,40 @@ def scripted(prompt: str, *answers: Answer) -> str:
     return f"{prompt} [script:{packed}]"
 
 
-def answer_to(body: Json) -> Answer:
-    """The answer that a request's last scripted prompt asks for next: the first whose calls were not made yet."""
-    if not has_tools(body):
-        return Answer("A side answer.")
-    script, made = "", 0
-    for item in seen(body):
+def answer_to(body: Json, side: str = SIDE) -> Answer:
+    """The answer that a request's last scripted prompt asks for next: the first whose calls were not made yet.
+
+    A request without tools gets a side answer; so does one whose last text is not scripted when it is a summary that is
+    asked for.
+    """
+    items = seen(body)
+    if not has_tools(body) or (side == SUMMARY and not _ends_scripted(items)):
+        return Answer(side)
+    script, made, last_id = "", 0, ""
+    for item in items:
+        if item.kind == "result" and (named := UUID.search(item.text)):
+            last_id = named[0]
         if item.kind == "text" and item.role == "user" and (found := SCRIPT.findall(item.text)):
             script, made = found[-1], 0
         elif item.kind == "call":
             made += 1
-    for text, calls, thought in json.loads(base64.urlsafe_b64decode(script) or b"[]"):
+    for text, calls, thought, _ in json.loads(base64.urlsafe_b64decode(script) or b"[]"):
         if made <= 0:
-            return Answer(text, tuple(Call(tool, arguments) for tool, arguments in calls), thought)
+            return Answer(text, tuple(Call(tool, _with_id(arguments, last_id)) for tool, arguments in calls), thought)
         made -= len(calls)
     return Answer(UNSCRIPTED)
+
+
+def _ends_scripted(items: list[Item]) -> bool:
+    """Whether the request ends in a scripted turn, and not in a prompt of the client's own."""
+    own = [item for item in items if item.role not in ("system", "developer")]
+    texts = [item.text for item in own if item.kind == "text" and item.role == "user"]
+    return bool(own) and (own[-1].kind != "text" or SCRIPT.search(texts[-1]) is not None)
+
+
+def _with_id(arguments: Json, last_id: str) -> Json:
+    packed = json.dumps(arguments)
+    return json.loads(packed.replace(json.dumps(LAST_ID)[1:-1], last_id)) if LAST_ID in packed else arguments
 
 
 class _Http(ThreadingHTTPServer):
@@ -71,10 +95,15 @@ class _Http(ThreadingHTTPServer):
 
 
 class ModelServer:
-    """A running server: `with ModelServer() as model: ... model.url`. `log` gets one JSON line per request."""
+    """A running server: `with ModelServer() as model: ... model.url`. `log` gets one JSON line per request.
 
-    def __init__(self, log: Path | None = None) -> None:
+    `side` answers what is not part of a turn (titles, summaries); `tokens` is how many each request is said to have.
+    """
+
+    def __init__(self, log: Path | None = None, *, side: str = SIDE, tokens: int = wire.TOKENS_IN) -> None:
         self._log = log
+        self._side = side
+        self._tokens = tokens
         self._lock = threading.Lock()
         self._requests: list[Request] = []
         self._http = _Http(("127.0.0.1", 0), self._door())
@@ -114,7 +143,7 @@ class ModelServer:
                     log.write(json.dumps(request._asdict(), ensure_ascii=False) + "\n")
 
     def _door(self) -> type[BaseHTTPRequestHandler]:
-        remember = self._remember
+        remember, side, tokens = self._remember, self._side, self._tokens
 
         class Door(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
@@ -141,7 +170,8 @@ class ModelServer:
                         return
                 for end, put in ENDPOINTS.items():
                     if self._path.endswith(end):
-                        whole, events = put(body.get("model", "scripted"), answer_to(body))
+                        answer = answer_to(body, side)._replace(tokens=tokens)
+                        whole, events = put(body.get("model", "scripted"), answer)
                         if body.get("stream") or "stream" in end:
                             self._send(_stream(events), "text/event-stream")
                         else:

@@ -1,6 +1,10 @@
-"""Hard conversations with real clients: a target tells its model what the source's own resume would have told."""
+"""Hard conversations with real clients: a target tells its model what the source's own resume would have told.
+
+`HARD=all` runs the whole grid: every source, in each target, in each kind of conversation.
+"""
 
 import functools
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -9,8 +13,10 @@ from typing import Any
 import pytest
 
 from clients.clew_cli import Clew
+from clients.conversation import Conversation, essence, once
 from clients.drivers import CLIENTS, Place
-from clients.hard import Hard, essence
+from clients.further import Aided, Compacted, Large
+from clients.hard import Hard
 from clients.model_server import ModelServer, scripted
 from clients.sources import Source
 from clients.told import Told, in_request, without_dialects
@@ -18,28 +24,54 @@ from clients.wire import Answer, Call
 
 pytestmark = pytest.mark.clients
 
-SOURCES = ("claude-code", "codex", "opencode", "gemini-cli")
+TARGETS = ("claude-code", "codex", "opencode", "gemini-cli")
+KINDS: dict[str, type[Conversation]] = {kind.kind: kind for kind in (Hard, Aided, Compacted, Large)}
+IS_WHOLE = os.environ.get("HARD") == "all"
+
+
+def cells() -> list[tuple[str, str, str]]:
+    """The source, the kind and the target of each cell; by default one target for each conversation.
+
+    They take turns, so that each target gets some of each kind. The first four clients have their first conversation in
+    each of the four.
+    """
+    grid = []
+    for row, source in enumerate(CLIENTS):
+        for column, kind in enumerate(KINDS):
+            is_first = kind == Hard.kind and source in TARGETS
+            chosen = TARGETS if IS_WHOLE or is_first else (TARGETS[(row + column) % len(TARGETS)],)
+            grid += [(source, kind, target) for target in chosen]
+    return grid
 
 
 @pytest.fixture(scope="session")
-def hard(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Hard]:
-    """The hard conversation of each client, made when it is first asked for."""
-    return functools.cache(lambda runtime: Hard(CLIENTS[runtime], tmp_path_factory.mktemp(runtime) / "hard"))
+def had(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], Conversation]:
+    """A conversation of a kind with a client, had when it is first asked for."""
+    return functools.cache(
+        lambda source, kind: KINDS[kind](CLIENTS[source], tmp_path_factory.mktemp(f"{source}-{kind}") / "had")
+    )
 
 
-@pytest.mark.parametrize("target", SOURCES)
-@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize(("source", "kind", "target"), cells())
 def test_a_hard_conversation_goes_on_as_its_own_client_would_tell_it(
-    source: str, target: str, hard: Callable[[str], Hard], tmp_path: Path
+    source: str,
+    kind: str,
+    target: str,
+    had: Callable[[str, str], Conversation],
+    tmp_path: Path,
+    record_property: Callable[[str, object], None],
 ) -> None:
-    made = hard(source)
-    assert len(made.own) > 15
-    assert made.own_images > 0
-    told, images, fidelity = made.resume_in(CLIENTS[target], tmp_path)
-    cut = {change["what"] for change in fidelity["adapted"] if "cut" in change["why"]}
-    assert [_cut(one, cut) for one in essence(told)] == [_cut(one, cut) for one in essence(made.own)]
-    assert images > 0
-    assert fidelity["dropped"] == []
+    for name, value in (("source", source), ("kind", kind), ("into", target)):
+        record_property(name, value)
+    made = had(source, kind)
+    resumed = made.resume_in(CLIENTS[target], tmp_path)
+    cut = {change["what"] for change in resumed.fidelity["adapted"] if "cut" in change["why"]}
+    assert [_cut(one, cut) for one in essence(resumed.told)] == [_cut(one, cut) for one in essence(made.own.told)]
+    assert resumed.pictures > 0 or made.own.pictures == 0
+    assert {change["what"] for change in resumed.fidelity["dropped"]} <= made.may_drop
+    if source == target:
+        names = [[one.name for one in told if one.kind == "call"] for told in (made.own.told, resumed.told)]
+        assert names[0] == names[1]
 
 
 def _cut(said: tuple[Any, ...], cut: set[str]) -> tuple[Any, ...]:
@@ -48,7 +80,17 @@ def _cut(said: tuple[Any, ...], cut: set[str]) -> tuple[Any, ...]:
     return (kind, text[:2000] if kind == "result" and "results" in cut else text, *rest)
 
 
-@pytest.mark.parametrize(("first", "other"), [("claude-code", "codex"), ("gemini-cli", "opencode")])
+# There and back, by way of another client: each client is the first once.
+PAIRS = [
+    ("claude-code", "codex"),
+    ("gemini-cli", "opencode"),
+    ("copilot-cli", "claude-code"),
+    ("pi", "codex"),
+    ("qwen-code", "gemini-cli"),
+]
+
+
+@pytest.mark.parametrize(("first", "other"), PAIRS)
 def test_a_session_goes_there_and_back_twice(
     first: str, other: str, sources: Callable[[str], Source], tmp_path: Path
 ) -> None:
@@ -74,40 +116,43 @@ def test_a_session_goes_there_and_back_twice(
         # What was captured there goes on in the next.
         session = max(clew.capture(place.home), key=lambda report: report.records).session
         said = [*ended, Told("assistant", f"Hop {hop} done.")]
-        said = _once(said) if client.repeats_results else said
+        said = once(said) if client.repeats_results else said
     assert len([one for one in said if one.kind == "user"]) == 6
 
 
-def _once(said: list[Told]) -> list[Told]:
-    kept: list[Told] = []
-    for one in said:
-        if one.kind != "result" or one not in kept:
-            kept.append(one)
-    return kept
+# Claude Code's session goes on in each of the four, the others' in one of them; in all of them with HARD=all.
+WITHIN = [
+    (source, target)
+    for row, source in enumerate(CLIENTS)
+    for target in (TARGETS if IS_WHOLE or source == "claude-code" else TARGETS[row % 4 : row % 4 + 1])
+    if IS_WHOLE or source not in TARGETS[1:]
+]
 
 
-@pytest.mark.parametrize("target", SOURCES)
-def test_a_session_goes_on_from_within_a_turn(target: str, sources: Callable[[str], Source], tmp_path: Path) -> None:
+@pytest.mark.parametrize(("source", "target"), WITHIN)
+def test_a_session_goes_on_from_within_a_turn(
+    source: str, target: str, sources: Callable[[str], Source], tmp_path: Path
+) -> None:
     """Between two parallel calls, and between a call and its result: every call that is told has a result."""
-    source = sources("claude-code")
-    if not source.session:
-        source.capture()
+    made = sources(source)
+    if not made.session:
+        made.capture()
     client = CLIENTS[target]
-    calls = [event["seq"] for event in source.clew.conversation(source.session) if event["kind"] == "call_made"]
+    calls = [event["seq"] for event in made.clew.conversation(made.session) if event["kind"] == "call_made"]
     for at in calls[1:3]:
         place = Place(tmp_path / str(at))
-        shutil.copytree(source.clew.store, tmp_path / f"store-{at}")
+        shutil.copytree(made.clew.store, tmp_path / f"store-{at}")
         prompt = scripted("From within.", Answer("Here."))
         with ModelServer() as model:
             client.settle(place, model.url)
             environment = client.environment(place, model.url)
             resumed = Clew(tmp_path / f"store-{at}").resume_in(
-                source.session, target, cwd=place.cwd, env=environment, at=at
+                made.session, target, cwd=place.cwd, env=environment, at=at
             )
             for step in resumed.prepare:
                 client.run(place, model.url, step, more=resumed.env).checked()
             client.run(place, model.url, client.headless(resumed.command, prompt), more=resumed.env).checked()
-            told = in_request(model.told(prompt)[0], [*source.prompts, prompt])
+            told = in_request(model.told(prompt)[0], [*made.prompts, prompt])
         numbers = [one.number for one in told if one.kind == "call"]
         assert numbers == [calls.index(seq) + 1 for seq in calls if seq <= at]
         assert sorted(one.number for one in told if one.kind == "result") == numbers

@@ -38,7 +38,7 @@ def in_request(items: Iterable[Item], prompts: Sequence[str]) -> list[Told]:
             told.append(Told("call", name=item.name, arguments=item.arguments, number=numbers[item.call]))
         elif item.kind == "result":
             told.append(Told("result", item.text, number=numbers.get(item.call, 0)))
-    return _results_in_order(told)
+    return results_in_order(told)
 
 
 def in_events(events: Iterable[dict[str, Any]], prompts: Sequence[str]) -> list[Told]:
@@ -58,7 +58,7 @@ def in_events(events: Iterable[dict[str, Any]], prompts: Sequence[str]) -> list[
                 told.append(Told("call", "", event["tool"], event.get("input", {}), numbers[event["call"]]))
             case "call_returned":
                 told.append(Told("result", _output_text(event), number=numbers.get(event["call"], 0)))
-    return _results_in_order(told)
+    return results_in_order(told)
 
 
 def without_dialects(told: Iterable[Told]) -> list[Told]:
@@ -86,8 +86,8 @@ def _shell(call: Told) -> Told:
     return call
 
 
-def _results_in_order(told: list[Told]) -> list[Told]:
-    """Results that follow one another in the order of their calls: parallel calls may end in any order."""
+def results_in_order(told: list[Told]) -> list[Told]:
+    """The same, results that follow one another in the order of their calls: parallel calls may end in any order."""
     ordered: list[Told] = []
     for one in told:
         at = len(ordered)

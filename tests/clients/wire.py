@@ -27,12 +27,14 @@ class Call(NamedTuple):
 class Answer(NamedTuple):
     """One answer of the model: a text, calls, or a text and then calls. Several calls are parallel.
 
-    A thought stands before all of it, where the format has one with a signature.
+    A thought stands before all of it, where the format has one with a signature. `tokens` is what the usage says of the
+    request.
     """
 
     text: str = ""
     calls: tuple[Call, ...] = ()
     thought: str = ""
+    tokens: int = TOKENS_IN
 
 
 class Item(NamedTuple):
@@ -109,8 +111,8 @@ def _seen_by_responses(body: Json) -> Iterator[Item]:
                 for block in _blocks(entry["content"]):
                     yield Item("text", entry["role"], text=block.get("text", ""))
             case "function_call":
-                arguments = _parsed(entry["arguments"])
-                yield Item("call", "assistant", entry["name"], arguments, call=entry["call_id"])
+                name = "/".join(filter(None, (entry.get("namespace"), entry["name"])))
+                yield Item("call", "assistant", name, _parsed(entry["arguments"]), call=entry["call_id"])
             case "custom_tool_call":
                 yield Item("call", "assistant", entry["name"], entry["input"], call=entry["call_id"])
             case "function_call_output" | "custom_tool_call_output":
@@ -178,7 +180,7 @@ def _parsed(arguments: str) -> Any:
 
 def anthropic(model: str, answer: Answer) -> tuple[Json, Events]:
     usage = {
-        "input_tokens": TOKENS_IN,
+        "input_tokens": answer.tokens,
         "output_tokens": TOKENS_OUT,
         "cache_creation_input_tokens": 0,
         "cache_read_input_tokens": 0,
@@ -245,11 +247,11 @@ def responses(model: str, answer: Answer) -> tuple[Json, Events]:
             {"type": "response.output_item.done", "output_index": index, "item": item},
         ]
     usage = {
-        "input_tokens": TOKENS_IN,
+        "input_tokens": answer.tokens,
         "input_tokens_details": {"cached_tokens": 0},
         "output_tokens": TOKENS_OUT,
         "output_tokens_details": {"reasoning_tokens": 0},
-        "total_tokens": TOKENS_IN + TOKENS_OUT,
+        "total_tokens": answer.tokens + TOKENS_OUT,
     }
     head = {"id": _new("resp_"), "object": "response", "created_at": 0, "model": model}
     whole = {**head, "status": "completed", "output": output, "usage": usage}
@@ -263,9 +265,9 @@ def responses(model: str, answer: Answer) -> tuple[Json, Events]:
 
 def chat(model: str, answer: Answer) -> tuple[Json, Events]:
     usage = {
-        "prompt_tokens": TOKENS_IN,
+        "prompt_tokens": answer.tokens,
         "completion_tokens": TOKENS_OUT,
-        "total_tokens": TOKENS_IN + TOKENS_OUT,
+        "total_tokens": answer.tokens + TOKENS_OUT,
     }
     calls = [
         {"id": _new("call_"), "type": "function", "function": {"name": tool, "arguments": json.dumps(arguments)}}
@@ -294,9 +296,9 @@ def gemini(model: str, answer: Answer) -> tuple[Json, Events]:
     whole = {
         "candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": "STOP", "index": 0}],
         "usageMetadata": {
-            "promptTokenCount": TOKENS_IN,
+            "promptTokenCount": answer.tokens,
             "candidatesTokenCount": TOKENS_OUT,
-            "totalTokenCount": TOKENS_IN + TOKENS_OUT,
+            "totalTokenCount": answer.tokens + TOKENS_OUT,
         },
         "modelVersion": model,
         "responseId": _new(""),

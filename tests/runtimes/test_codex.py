@@ -186,7 +186,7 @@ def test_compaction_stands_for_the_past_with_the_messages_it_kept() -> None:
     seen = [event.body for event in model_view(spoken)]
     assert seen[0] == Compacted(summary="user: one\n\nuser: two\n\nuser: four\n\nThe summary of what was done.")
     assert [one.text for one in seen if isinstance(one, MessageAdded)] == [
-        "five", "answer five", "six", "seven", "answer seven",
+        "five", "answer five", "six", "<turn_aborted>\n(stripped)\n</turn_aborted>", "seven", "answer seven",
     ]  # fmt: skip
 
 
@@ -249,7 +249,6 @@ def test_events_for_the_screen_are_not_a_second_message() -> None:
         "<environment_context>\n<cwd>/x</cwd>\n</environment_context>",
         "<user_instructions>\nbe kind\n</user_instructions>",
         "# AGENTS.md instructions for /x\n\n<INSTRUCTIONS>\nbe kind\n</INSTRUCTIONS>",
-        "<turn_aborted>\nby the user\n</turn_aborted>",
     ],
 )
 def test_tags_of_older_versions_mark_injected_context(text: str) -> None:
@@ -257,6 +256,21 @@ def test_tags_of_older_versions_mark_injected_context(text: str) -> None:
     assert bodies_of(said("user", f"What does this mean? {text}"))[0] == MessageAdded(
         role="user", text=f"What does this mean? {text}"
     )
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("skills.selected_skill_instructions", "<skill>\n<name>weigh</name>\nTwice.\n</skill>"),
+        ("multi_agent.subagent_notification", "<subagent_notification>\n{}\n</subagent_notification>"),
+        ("generic.turn_aborted", "<turn_aborted>\nby the user\n</turn_aborted>"),
+    ],
+)
+def test_what_the_program_says_of_the_conversation_is_a_message_of_the_system(kind: str, text: str) -> None:
+    """The llm gets a skill's body, what a subagent found, and that it was interrupted; none of it is a title."""
+    about = {"content_item_kinds": [kind]}
+    for record in (said("user", text), said("user", text, internal_chat_message_metadata_passthrough=about)):
+        assert bodies_of(record) == [MessageAdded(role="system", text=text)]
 
 
 def test_a_tag_that_the_user_typed_is_the_users_when_the_client_says_so() -> None:
@@ -596,6 +610,14 @@ def test_every_record_has_the_form_that_codex_does_not_drop() -> None:
     assert outputs["toolu_4"] == "function_call_output"
     [of_server] = [payload for payload in payloads if payload.get("call_id") == "toolu_4" and "name" in payload]
     assert (of_server["namespace"], of_server["name"]) == ("mcp__x", "y")
+
+
+def test_a_call_for_a_subagent_goes_back_into_its_namespace() -> None:
+    answer = Answer(key="1", at=AT, parts=(made("c1", "multi_agent_v1__spawn_agent", message="Count."),))
+    back = Results(key="2", at=AT, returns=(CallReturned(call="c1", output=raw("a")),))
+    payloads = [msgspec.json.decode(line)["payload"] for line in written([answer, back])[1].splitlines()]
+    [call] = [payload for payload in payloads if payload.get("type") == "function_call"]
+    assert (call["namespace"], call["name"]) == ("multi_agent_v1", "spawn_agent")
 
 
 def test_a_program_is_written_as_the_text_that_it_was() -> None:

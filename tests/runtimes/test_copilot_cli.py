@@ -7,6 +7,7 @@ with a subagent, an image that was looked at and a call that was refused. The pr
 import base64
 import json
 import random
+from hashlib import sha256
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -252,13 +253,49 @@ def test_what_the_program_put_in_is_not_said_by_the_user() -> None:
     assert [draft.body.kind for draft in read(NAME, data).drafts].count("copilot-cli.user.message") == 1
 
 
+def test_the_body_of_a_skill_is_told_where_the_llm_got_it() -> None:
+    """1.0.102 writes the body when the skill is invoked, and later only a reference with what it puts around it."""
+    body = "Weigh it — twice.\n"
+    reference = {
+        "contentId": f"sha256:{sha256(body.encode()).hexdigest()}",
+        "prefix": "<skill>\n",
+        "suffix": "</skill>",
+    }
+    data = session(
+        user("go"), event("skill.invoked", name="weigh", content=body), user("more"),
+        event("skill.context_delivered_ref", **reference),
+        event("skill.context_delivered_ref", **{**reference, "contentId": "sha256:unknown"}),
+    )  # fmt: skip
+    assert seen(data) == [["user", "go"], ["user", "more"], ["user", f"<skill>\n{body}</skill>"]]
+    assert [one.kind for one in bodies(data, Opaque)] == [
+        "copilot-cli.skill.invoked",
+        "copilot-cli.skill.context_delivered_ref",
+    ]
+
+
+def test_a_compaction_leaves_the_prompts_before_the_llm() -> None:
+    """The program repeats them in front of the summary; those of before a clear are gone."""
+    compacted = [
+        event("session.compaction_start"), event("session.compaction_complete", success=True, summaryContent="short")
+    ]  # fmt: skip
+    first = [user("gone"), event("session.context_cleared"), user("A"), *compacted]
+    long = "x" * 60_000
+    data = session(*first, user("B"), user(long), *compacted)
+    summaries = [body.summary for body in bodies(data, Compacted)]
+    assert summaries[0] == "Prompts so far:\n<user_message>\nA\n</user_message>\n\nshort"
+    prompts = f"[2 earlier left out]\n<user_message>\n{long}\n</user_message>"
+    assert summaries[1] == f"Prompts so far:\n{prompts}\n\nshort"
+
+
 def test_a_compaction_keeps_what_was_said_while_it_was_made() -> None:
     done = event("session.compaction_complete", success=True, summaryContent="short")
     begun = event("session.compaction_start")
     data = session(user("A"), assistant("a"), begun, user("B"), assistant("b"), done, user("C"))
-    assert bodies(data, Compacted) == [Compacted(summary="short", keep="e4")]
-    assert seen(data) == [["user", "short"], ["user", "B"], ["assistant", "b"], ["user", "C"]]
-    assert seen(session(user("A"), begun, done, user("C"))) == [["user", "short"], ["user", "C"]]
+    prompts = "Prompts so far:\n<user_message>\nA\n</user_message>"
+    assert bodies(data, Compacted) == [Compacted(summary=f"{prompts}\n\nshort", keep="e4")]
+    summary = f"{prompts}\n\nshort"
+    assert seen(data) == [["user", summary], ["user", "B"], ["assistant", "b"], ["user", "C"]]
+    assert seen(session(user("A"), begun, done, user("C"))) == [["user", summary], ["user", "C"]]
     failed = event("session.compaction_complete", success=False, error="no", summaryContent="half")
     assert seen(session(user("A"), begun, failed, user("C"))) == [["user", "A"], ["user", "C"]]
     assert bodies(session(user("A"), event("session.truncation", tokenLimit=1)), Compacted) == []

@@ -61,6 +61,10 @@ _TAGS = (
     "|collaboration_mode|multi_agent_mode|context_window_guidance|model_switch|personality_spec|realtime_conversation"
 )
 _INJECTED = re.compile(rf"\s*(?:<({_TAGS})>.*</\1>|# AGENTS\.md instructions.*</INSTRUCTIONS>)\s*", re.S)
+# What the program says about the conversation itself: a skill's body, what a subagent found, an interruption. The rest
+# describes the place where it runs, and the next program describes its own.
+_NEWS_TAGS = ("skill", "subagent_notification", "turn_aborted")
+_NEWS_KINDS = ("skills.selected_skill_instructions", "multi_agent.subagent_notification", "generic.turn_aborted")
 _IMAGE_TAG = re.compile(r"<image[^<>]*>|</image>")
 _EXIT = re.compile(r"^(?:Exit code: |Process exited with code )(-?\d+)$", re.M)
 _REFUSED = ("aborted", "unsupported call: ", "failed to parse function arguments", "apply_patch verification failed",
@@ -175,8 +179,9 @@ def _item(item: Payload, reading: Reading[State]) -> list[Body | None]:
     match item.type or "message":
         case "message" if item.role == "assistant":
             return _message("assistant", item, reading)
-        case "message" if item.role == "user" and not _is_injected(item):
-            return _with_title(_message("user", item, reading), state)
+        case "message" if item.role == "user" and (teller := _teller(item)):
+            told = _message(teller, item, reading)
+            return _with_title(told, state) if teller == "user" else told
         case "agent_message":
             # A message from another agent; it can be encrypted as a whole.
             return _message("user", item, reading)
@@ -249,14 +254,22 @@ def _texts(content: Any) -> list[str]:
     return [block["text"] for block in content or [] if isinstance(block, dict) and isinstance(block.get("text"), str)]
 
 
-def _is_injected(item: Payload) -> bool:
-    """Whether the program wrote the message as the user: newer versions mark it, older ones use known tags."""
+def _teller(item: Payload) -> str:
+    """Who says a message in the user's name: the user, the program (system), or nobody of the conversation (empty).
+
+    Newer versions mark what the program wrote, older ones use known tags.
+    """
     about = item.internal_chat_message_metadata_passthrough
     kinds = about.get("content_item_kinds") if isinstance(about, dict) else None
     if isinstance(kinds, list) and kinds and "unknown" not in kinds:
-        return not any(str(kind).startswith("user") for kind in kinds)
+        if any(str(kind).startswith("user") for kind in kinds):
+            return "user"
+        return "system" if any(kind in _NEWS_KINDS for kind in kinds) else ""
     texts = [item.content] if isinstance(item.content, str) else _texts(item.content)
-    return bool(texts) and all(_INJECTED.fullmatch(text) for text in texts)
+    injected = [_INJECTED.fullmatch(text) for text in texts]
+    if not all(injected) or not texts:
+        return "user"
+    return "system" if any(match and match[1] in _NEWS_TAGS for match in injected) else ""
 
 
 def _with_title(bodies: list[Body | None], state: State) -> list[Body | None]:
@@ -408,7 +421,8 @@ def _summary(compacted: Payload) -> str:
     kept = []
     for message in msgspec.convert(history, list[Payload]):
         text = "\n".join(_texts(message.content))
-        if message.role in ("user", "assistant") and text and text != summary and not _is_injected(message):
+        is_told = message.role == "assistant" or (message.role == "user" and _teller(message))
+        if is_told and text and text != summary:
             kept.append(f"{message.role}: {text}")
     return "\n\n".join([*kept, *([summary] if summary else [])])
 

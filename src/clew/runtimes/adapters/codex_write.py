@@ -11,7 +11,7 @@ from clew.model.events import CallMade, CallReturned, FilePart, ImagePart, TextP
 from clew.runtimes.contract import Command, Native, Target, Written, iso
 from clew.runtimes.rounds import Answer, Prompt, Round, output_text, text_of
 
-_OF_SERVER = re.compile("(mcp__.+?)__(.+)")
+_IN_NAMESPACE = re.compile(r"(mcp__.+?|multi_agent_v\d+)__(.+)")
 CUSTOM_TOOLS = ("apply_patch", "exec")
 _ID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _OPENAI_LLM = re.compile(r"(gpt-|o\d|codex)")
@@ -99,9 +99,9 @@ def _write_call(call: CallMade) -> dict[str, Any]:
     # As text: if this is an object, Codex silently drops the call and its return.
     arguments = bytes(call.input).decode()
     written = {"type": "function_call", "name": name, "arguments": arguments, "call_id": _call_id(call.call)}
-    if of_server := _OF_SERVER.fullmatch(name):
-        # Codex keeps the tools of an MCP server in a namespace, and sends it so.
-        written |= {"namespace": of_server[1], "name": of_server[2]}
+    if in_namespace := _IN_NAMESPACE.fullmatch(name):
+        # Codex keeps the tools of an MCP server, and those for subagents, in a namespace, and sends it so.
+        written |= {"namespace": in_namespace[1], "name": in_namespace[2]}
     return written
 
 

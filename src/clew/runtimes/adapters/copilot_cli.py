@@ -8,8 +8,9 @@ what no record counted. `inputTokens` includes cache reads and cache writes.
 import base64
 import re
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import PurePath
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 from msgspec import Raw
@@ -32,6 +33,24 @@ from clew.model.events import (
     Usage,
     UsageCounted,
 )
+from clew.runtimes.adapters.copilot_cli_records import (
+    Answered,
+    Binary,
+    Cleared,
+    Completed,
+    Context,
+    Delivered,
+    Event,
+    Invoked,
+    Metered,
+    Prompted,
+    Ran,
+    Result,
+    Shutdown,
+    Started,
+    Summarised,
+    Tokens,
+)
 from clew.runtimes.adapters.copilot_cli_write import VERSION, exit_code_in, resume, write
 from clew.runtimes.contract import (
     Format,
@@ -49,123 +68,20 @@ from clew.runtimes.contract import (
 from clew.runtimes.titles import prompt_text, title_drafts
 
 NAME = "copilot-cli"
+# The most bodies of skills that are remembered until the llm gets them: state stays small.
+SKILLS = 4
+# As many characters of the latest prompts are remembered for the next compaction.
+PROMPTS = 50_000
 NOTHING = [0, 0, 0, 0, 0]
-# No count is higher; a larger number does not fit the database's integers.
-Count = Annotated[int, msgspec.Meta(ge=0, le=10**15)] | None
-
-
-class Event(msgspec.Struct):
-    type: str
-    data: Raw = Raw(b"{}")
-    id: str | None = None
-    timestamp: str | None = None
-    agentId: str | None = None
-
-
-class Context(msgspec.Struct):
-    cwd: str | None = None
-    branch: str | None = None
-
-
-class Started(msgspec.Struct):
-    sessionId: str | None = None
-    copilotVersion: str | None = None
-    context: Context | None = None
-
-
-class Binary(msgspec.Struct):
-    """An image or a file: its bytes, or the id of an earlier `session.binary_asset`."""
-
-    type: str | None = None
-    data: str | None = None
-    assetId: str | None = None
-    mimeType: str | None = None
-    displayName: str | None = None
-
-
 _CLOCK = re.compile(r"<current_datetime(?:/>|>.*?</current_datetime>)\s*", re.DOTALL)
 
 
-class Prompted(msgspec.Struct):
-    content: str | None = None
-    attachments: Raw = Raw(b"null")
-    source: str | None = None
-    transformedContent: str | None = None
-    isAutopilotContinuation: bool | None = None
-
-
-class Request(msgspec.Struct):
-    toolCallId: str
-    name: str
-    arguments: Raw = Raw(b"{}")
-
-
-class Answered(msgspec.Struct):
-    content: str | None = None
-    messageId: str | None = None
-    apiCallId: str | None = None
-    model: str | None = None
-    reasoningText: str | None = None
-    reasoningOpaque: str | None = None
-    encryptedContent: str | None = None
-    toolRequests: list[Request] | None = None
-    parentToolCallId: str | None = None
-
-
-class Ran(msgspec.Struct):
-    toolCallId: str
-    toolName: str
-    arguments: Raw = Raw(b"{}")
-    model: str | None = None
-    parentToolCallId: str | None = None
-
-
-class Result(msgspec.Struct):
-    content: Raw = Raw(b'""')
-    binaryResultsForLlm: list[Binary] | None = None
-
-
-class Fault(msgspec.Struct):
-    message: str | None = None
-
-
-class Completed(msgspec.Struct):
-    toolCallId: str
-    success: bool | None = None
-    result: Result | None = None
-    error: Fault | None = None
-    parentToolCallId: str | None = None
-
-
-class Summarised(msgspec.Struct):
-    success: bool | None = None
-    summaryContent: str | None = None
-
-
-class Cleared(msgspec.Struct):
-    initialMessage: str | None = None
-
-
-class Tokens(msgspec.Struct):
-    inputTokens: Count = 0
-    outputTokens: Count = 0
-    cacheReadTokens: Count = 0
-    cacheWriteTokens: Count = 0
-    reasoningTokens: Count = 0
-    model: str | None = None
-    apiCallId: str | None = None
-
-
-class Metered(msgspec.Struct):
-    usage: Tokens | None = None
-
-
-class Shutdown(msgspec.Struct):
-    modelMetrics: dict[str, Metered] | None = None
-
-
 class State(msgspec.Struct, omit_defaults=True):
-    """`calls` have no result yet; `kept` is the first message since a compaction began, None outside a compaction."""
+    """`calls` have no result yet; `kept` is the first message since a compaction began, None outside a compaction.
+
+    `skills` are the bodies that were invoked last, by their digest. `prompts` are those since the beginning, which a
+    compaction leaves in front of the llm, but for those `forgotten`; `summed` were there when the last one began.
+    """
 
     where: tuple[str, str, str] = ("", "", "")
     titled: bool = False
@@ -173,6 +89,10 @@ class State(msgspec.Struct, omit_defaults=True):
     kept: str | None = None
     counted: dict[str, list[int]] = {}
     assets: dict[str, str] = {}
+    skills: dict[str, str] = {}
+    prompts: list[str] = []
+    summed: int = 0
+    forgotten: int = 0
 
 
 _event = msgspec.json.Decoder(Event).decode
@@ -224,6 +144,8 @@ def _prompted(event: Event, reading: Reading[State]) -> list[Any]:
         return [MessageAdded(role="system", text=text, side=side)] if text else []
     parts = _binaries(attached, reading)
     bodies: list[Any] = []
+    if prompted.content and not side:
+        _note_prompt(prompted.content, reading.state)
     if prompted.content or parts:
         bodies.append(MessageAdded(role="user", text=prompted.content or "", parts=parts, side=side))
         if len(parts) < len(attached):
@@ -293,6 +215,24 @@ def _completed(event: Event, reading: Reading[State]) -> list[Any]:
     return [returned]
 
 
+def _invoked(event: Event, reading: Reading[State]) -> list[Any]:
+    """A skill is invoked: its body is kept for the record that says how the llm got it."""
+    content, skills = msgspec.json.decode(event.data, type=Invoked).content, reading.state.skills
+    if content:
+        skills[f"sha256:{sha256(content.encode('utf-8', 'surrogatepass')).hexdigest()}"] = content
+        reading.state.skills = dict(list(skills.items())[-SKILLS:])
+    return []
+
+
+def _delivered(event: Event, reading: Reading[State]) -> list[Any]:
+    delivered = msgspec.json.decode(event.data, type=Delivered)
+    content = reading.state.skills.get(delivered.contentId or "")
+    if content is None:
+        return []
+    text = f"{delivered.prefix or ''}{content}{delivered.suffix or ''}"
+    return [MessageAdded(role="system", text=text, side=event.agentId or "")]
+
+
 def _asset(event: Event, reading: Reading[State]) -> list[Any]:
     asset = msgspec.json.decode(event.data, type=Binary)
     if asset.assetId and asset.data:
@@ -315,19 +255,35 @@ def _binaries(binaries: list[Binary], reading: Reading[State]) -> tuple[Part, ..
     return tuple(parts)
 
 
+def _note_prompt(prompt: str, state: State) -> None:
+    state.prompts = [*state.prompts, prompt]
+    while len(state.prompts) > 1 and sum(map(len, state.prompts)) > PROMPTS:
+        state.prompts = state.prompts[1:]
+        state.summed = max(state.summed - 1, 0)
+        state.forgotten += 1
+
+
 def _compacting(event: Event, reading: Reading[State]) -> list[Any]:
     if not event.agentId:
         reading.state.kept = ""
+        reading.state.summed = len(reading.state.prompts)
     return []
 
 
 def _compacted(event: Event, reading: Reading[State]) -> list[Any]:
-    """The summary replaces the messages before the compaction began; the agent continues while it is made."""
+    """The prompts and the summary replace what was said before the compaction began; the agent continues meanwhile."""
     done = msgspec.json.decode(event.data, type=Summarised)
     if event.agentId:
         return []
     kept, reading.state.kept = reading.state.kept, None
-    return [Compacted(summary=done.summaryContent, keep=kept or "")] if done.success and done.summaryContent else []
+    if not (done.success and done.summaryContent):
+        return []
+    state = reading.state
+    prompts = [f"<user_message>\n{prompt}\n</user_message>" for prompt in state.prompts[: state.summed]]
+    if state.forgotten:
+        prompts.insert(0, f"[{state.forgotten:,} earlier left out]")
+    summary = "\n".join(["Prompts so far:", *prompts, "", done.summaryContent]) if prompts else done.summaryContent
+    return [Compacted(summary=summary, keep=kept or "")]
 
 
 def _cleared(event: Event, reading: Reading[State]) -> list[Any]:
@@ -335,6 +291,8 @@ def _cleared(event: Event, reading: Reading[State]) -> list[Any]:
     if event.agentId:
         return []
     opening = [MessageAdded(role="user", text=cleared.initialMessage)] if cleared.initialMessage else []
+    reading.state.forgotten = 0
+    reading.state.prompts = [cleared.initialMessage] if cleared.initialMessage else []
     return [Rewound(to=""), *opening]
 
 
@@ -386,6 +344,8 @@ READERS: dict[str, Callable[[Event, Reading[State]], list[Any]]] = {
     "tool.execution_start": _ran,
     "tool.execution_complete": _completed,
     "session.binary_asset": _asset,
+    "skill.invoked": _invoked,
+    "skill.context_delivered_ref": _delivered,
     "session.compaction_start": _compacting,
     "session.compaction_complete": _compacted,
     "session.context_cleared": _cleared,
