@@ -27,8 +27,9 @@ To weigh a thing, put it on the scales — twice — and take the mean.
 
 
 class Abilities(NamedTuple):
-    """`files` are below the home, `mcp` names a tool of the server, `typed` is how a person gives a command.
+    """`files` are below the home, `mcp` names a tool of the server, `command` is how a person gives a slash command.
 
+    A command may need `command_options` instead of its name.
     `skill` loads the skill by a call, or is what a person types for it. `subagent` are the calls that have a subagent
     follow a prompt, `ends` what it says last.
     """
@@ -36,6 +37,7 @@ class Abilities(NamedTuple):
     files: dict[str, str]
     mcp: str | None = None
     command: str = ""
+    command_options: tuple[str, ...] = ()
     skill: Call | str | None = None
     subagent: Callable[[str], tuple[Call, ...]] | None = None
     ends: Answer = Answer("Two wörds.")
@@ -86,12 +88,19 @@ ABILITIES = {
     ),
     "opencode": Abilities(
         files={
-            "+.config/opencode/opencode.json": _json({"mcp": {"desk": {"type": "local", "command": SERVER}}}),
+            "+.config/opencode/opencode.json": _json(
+                {
+                    "mcp": {"desk": {"type": "local", "command": SERVER}},
+                    # A subagent that asks for something without a screen waits for ever.
+                    "permission": {"edit": "allow", "bash": "allow", "external_directory": "allow"},
+                }
+            ),
             ".config/opencode/command/greet.md": COMMAND,
             ".config/opencode/skill/weigh/SKILL.md": SKILL,
         },
         mcp="desk_look_up",
-        command="/greet {}",
+        command="{}",
+        command_options=("--command", "greet"),
         skill=Call("skill", {"name": "weigh"}),
         subagent=lambda prompt: (
             Call("task", {"description": "scripted", "prompt": prompt, "subagent_type": "general"}),

@@ -66,12 +66,19 @@ class Conversation:
         """Have the conversation, turn by turn."""
         raise NotImplementedError
 
-    def turn(self, prompt: str, *answers: Answer, typed: str = "{}", model: ModelServer | None = None) -> None:
+    def turn(
+        self,
+        prompt: str,
+        *answers: Answer,
+        typed: str = "{}",
+        options: tuple[str, ...] = (),
+        model: ModelServer | None = None,
+    ) -> None:
         """A turn: the first starts the session, each other one resumes it. `typed` is what a person types of it."""
         prompt = scripted(prompt, *answers)
         self.prompts.append(prompt)
         with model or ModelServer() as serving:
-            argv = self.argv(typed.format(prompt))
+            argv = [*self.argv(typed.format(prompt)), *options]
             ran = self.run(self.place, serving.url, argv).checked()
             self.native = self.native or self.client.native_id(ran)
 

@@ -16,7 +16,8 @@ from typing import Any, ClassVar, NamedTuple
 
 KEY = "no-real-key-0123456789"  # Long: Copilot masks the key wherever it appears in its output.
 MODEL = "scripted"
-TIMEOUT_S = 120
+# A client that starts in a second takes a minute while the machine does much else.
+TIMEOUT_S = 400
 
 
 def clients_folder() -> Path:
@@ -305,6 +306,12 @@ class OpenCode(Client):
     def variables(self, url: str) -> dict[str, str]:
         off = ("AUTOUPDATE", "MODELS_FETCH", "LSP_DOWNLOAD", "DEFAULT_PLUGINS")
         return {f"OPENCODE_DISABLE_{what}": "1" for what in off}
+
+    def environment(self, place: Place, url: str) -> dict[str, str]:
+        """With the ripgrep that Codex brings: OpenCode needs one for skills, and would download it."""
+        environment = super().environment(place, url)
+        folders = map(str, clients_folder().glob("codex/node_modules/@openai/*/vendor/*/codex-path"))
+        return {**environment, "PATH": os.pathsep.join([environment["PATH"], *folders])}
 
     def fresh(self, prompt: str) -> list[str]:
         return self.headless([self.binary], prompt)

@@ -24,7 +24,7 @@ class Aided(Conversation):
         calls = [Answer("", tuple(Call(str(has.mcp), {"word": word}) for word in words)) for words in looked]
         self.turn("First, look up.", *calls, Answer("Looked up."))
         if has.command:
-            self.turn("Ada", Answer("Hello Ada."), typed=has.command)
+            self.turn("Ada", Answer("Hello Ada."), typed=has.command, options=has.command_options)
         if isinstance(has.skill, Call):
             self.turn("Weigh it.", Answer("", (has.skill,)), Answer("Weighed."))
         elif has.skill:

@@ -74,6 +74,13 @@ def test_a_hard_conversation_goes_on_as_its_own_client_would_tell_it(
         assert names[0] == names[1]
 
 
+@pytest.mark.parametrize(("source", "kind"), list(dict.fromkeys((source, kind) for source, kind, _ in cells())))
+def test_the_reader_knows_what_is_in_a_hard_conversation(
+    source: str, kind: str, had: Callable[[str, str], Conversation]
+) -> None:
+    assert had(source, kind).clew.drift() == []
+
+
 def _cut(said: tuple[Any, ...], cut: set[str]) -> tuple[Any, ...]:
     """What was said; of a result that the report says is cut, only its beginning."""
     kind, text, *rest = said
