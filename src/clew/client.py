@@ -76,15 +76,9 @@ class Client(Protocol):
         """The events of a session (after a seq), a project or everything (after a position), as they come, for ever."""
 
     def put_object(
-        self,
-        session: str,
-        name: str,
-        source: Source,
-        *,
-        media_type: str = "",
-        progress: bool = False,
+        self, session: str, name: str, source: Source, *, media_type: str = "", progress: bool = False,
         lease: int | None = None,
-    ) -> ObjectInfo:
+    ) -> ObjectInfo:  # fmt: skip
         """Store a stream and name it in a session."""
 
     def open_object(self, session: str, object: str) -> OpenedObject:
@@ -404,10 +398,7 @@ class OpenSession:
     # Objects ----------------------------------------------------------------------------------------------------------
 
     def put(self, name: str, source: Source | bytes, *, media_type: str = "", progress: bool = False) -> ObjectInfo:
-        """Store a file that is open for reading, bytes, or pieces of bytes, as an artifact of this name.
-
-        With `progress` the next session of the project is shown it at its start.
-        """
+        """Store an open file, or bytes, as an artifact; one of `progress` is shown to the next session."""
         pieces = [source] if isinstance(source, bytes | bytearray) else source
         return self._client.put_object(self.id, name, pieces, media_type=media_type, progress=progress, **self._fence())
 

@@ -10,7 +10,7 @@ from clew.service import Context, call
 DESCRIPTION = """
 Keep the files you work on: `snapshot` before a risky change and after one that works, `log` lists seqs, `diff` compares
 up to `at`, `list` a folder, `read` a file, `blame` its lines, `restore` all or `path`, undone at `undo`. `save` `text`
-as artifact `path`; `progress` shows it to the next session, too; `artifacts` lists, or reads `path`.
+as artifact `path`; `save_progress` shows it to the next session, too; `artifacts` lists, or reads `path`.
 """
 
 # So many entries of a folder are enough for an llm; a folder below it has the others.
@@ -21,7 +21,7 @@ class Workspace(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     session_id: Annotated[str, msgspec.Meta(description="The session.")]
     action: Annotated[
         Literal[
-            "snapshot", "log", "diff", "list", "read", "blame", "restore", "usage", "save", "progress", "artifacts"
+            "snapshot", "log", "diff", "list", "read", "blame", "restore", "usage", "save", "save_progress", "artifacts"
         ],
         msgspec.Meta(description="What to do."),
     ]  # fmt: skip
@@ -44,27 +44,23 @@ def _asked(context: Context, given: dict[str, Any]) -> tuple[str, dict[str, Any]
     at = {"at": given["at"]} if given.get("at") else {}
     folder = {"folder": given["folder"]} if given.get("folder") else {}
     match given["action"]:
-        case "snapshot":
-            return "workspace_snapshot", session | folder
-        case "log":
-            return "workspace_log", session
         case "diff":
             upto = {"upto": given["at"]} if at else {}
             return "workspace_diff", {"left": given["session_id"], **upto, **({"path": path} if path else {})}
-        case "list":
-            return "workspace_tree", session | at | {"path": path, "limit": LISTED}
-        case "read":
-            return "workspace_cat", session | at | {"path": path or "."}
-        case "blame":
-            return "blame", session | at | {"path": path or "."}
-        case "usage":
-            return "workspace_usage", {
-                "project": context.store.session(given["session_id"], context.reach(None)).project
-            }
-        case "save" | "progress" as action:
-            text = {"text": given.get("text", ""), "progress": action == "progress"}
-            return "artifact_save", session | text | {"name": path}
+        case "restore":
+            return "workspace_restore", session | at | folder | ({"paths": [path]} if path else {})
         case "artifacts":
             return ("artifact_get", session | at | {"name": path}) if path else ("artifact_list", session)
-        case _:
-            return "workspace_restore", session | at | folder | ({"paths": [path]} if path else {})
+        case "usage":
+            project = context.store.session(given["session_id"], context.reach(None)).project
+            return "workspace_usage", {"project": project}
+        case action:
+            file = session | at | {"path": path or "."}
+            saved = session | {"name": path, "text": given.get("text", ""), "progress": action != "save"}
+            others: dict[str, tuple[str, dict[str, Any]]] = {
+                "snapshot": ("workspace_snapshot", session | folder), "log": ("workspace_log", session),
+                "list": ("workspace_tree", session | at | {"path": path, "limit": LISTED}),
+                "read": ("workspace_cat", file), "blame": ("blame", file),
+                "save": ("artifact_save", saved), "save_progress": ("artifact_save", saved),
+            }  # fmt: skip
+            return others[action]

@@ -132,20 +132,17 @@ def _is_stop_word(word: str, language: str = "") -> bool:
 
 def _asked(token: str, language: str) -> Iterator[Asked]:
     """What is looked for of a token: a word, a name that joins several, or pairs of characters."""
-    parts = [word for word in stream(token).split(" ") if word]
     words = _words(token)
     if len(words) > 1 and all(len(word) == 1 and ord(word) > 0x0E00 for word in words):
-        for pair in pairwise(words):
-            if not _is_hiragana(pair):
-                yield Asked(Term(pair), "".join(pair))
-        return
-    if len(words) > 1:
-        yield Asked(Term(tuple(parts)), token.strip(".:-_/"))
-    for word in words:
-        # Stop words of one language are words of another: `die` is one in German alone.
-        if _is_stop_word(word, language) or (len(words) > 1 and (len(word) < 3 or _is_stop_word(word))):
-            continue
-        yield Asked(_stemmed(word, language), word, PART_WEIGHT if len(words) > 1 else 1.0)
+        yield from (Asked(Term(pair), "".join(pair)) for pair in pairwise(words) if not _is_hiragana(pair))
+    elif len(words) > 1:
+        yield Asked(Term(tuple(filter(None, stream(token).split(" ")))), token.strip(".:-_/"))
+        for word in words:
+            # Stop words of one language are words of another: `die` is one in German alone.
+            if len(word) > 2 and not _is_stop_word(word):
+                yield Asked(_stemmed(word, language), word, PART_WEIGHT)
+    else:
+        yield from (Asked(_stemmed(word, language), word) for word in words if not _is_stop_word(word, language))
 
 
 def _stemmed(word: str, language: str) -> Term:

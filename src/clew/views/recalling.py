@@ -7,7 +7,7 @@ words of secrets, too, and a rank must not depend on them.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from math import log
 from typing import Any, NamedTuple
 
@@ -164,38 +164,27 @@ class Recalling:
     # Ranks ------------------------------------------------------------------------------------------------------------
 
     def _ranked(self, candidates: list[_Candidate], limit: int) -> list[Found]:
-        count = len(self._asked)
-        having = [sum(candidate.weights[number] > 0 for candidate in candidates) for number in range(count)]
-        rarity = [
-            one.weight * log(1 + (len(candidates) + 1) / (often + 0.5))
-            for one, often in zip(self._asked, having, strict=True)
-        ]
-        whole = sum(rarity)
+        rarity = self._rarity(candidates)
         by_session: dict[int, list[_Candidate]] = defaultdict(list)
         for candidate in candidates:
             by_session[candidate.row.session].append(candidate)
-        points: list[tuple[_Candidate, list[float], list[float]]] = []
-        for own in by_session.values():
-            session = _most(own, count)
-            for candidate in own:
-                seq = candidate.row.seq
-                around = [other for other in own if abs(other.row.seq - seq) <= NEAR]
-                beside = [other for other in around if abs(other.row.seq - seq) <= NEXT]
-                near = _most(around, count)
-                role = ROLE_WEIGHTS[candidate.passage.role]
-                parts = [
-                    role * _sum(candidate.weights, rarity), role * _sum(_most(beside, count), rarity),
-                    _sum(near, rarity), _sum(session, rarity),
-                ]  # fmt: skip
-                points.append((candidate, parts, near))
-        best = [max((parts[number] for _, parts, _ in points), default=1.0) or 1.0 for number in range(4)]
-        scored: list[_Scored] = []
-        for candidate, parts, near in points:
-            if _covered(near, rarity) >= LEAST_COVERED * whole:
-                shares = (share * part / most for share, part, most in zip(SHARES, parts, best, strict=True))
-                scored.append((sum(shares), candidate, near))
-        scored.sort(key=lambda each: (-each[0], -each[1].row.id))
-        return [self._found(score, candidate, near) for score, candidate, near in _spread(scored, limit)]
+        placed = [one for own in by_session.values() for one in _placed(own, rarity)]
+        best = [max((one.points[number] for one in placed), default=1.0) or 1.0 for number in range(len(SHARES))]
+        scored = [
+            (sum(share * part / most for share, part, most in zip(SHARES, one.points, best, strict=True)), one)
+            for one in placed
+            if sum(rare for weight, rare in zip(one.near, rarity, strict=True) if weight) >= LEAST_COVERED * sum(rarity)
+        ]
+        scored.sort(key=lambda each: (-each[0], -each[1].candidate.row.id))
+        return [self._found(score, one.candidate, one.near) for score, one in _spread(scored, limit)]
+
+    def _rarity(self, candidates: list[_Candidate]) -> list[float]:
+        """How rare each word is among what the caller sees, times its weight."""
+        having = [sum(candidate.weights[number] > 0 for candidate in candidates) for number in range(len(self._asked))]
+        return [
+            one.weight * log(1 + (len(candidates) + 1) / (often + 0.5))
+            for one, often in zip(self._asked, having, strict=True)
+        ]
 
     def _found(self, score: float, candidate: _Candidate, near: list[float]) -> Found:
         words = tuple(one.text for one, weight in zip(self._asked, candidate.weights, strict=True) if weight)
@@ -210,25 +199,49 @@ class Recalling:
         )  # fmt: skip
 
 
-_Scored = tuple[float, _Candidate, list[float]]
+class _Placed(NamedTuple):
+    """A candidate among its neighbours: what is near it, and its points by itself and with what is around it."""
+
+    candidate: _Candidate
+    near: list[float]
+    points: tuple[float, float, float, float]
+
+
+_Scored = tuple[float, _Placed]
+
+
+def _placed(own: list[_Candidate], rarity: list[float]) -> Iterator[_Placed]:
+    """The candidates of one session, each with its neighbours."""
+    count = len(rarity)
+    session = _sum(_most(own, count), rarity)
+    for candidate in own:
+        seq, role = candidate.row.seq, ROLE_WEIGHTS[candidate.passage.role]
+        around = [other for other in own if abs(other.row.seq - seq) <= NEAR]
+        beside = _most([other for other in around if abs(other.row.seq - seq) <= NEXT], count)
+        near = _most(around, count)
+        points = (
+            role * _sum(candidate.weights, rarity), role * _sum(beside, rarity), _sum(near, rarity), session,
+        )  # fmt: skip
+        yield _Placed(candidate, near, points)
 
 
 def _spread(scored: list[_Scored], limit: int) -> list[_Scored]:
     """The best, each further one of a session and each beside another one with less weight."""
     chosen: list[_Scored] = []
     waiting = scored[: 10 * limit]
-    counts: dict[int, list[int]] = defaultdict(list)
+    seqs: dict[int, list[int]] = defaultdict(list)
 
     def weight(each: _Scored) -> float:
-        seqs = counts[each[1].row.session]
-        beside = any(abs(seq - each[1].row.seq) <= NEXT for seq in seqs)
-        return each[0] * FURTHER ** len(seqs) * (BESIDE if beside else 1.0)
+        row = each[1].candidate.row
+        is_beside = any(abs(seq - row.seq) <= NEXT for seq in seqs[row.session])
+        return each[0] * FURTHER ** len(seqs[row.session]) * (BESIDE if is_beside else 1.0)
 
     while waiting and len(chosen) < limit:
         number = max(range(len(waiting)), key=lambda at: (weight(waiting[at]), -at))
         best = waiting.pop(number)
-        chosen.append((weight(best), *best[1:]))
-        counts[best[1].row.session].append(best[1].row.seq)
+        chosen.append((weight(best), best[1]))
+        row = best[1].candidate.row
+        seqs[row.session].append(row.seq)
     return chosen
 
 
@@ -239,7 +252,3 @@ def _most(candidates: list[_Candidate], count: int) -> list[float]:
 
 def _sum(weights: list[float], rarity: list[float]) -> float:
     return sum(weight * rare for weight, rare in zip(weights, rarity, strict=True))
-
-
-def _covered(weights: list[float], rarity: list[float]) -> float:
-    return sum(rare for weight, rare in zip(weights, rarity, strict=True) if weight)
