@@ -85,6 +85,7 @@ READING: dict[str, Callable[[str, str], dict[str, Any]]] = {
     "workspace_tree": lambda left, _: {"session": left},
     "workspace_open": lambda left, _: {"session": left, "path": "report.txt"},
     "workspace_tar": lambda left, _: {"session": left},
+    "commit": lambda left, _: {"session": left},
     "workspace_log": lambda left, _: {"session": left},
     "workspace_diff": lambda left, right: {"left": left, "right": right},
     "workspace_cat": lambda left, _: {"session": left, "path": "report.txt"},

@@ -57,6 +57,7 @@ DERIVED = {
     "called": f"by a session in reach, {ROW_SECURITY}",
     "branch": f"by a session in reach, {ROW_SECURITY}",
     "revised": f"by a session in reach, {ROW_SECURITY}",
+    "committed": f"reach in the statement, {ROW_SECURITY}",
     "landmark": f"by a session in reach, {ROW_SECURITY}",
     "label": f"by sessions in reach, reach in the statement; of the stars, only the caller's, {ROW_SECURITY}",
     "speaking": f"read by nobody who asks, {ROW_SECURITY}",

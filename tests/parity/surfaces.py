@@ -129,6 +129,7 @@ BY_HAND: dict[str, Callable[[dict[str, Any]], list[str]]] = {
     "workspace_cat": lambda given: ["workspace", "cat", given["session"], given["path"]],
     "workspace_diff": lambda given: ["workspace", "diff", given["left"], *filter(None, [given.get("right")])],
     "blame": lambda given: ["blame", *_options(given, "path"), given["path"]],
+    "commit": lambda given: ["commit", *filter(None, [given.get("sha")])],
     "workspace_gc": lambda given: ["workspace", "gc"],
     "fork": lambda given: ["fork", *_options(given, "session"), given["session"]],
     "diff": lambda given: ["diff", *_options(given, "left", "right"), given["left"], given["right"]],

@@ -34,7 +34,7 @@ HAPPENED = {
     "lease_taken", "lease_released", "lease_lost", "handoff_offered", "handoff_accepted", "handoff_declined",
     "handoff_returned", "approval_asked", "approval_given", "budget_exceeded", "bodies_pruned", "session_erased",
     "operation_called", "title_given", "session_tagged", "session_untagged", "session_starred", "session_unstarred",
-    "note_added", "note_removed",
+    "note_added", "note_removed", "commits_made",
 }  # fmt: skip
 BODIES: dict[str, dict[str, Any]] = {
     "privacy_set": {"private": False}, "budget_set": {"budget": {"tokens": 1_000_000_000}},

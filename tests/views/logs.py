@@ -57,7 +57,7 @@ HOUR_US = 3_600_000_000
 MOST_SESSIONS = 8
 OF_SESSIONS = (
     "artifact", "listing", "touched", "spending", "quarter", "speaking", "passage", "known", "turn", "branch",
-    "revised", "called", "landmark", "point",
+    "revised", "called", "landmark", "point", "committed",
 )  # fmt: skip
 
 # Steps ----------------------------------------------------------------------------------------------------------------

@@ -52,6 +52,10 @@ SELECT n % 7, n % 3000, n, CASE n % 5 WHEN 0 THEN 0 ELSE n + 1 END, n % 100 FROM
 INSERT INTO landmark (project, session, seq, type, name, at, said_at)
 SELECT n % 7, n % 3000, n, (ARRAY['call', 'return', 'edit', 'error'])[n % 4 + 1], 'shell', n, n
 FROM generate_series(1, 6000) AS n;
+INSERT INTO committed (project, session, seq, sha, short, how, at)
+SELECT n % 7, n % 3000, n, md5(n::text) || 'abcdef12', left(md5(n::text), 7),
+    (ARRAY['recorded', 'printed', 'asked'])[n % 3 + 1], n
+FROM generate_series(1, 6000) AS n;
 """
 PASSAGES = """
 INSERT INTO passage (project, id, session, seq, words, at)
@@ -141,6 +145,10 @@ STATEMENTS: dict[str, list[dict[str, Any]]] = {
     "branches": [{"session": 7, "first": 1, "last": 900}],
     "course_window": [{"session": 7, "first": 1, "last": 900, "end": 900}],
     "turns_last": [{"session": 7, "first": 1, "last": 900, "limit": 1}],
+    "commits_found": [
+        {"first": "c4ca423", "end": "c4ca423g", "limit": 50, **more}
+        for more in ({}, {"session": 7}, {"project": 3}, REACH)
+    ],
     "landmarks_of": [{"session": 7, "first": 1, "last": 900}],
     "landmarks_called": [{"session": 7, "first": 1, "last": 900}],
     "landmarks_returned": [{"session": 7, "first": 1, "last": 900}],

@@ -130,7 +130,7 @@ def test_views_at_different_places_come_together(store: Store, views: Views) -> 
 
 
 def test_an_unknown_view_is_refused_with_the_names_there_are(views: Views) -> None:
-    names = "artifacts, course, files, knowledge, labels, landmarks, points, sessions, text, usage"
+    names = "artifacts, commits, course, files, knowledge, labels, landmarks, points, sessions, text, usage"
     with pytest.raises(InvalidInput, match=f"no view 'everything'; there are {names}"):
         views.rebuild("everything")
 

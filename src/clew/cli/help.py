@@ -13,7 +13,7 @@ SECTIONS = {
     "Everyday": "up down demo capture sessions show overview tail usage project runtimes connect disconnect doctor "
     "service",
     "Go on": "resume undo fork workspace brief diff export import",
-    "Find": "search files blame artifacts artifact activity",
+    "Find": "search files blame commit artifacts artifact activity",
     "Order": "title tag tags star note view",
     "Knowledge": "recall remember decide progress retire reverse scratch",
     "Team": "serve remote push pull share link privacy access principal team key agent agents whoami setting mcp",

@@ -10,7 +10,8 @@ from clew.service import Context, call
 DESCRIPTION = """
 Keep the files you work on: `snapshot` before a risky change and after one that works, `log` lists seqs, `diff` compares
 up to `at`, `list` a folder, `read` a file, `blame` its lines, `restore` all or `path`, undone at `undo`. `save` `text`
-as artifact `path`; `save_progress` shows it to the next session, too; `artifacts` lists, or reads `path`.
+as artifact `path`; `save_progress` shows it to the next session, too; `artifacts` lists, or reads `path`;
+`commits` of the session, or of sha `path`.
 """
 
 # So many entries of a folder are enough for an llm; a folder below it has the others.
@@ -21,7 +22,8 @@ class Workspace(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     session_id: Annotated[str, msgspec.Meta(description="The session.")]
     action: Annotated[
         Literal[
-            "snapshot", "log", "diff", "list", "read", "blame", "restore", "usage", "save", "save_progress", "artifacts"
+            "snapshot", "log", "diff", "list", "read", "blame", "restore", "usage", "save", "save_progress", "artifacts",
+            "commits",
         ],
         msgspec.Meta(description="What to do."),
     ]  # fmt: skip
@@ -35,7 +37,7 @@ def run(context: Context, given: dict[str, Any]) -> Answer:
     """Carry out the operation that the action stands for."""
     operation, arguments = _asked(context, given)
     values = values_of(call(context, operation, arguments), mask_of(context), LONGEST)
-    name = {"usage": "projects", "artifacts": "artifacts"}.get(given["action"], "snapshots")
+    name = {"usage": "projects", "artifacts": "artifacts", "commits": "commits"}.get(given["action"], "snapshots")
     return answer({name: values} if isinstance(values, list) else dict(values), stored=True)
 
 
@@ -61,6 +63,7 @@ def _asked(context: Context, given: dict[str, Any]) -> tuple[str, dict[str, Any]
                 "snapshot": ("workspace_snapshot", session | folder), "log": ("workspace_log", session),
                 "list": ("workspace_tree", session | at | {"path": path, "limit": LISTED}),
                 "read": ("workspace_cat", file), "blame": ("blame", file),
+                "commits": ("commit", {"sha": path} if path else session),
                 "save": ("artifact_save", saved), "save_progress": ("artifact_save", saved),
             }  # fmt: skip
             return others[action]

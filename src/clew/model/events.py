@@ -29,6 +29,7 @@ from clew.model.parts import Touch as Touch
 from clew.model.parts import Usage as Usage
 from clew.model.parts import Workspace as Workspace
 from clew.model.work import ArtifactSaved as ArtifactSaved
+from clew.model.work import CommitsMade as CommitsMade
 from clew.model.work import WorkspaceRestored as WorkspaceRestored
 from clew.model.work import WorkspaceSnapshotted as WorkspaceSnapshotted
 

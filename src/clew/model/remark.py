@@ -5,7 +5,20 @@ from typing import Any
 from clew.model import events as e
 
 # Fields that are of no use to a person.
-_UNREAD = {"fact", "decision", "handoff", "approval", "call", "blob", "evidence", "scope", "native", "epoch"}
+_UNREAD = {
+    "fact",
+    "decision",
+    "handoff",
+    "approval",
+    "call",
+    "blob",
+    "evidence",
+    "scope",
+    "native",
+    "epoch",
+    "git",
+    "machine",
+}
 
 
 def remark_of(body: e.Body) -> str:

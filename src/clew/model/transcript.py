@@ -321,7 +321,7 @@ class _Folding:
 
 
 _KNOWLEDGE = (e.FactLearned, e.FactRetired, e.DecisionMade, e.DecisionReversed, e.ProgressNoted)
-_FILES = (e.ArtifactSaved, e.WorkspaceSnapshotted, e.WorkspaceRestored)
+_FILES = (e.ArtifactSaved, e.CommitsMade, e.WorkspaceSnapshotted, e.WorkspaceRestored)
 
 
 def type_of(event: Event) -> Type:

@@ -1,4 +1,4 @@
-"""The kinds of what a session makes: artifacts, and snapshots of its workspace (events.py)."""
+"""The kinds of what a session makes: artifacts, commits, and snapshots of its workspace (events.py)."""
 
 from clew.model.object_names import ObjectNameOrNone
 from clew.model.opaque import Body
@@ -29,6 +29,17 @@ class WorkspaceSnapshotted(Body, frozen=True, kw_only=True):
     workspace: Workspace = Workspace()
     changed: int = 0
     changes: tuple[FileChange, ...] = ()
+
+
+class CommitsMade(Body, frozen=True, kw_only=True):
+    """Commits of git that were made in the folder of the session while it was at work."""
+
+    kind = "commits_made"
+    durable = True
+    commits: tuple[str, ...]
+    branch: str = ""
+    folder: str = ""
+    machine: str = ""
 
 
 class WorkspaceRestored(Body, frozen=True, kw_only=True):

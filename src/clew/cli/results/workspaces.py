@@ -11,6 +11,7 @@ from clew.model.plain import plain
 if TYPE_CHECKING:
     from clew.service.workspaces.changes import Changed
     from clew.service.workspaces.checkout import CheckedOut
+    from clew.service.workspaces.commit_links import CommitLink
     from clew.service.workspaces.looking import FileDifference, PointInfo
     from clew.service.workspaces.restore import Restored
     from clew.service.workspaces.snapshot import SnapshotTaken
@@ -129,6 +130,24 @@ def print_workspace_thin(thinned: "list[Thinned]") -> None:
     for session in thinned:
         click.echo(f"{session.session[:10]}: {session.snapshots:,} snapshots thinned, {session.kept:,} kept")
     click.echo(f"{sum(session.snapshots for session in thinned):,} snapshots thinned", err=True)
+
+
+def print_commit(links: "list[CommitLink]") -> None:
+    if not links:
+        click.echo("no session is known to have led to it", err=True)
+        return
+    table(
+        ("commit", "by", "when", "session", "event", "runtime", "project", "title"),
+        (
+            (
+                link.commit[:12], f"{len(link.files)} files" if link.files else link.how, ago(link.at),
+                link.session[:10], str(link.seq), link.runtime, link.project, link.title or "(untitled)",
+            )
+            for link in links
+        ),
+    )  # fmt: skip
+    if any(link.files for link in links):
+        click.echo("`files` is weak: the session wrote files of the commit before it", err=True)
 
 
 def print_workspace_gc(collected: "object") -> None:

@@ -15,6 +15,7 @@ from clew.model.session import Session
 from clew.service.kernel.call import permit
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
+from clew.service.workspaces.commits import record_commits
 from clew.service.workspaces.points import events_of, folder_of
 from clew.service.workspaces.room import AUTOMATIC_FLOOR, make_room, refuse_full_disk
 from clew.service.workspaces.saving import Limits
@@ -32,6 +33,8 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     session: str
     snapshot: str = ""
     seq: int = 0
+    commits: list[str] = []
+    """The commits that were made in its folder and are recorded now."""
     error: str = ""
 
 
@@ -39,15 +42,13 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
 def workspace_keep(
     context: Context, sessions: Annotated[list[str], msgspec.Meta(description="Sessions in which something happened.")]
 ) -> list[Kept]:
-    """Keep the files of these sessions, where their project's setting `workspaces` is on."""
+    """Record the commits of these sessions, and keep their files where their project's setting `workspaces` is on."""
     refuse_on_server(context)
     kept = []
     for id in sorted(set(sessions)):
         session = context.store.session(id, context.reach(None))
-        if context.setting(session.project, SETTING) != "on":
-            continue
-        permit(context, Right.APPEND, session)
         try:
+            permit(context, Right.APPEND, session)
             kept += _keep(context, session)
         except ClewError as error:
             kept.append(Kept(session=id, error=str(error)))
@@ -58,6 +59,9 @@ def _keep(context: Context, session: Session) -> list[Kept]:
     folder = folder_of(context, session)
     if not folder or not os.path.isdir(folder):
         return []
+    commits = record_commits(context, session, os.fsencode(folder))
+    if context.setting(session.project, SETTING) != "on":
+        return [Kept(session=session.id, commits=commits)] if commits else []
     root = resolved(folder, session) if events_of(context, session) else _repository(resolved(folder, session))
     if not root or _is_above_home(root):
         return []
@@ -65,7 +69,7 @@ def _keep(context: Context, session: Session) -> list[Kept]:
     make_room(context, session.project)
     saved = save(context, session, root, limits=LIMITS, floor=AUTOMATIC_FLOOR)
     taken = record(context, session, root, saved, label=AUTOMATIC)
-    return [Kept(session=session.id, snapshot=taken.snapshot, seq=taken.seq)]
+    return [Kept(session=session.id, snapshot=taken.snapshot, seq=taken.seq, commits=commits)]
 
 
 def _repository(folder: bytes) -> bytes:

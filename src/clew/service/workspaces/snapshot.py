@@ -18,6 +18,7 @@ from clew.service.kernel.context import Context
 from clew.service.kernel.registry import Group, operation
 from clew.service.privacy.mask_on_write import masks_secrets, text_masked_if_required
 from clew.service.workspaces.changed_files import with_changes
+from clew.service.workspaces.commits import record_commits
 from clew.service.workspaces.git_index import record_git
 from clew.service.workspaces.ignoring import Rules
 from clew.service.workspaces.points import by_name, events_of, folder_of
@@ -75,6 +76,7 @@ def workspace_snapshot(
         most_bytes=limits.most_bytes if most is None else most,
     )  # fmt: skip
     saved = save(context, session, root, with_secrets=with_secrets, limits=limits)
+    record_commits(context, session, root, lease=lease)
     taken = record(context, session, root, saved, label=label, lease=lease)
     return msgspec.structs.replace(taken, warning=warning_of(context, session.project))
 
