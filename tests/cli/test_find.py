@@ -246,8 +246,8 @@ def test_views_are_built_again(clew: Clew, home: Path, shop: str) -> None:
     refused = clew("rebuild", "words")
     assert (refused.code, refused.err) == (
         2,
-        "error: no view 'words'; there are artifacts, commits, course, files, knowledge, labels, landmarks, sessions, "
-        "text, usage\n",
+        "error: no view 'words'; there are artifacts, commits, course, files, knowledge, labels, landmarks, points, "
+        "sessions, text, usage\n",
     )
 
 

@@ -55,6 +55,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     git(folder, "init", "-q", "-b", "main")
     for name in ("clean", "edited", "staged", "both", "deleted", "removed", "moved", "run", "assumed", ".env"):
         (folder / name).write_text(f"{name}\n")
+    (folder / "gone").mkdir()
+    (folder / "gone" / ".env").write_text("a secret\n")
     (folder / "sub").mkdir()
     (folder / "sub" / "link").symlink_to("../clean")
     (folder / ".gitignore").write_text("*.log\n")
@@ -74,6 +76,11 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "intended").write_text("to be added\n")
     git(folder, "add", "-N", "intended")
     git(folder, "update-index", "--assume-unchanged", "assumed")
+    git(folder, "update-index", "--add", "--cacheinfo", f"160000,{'c' * 40},module")
+    # A tracked secret below a folder that became a link to the outside.
+    (folder / "gone" / ".env").unlink()
+    (folder / "gone").rmdir()
+    (folder / "gone").symlink_to("../outside")
     return folder
 
 
@@ -101,8 +108,9 @@ def statuses(folder: Path) -> list[str]:
 def test_a_checkout_has_the_same_status_and_the_repository_is_untouched(
     context: Context, session: OpenSession, shop: Path, tmp_path: Path
 ) -> None:
+    (shop.parent / "outside").mkdir()
     before, status = every_byte(shop / ".git"), statuses(shop)
-    assert len(status) == 2 + 9, "\n".join(status)
+    assert len(status) == 2 + 12, "\n".join(status)
     taken = snapshot(context, session, shop)
     assert [skipped.path for skipped in taken.skipped] == [".env"]
     child = session.fork()
@@ -117,6 +125,7 @@ def test_a_checkout_has_the_same_status_and_the_repository_is_untouched(
     git(tmp_path / "child", "fsck", "--strict")
     git(tmp_path / "child", "commit", "-qm", "of the child")
     assert "origin/other" in git(tmp_path / "child", "branch", "-r")
+    assert [*(shop.parent / "outside").iterdir()] == []
     assert every_byte(shop / ".git") == before, "the child has branches and objects of its own"
     # What is unchanged is one event, and git is not asked again.
     assert snapshot(context, session, shop).seq == taken.seq
@@ -207,10 +216,13 @@ def test_nothing_of_a_hostile_repository_runs(
     with (shop / ".git" / "config").open("a") as config:
         config.write(HOSTILE.format(run=run, hooks=hooks, attributes=tmp_path / "attributes"))
     (shop / ".gitattributes").write_text("* filter=x diff=x\n")
+    shutil.copytree(shop / ".git", shop / "nested" / ".git")
+    (shop / "nested" / "x").write_text("in a repository of its own\n")
     snapshot(context, session, shop)
     assert checkout(context, session, tmp_path / "own").repository == "own"
     checkout(context, session, tmp_path / "tree", worktree=True, branch="new")
     assert not ran.exists(), ran.read_text()
+    assert [path.name for path in (tmp_path / "own" / "nested").iterdir()] == ["x"], "its git stays where it is"
     subprocess.run(["git", "status"], cwd=shop, env=ENVIRONMENT, capture_output=True, check=False)
     assert ran.exists(), "the repository is hostile indeed"
 

@@ -2,7 +2,8 @@
 
 import os
 import sys
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import click
 
@@ -12,12 +13,14 @@ from clew.cli.here import latest
 from clew.cli.options import SessionId, complete_id, complete_runtime, json_option
 from clew.cli.output import print_json, print_result
 from clew.cli.progress import progress
+from clew.cli.resumed_files import bring_back, files_here, is_wanted, say
 from clew.model.errors import InvalidInput, NotFound, Unavailable
 from clew.model.plain import plain
 from clew.views.contract import origin_of
 
 # How long a command that prepares a session may take.
 PREPARE_SECONDS = 120
+T = TypeVar("T")
 
 
 @click.command("resume")
@@ -26,6 +29,8 @@ PREPARE_SECONDS = 120
               help="Go on in this program: claude, codex, gemini ... [default: the session's own]")  # fmt: skip
 @click.option("--cwd", default="", metavar="DIR", help="The working directory. [default: the session's own]")
 @click.option("--at", type=int, metavar="SEQ", help="Continue after this event instead of the last.")
+@click.option("--workspace/--no-workspace", default=None,
+              help="Restore its files first, or leave them. [default: ask, where they are not here]")  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Show what would become of the session, and write nothing.")
 @click.option("--no-run", "--print", "no_run", is_flag=True, help="Write the session and print the command.")
 @click.option("--strict", is_flag=True, help="Refuse to resume if the program's format would drop anything.")
@@ -35,25 +40,39 @@ PREPARE_SECONDS = 120
 @json_option
 @click.pass_obj
 def command(
-    plane: Any, session: str | None, runtime: str, cwd: str, at: int | None, dry_run: bool, no_run: bool, strict: bool,
-    flatten: bool, reason: str, lease: int | None, as_json: bool,
+    plane: Any, session: str | None, runtime: str, cwd: str, at: int | None, workspace: bool | None, dry_run: bool,
+    no_run: bool, strict: bool, flatten: bool, reason: str, lease: int | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Go on with a session in its own program, or in another with --in. Without an ID: the newest session here.
 
     In another program, clew writes the session in that program's own form, opens a fork for it, and runs the
     program's own resume command; `clew undo` takes that back. A paused or closed session is reopened first.
+
+    Where its files are not as they were, as on another machine, they are restored first if you say so, and their paths
+    in the conversation follow.
     """
     id = session or latest(plane)
     wanted = {"runtime": runtime, "cwd": cwd, "at": at, "strict": strict, "flatten": flatten}
     writes_only = dry_run or no_run
-    if not (writes_only or any(wanted.values())) and _is_reopened(plane, id, reason, lease, as_json=as_json):
+    if not (writes_only or any(wanted.values()) or workspace) and _is_reopened(
+        plane, id, reason, lease, as_json=as_json
+    ):
         return
+    here = _after_pull(plane, id, lambda: files_here(plane, id, cwd=cwd, at=at, wanted=workspace))
+    is_restored = is_wanted(here, wanted=workspace, asks=not (as_json or dry_run))
+    if here is not None and is_restored:
+        wanted |= {"cwd": here.cwd, "files_in": here.folder}
+    wanted |= {"dry_run": dry_run, "to_run": not writes_only}
     with progress("writing", shown=not as_json):
-        made = _materialise(plane, id, {**wanted, "dry_run": dry_run, "to_run": not writes_only})
+        made = _after_pull(plane, id, lambda: plane.call("materialise", session=id, **wanted))
+    if here is not None and is_restored and not dry_run:
+        bring_back(plane, here, made.session, at=at, as_json=as_json)
     if as_json:
-        print_json(made)
+        print_json(made if here is None else _with_files(made, here, is_restored=is_restored and not dry_run))
     else:
         _print_materialised(made, dry_run=dry_run)
+        if here is not None:
+            say(here, is_restored=is_restored)
     if not writes_only:
         _run(plane, made)
 
@@ -74,14 +93,23 @@ def _is_reopened(plane: Any, id: str, reason: str, lease: int | None, *, as_json
     return is_all
 
 
-def _materialise(plane: Any, id: str, wanted: dict[str, Any]) -> Any:
+def _after_pull(plane: Any, id: str, call: Callable[[], T]) -> T:
+    """What the call gives; a session that is not here is pulled from a server first."""
     try:
-        return plane.call("materialise", session=id, **wanted)
+        return call()
     except NotFound as error:
         from clew.cli.pulling import pull_missing
 
         pull_missing(plane, id, error)
-        return plane.call("materialise", session=id, **wanted)
+        return call()
+
+
+def _with_files(made: Any, here: Any, *, is_restored: bool) -> dict[str, Any]:
+    """What was made, with where its files are."""
+    import msgspec
+
+    files = {name: getattr(here, name) for name in here.__struct_fields__ if name != "session"}
+    return {**msgspec.to_builtins(made), "workspace": files | {"restored": is_restored}}
 
 
 def _print_materialised(made: Any, *, dry_run: bool) -> None:

@@ -21,6 +21,8 @@ class ResumeOptions(msgspec.Struct, frozen=True, kw_only=True):
     flatten: bool
     dry_run: bool
     to_run: bool
+    files_in: str = ""
+    """The folder that its files are written into after this, if they are not where they were."""
 
 
 class Materialised(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,7 +76,7 @@ def check_runnable(
 ) -> list[str]:
     """Refuse to go on if the program is to be run and cannot be; else what the user has to know."""
     notes = []
-    if not os.path.isdir(directory):
+    if not os.path.isdir(directory) and not options.files_in:
         missing = f"the directory {directory} does not exist"
         if options.to_run:
             raise InvalidInput(f"{missing}; name another to work in", session=session.id, cwd=directory)

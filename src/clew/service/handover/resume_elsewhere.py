@@ -22,7 +22,7 @@ import msgspec
 
 from clew.model.access import Right
 from clew.model.errors import ClewError, InvalidInput, Lossy, NotFound
-from clew.model.events import Draft, RuntimeAttached, SessionClosed
+from clew.model.events import Draft, RuntimeAttached, SessionClosed, WorkspaceRestored, WorkspaceSnapshotted
 from clew.model.session import Session
 from clew.model.source import identity
 from clew.runtimes import names, resolve, runtime
@@ -64,9 +64,10 @@ def materialise(
     flatten: Annotated[bool, msgspec.Meta(description="Tell calls and results as text.")] = False,
     dry_run: Annotated[bool, msgspec.Meta(description="Check everything and write nothing.")] = False,
     to_run: Annotated[bool, msgspec.Meta(description="Refuse if the program cannot be run here.")] = False,
+    files_in: Annotated[str, msgspec.Meta(description="The folder that its files will be in, if it is another.")] = "",
 ) -> Materialised:
     """Write a session as a native session of an agent program, ready to be resumed there."""
-    options = ResumeOptions(flatten=flatten, dry_run=dry_run, to_run=to_run)
+    options = ResumeOptions(flatten=flatten, dry_run=dry_run, to_run=to_run, files_in=files_in)
     head = context.store.head(session).head
     if at is not None and at > head:
         raise InvalidInput(f"session {session.id} has events 1 to {head}; it cannot go on from {at}", head=head, at=at)
@@ -82,7 +83,8 @@ def materialise(
             return native
     writable(target.name)
     history = History(context.store, session, upto=at)
-    fitted = fitted_for(history, target, attached, directory, flatten=flatten)
+    moved = _moved(context, session, attached, directory, at, files_in)
+    fitted = fitted_for(history, target, attached, directory, flatten=flatten, moved=moved)
     if strict:
         _refuse_losses(target, fitted)
     if not fitted.rounds:
@@ -192,7 +194,13 @@ def last_attached(context: Context, session: Session, upto: int | None) -> Runti
 
 
 def fitted_for(
-    history: History, target: Runtime, attached: RuntimeAttached | None, directory: str, *, flatten: bool
+    history: History,
+    target: Runtime,
+    attached: RuntimeAttached | None,
+    directory: str,
+    *,
+    flatten: bool,
+    moved: tuple[str, str] | None = None,
 ) -> Fitted:
     outline = history.outline()
     ran_in = {event.body.runtime for event in outline.events if isinstance(event.body, RuntimeAttached)}
@@ -202,10 +210,29 @@ def fitted_for(
         target,
         tools={program.name: program.tools for program in programs},
         unsent={program.name: program.unsent for program in programs},
-        rehoming=Rehoming(attached.cwd, directory) if attached and attached.cwd else None,
+        rehoming=Rehoming(*(moved or (attached.cwd, directory))) if attached and attached.cwd else None,
         flatten=flatten,
         brief=partial(_brief, history),
     )
+
+
+def _moved(
+    context: Context,
+    session: Session,
+    attached: RuntimeAttached | None,
+    directory: str,
+    at: int | None,
+    files_in: str,
+) -> tuple[str, str] | None:
+    """The folder of the files and where they are now, if the program works in or below both of them."""
+    if not files_in or attached is None or not attached.cwd:
+        return None
+    from clew.service.workspaces.here import is_in
+    from clew.service.workspaces.points import point_at
+
+    body = point_at(context, session, at).event.body
+    was = body.workspace.folder if isinstance(body, WorkspaceSnapshotted | WorkspaceRestored) else ""
+    return (was, files_in) if was and is_in(attached.cwd, was) and is_in(directory, files_in) else None
 
 
 def _brief(history: History) -> str:

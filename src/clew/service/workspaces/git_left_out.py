@@ -26,7 +26,7 @@ def restore_left_out(context: Context, made: Made, *, masks: bool) -> list[str]:
     for line in made.git("ls-files", "--deleted", "--stage", "-z").split(b"\0")[:-1]:
         about, _, path = line.partition(b"\t")
         mode, name, number = about.split(b" ")
-        if number == b"0" and mode[:2] in (b"10", b"12") and is_tracked_path(path):
+        if number == b"0" and mode[:2] in (b"10", b"12") and is_tracked_path(path) and _has_room(root, path):
             missing[path] = (mode, name.decode())
     left_out = {path: about for path, about in missing.items() if masks or _is_left_out(rules, root, path)}
     data = blobs(made.git, sorted({name for _, name in left_out.values()}))
@@ -53,6 +53,13 @@ def _entry(context: Context, path: bytes, mode: bytes, data: bytes) -> Entry:
         return Entry(name, LINK, target=data)
     digest = bytes.fromhex(objects.put(context.store, [data]))
     return Entry(name, FILE, 0o755 if mode == EXECUTABLE else 0o644, len(data), digest)
+
+
+def _has_room(root: bytes, path: bytes) -> bool:
+    """Whether nothing but folders is above the path; where a link or a file is, the tracked file was removed."""
+    parts = path.split(b"/")[:-1]
+    above = [os.path.join(root, *parts[: depth + 1]) for depth in range(len(parts))]
+    return all(os.path.isdir(folder) and not os.path.islink(folder) for folder in above if os.path.lexists(folder))
 
 
 def _is_left_out(rules: dict[bytes, Rules], root: bytes, path: bytes) -> bool:
