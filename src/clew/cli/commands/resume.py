@@ -68,7 +68,11 @@ def command(
     if here is not None and is_restored and not dry_run:
         bring_back(plane, here, made.session, at=at, as_json=as_json)
     if as_json:
-        print_json(made if here is None else _with_files(made, here, is_restored=is_restored and not dry_run))
+        print_json(
+            made
+            if here is None or here.state == "none"
+            else _with_files(made, here, is_restored=is_restored and not dry_run)
+        )
     else:
         _print_materialised(made, dry_run=dry_run)
         if here is not None:
