@@ -185,7 +185,17 @@ def contents(views: Views) -> dict[str, Any]:
         connection = tx.connection  # type: ignore[attr-defined]
         tables = {
             table: sorted(map(tuple, connection.execute(f"SELECT * FROM {table}")))
-            for table in ("artifact", "label", "listing", "point", "touched", "spending", "quarter", "speaking")
+            for table in (
+                "artifact",
+                "committed",
+                "label",
+                "listing",
+                "point",
+                "touched",
+                "spending",
+                "quarter",
+                "speaking",
+            )
         }
         if views.database.dialect == "pg":
             _check_projects(connection)

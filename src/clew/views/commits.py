@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 from clew.model.events import CallMade, CallReturned, CommitsMade, Event, TextPart
-from clew.model.git_record import is_object
 from clew.model.session import Session
 from clew.store.derived import Transaction
 from clew.views.contract import LATEST, Bodies, when
@@ -20,6 +19,8 @@ SHORTEST = 7
 # What a commit prints stands near the beginning or the end of what its command prints.
 SEARCHED_BYTES = 64 * 1024
 MOST_OF_EVENT = 100
+# Here and not from git_record.py, because every command that reads a view loads this module.
+_WHOLE = re.compile("[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _ASKS = re.compile(rb"\bgit\b.{0,2000}?\b(commit|merge|cherry-pick|revert|rebase|am|pull)\b", re.DOTALL)
 _PRINTS = re.compile(rb'(?:^|"|\n|\\n)\[[^\[\]\\"\n]{1,200}? ([0-9a-f]{7,40})\] ')
 
@@ -74,7 +75,7 @@ class CommitsView:
 def _commits(event: Event) -> tuple[str, list[str]]:
     match event.body:
         case CommitsMade(commits=commits):
-            return RECORDED, [*dict.fromkeys(sha for sha in commits[:MOST_OF_EVENT] if is_object(sha))]
+            return RECORDED, [*dict.fromkeys(sha for sha in commits[:MOST_OF_EVENT] if _WHOLE.fullmatch(sha))]
         case CallMade(input=input):
             return ASKED, [""] if _ASKS.search(bytes(input)) else []
         case CallReturned(output=output, parts=parts):
