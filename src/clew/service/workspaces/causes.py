@@ -79,7 +79,7 @@ class Causes:
             return [Cause(BEFORE)] * len(lines)
         path, below = absolute(point, step.newer.path), shown(step.newer.path)
         project = self._history.session_of(point).project
-        calls = self._ran.between(0, point.at, point.machine, point.folder, project)
+        calls = self._ran.between(0, point, point.folder, project)
         edits = [call for call in reversed(calls) if not call.is_hidden and call.writes(path, point.folder, below)]
         causes = []
         for line in lines:
@@ -115,9 +115,7 @@ class Causes:
         path = absolute(newer.point, newer.path)
         session = self._history.session_of(newer.point if newer.point.session else older.point)
         changed_at = self._changed_at(step)
-        calls = self._ran.between(
-            older.point.began_at, newer.point.at, newer.point.machine, root, session.project
-        )  # fmt: skip
+        calls = self._ran.between(older.point.began_at, newer.point, root, session.project)
         if changed_at:
             # What began after the last change has no part in it.
             calls = [call for call in calls if not call.is_timed or call.began_at <= changed_at + TOLERANCE_US]

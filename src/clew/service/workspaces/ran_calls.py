@@ -19,6 +19,7 @@ from clew.store.log.feed import own_of_kind
 from clew.store.log.rows import EVERYTHING
 from clew.store.projects import keys_by_name
 from clew.views.contract import storable
+from clew.views.points import FolderPoint
 from clew.views.sessions import SessionRow, session_row
 
 # So many sessions that worked in a folder are looked at, the newest.
@@ -31,12 +32,18 @@ class RanCall:
     """A call that ran, and the session that made it."""
 
     def __init__(self, row: SessionRow, session: Session, event: Event, made: CallMade, *, is_hidden: bool) -> None:
-        self.row, self.session, self.seq, self.made, self.is_hidden = row, session, event.seq, made, is_hidden
+        self.row, self.session, self.made, self.is_hidden = row, session, made, is_hidden
+        self.seq, self.position = event.seq, event.position
         self.is_timed = event.said_at is not None
         self.began_at = event.at if event.said_at is None else event.said_at
         self.ended_at = EVERYTHING
         self.runtime = row.runtime
         self.touched = [*touches(made)]
+
+    def ran(self, since: int, newer: FolderPoint) -> bool:
+        """Whether it ran between a time and a point. Without a time of its own it ran when it was recorded."""
+        began = self.began_at <= newer.at and (self.is_timed or self.position < newer.position)
+        return began and self.ended_at >= since
 
     @property
     def changes_nothing(self) -> bool:
@@ -140,12 +147,12 @@ class RanCalls:
         self._of: dict[int, list[RanCall]] = {}
         self._workers_of: dict[tuple[str, str, str], list[SessionRow]] = {}
 
-    def between(self, since: int, upto: int, machine: str, folder: str, project: str) -> list[RanCall]:
-        """The calls that can have changed files in a folder within a time, oldest first."""
+    def between(self, since: int, newer: FolderPoint, folder: str, project: str) -> list[RanCall]:
+        """The calls that can have changed files in a folder between a time and a point, oldest first."""
         found = []
-        for row in self._workers(machine, folder, project):
-            if row.began_at <= upto and since <= max(row.last_at, row.kept_at):
-                found += [call for call in self._calls(row) if call.began_at <= upto and call.ended_at >= since]
+        for row in self._workers(newer.machine, folder, project):
+            if row.began_at <= newer.at and since <= max(row.last_at, row.kept_at):
+                found += [call for call in self._calls(row) if call.ran(since, newer)]
         return sorted((call for call in found if not call.changes_nothing), key=lambda call: (call.began_at, call.seq))
 
     def _workers(self, machine: str, folder: str, project: str) -> list[SessionRow]:
