@@ -84,7 +84,7 @@ class Clew:
 
     def export(self, session: str, out: Path) -> dict[str, bytes]:
         """Write a session's native files to a folder, and read them, by name."""
-        self._run("export", session, "--as", "native", "--out", f"{out}/")
+        self.run("export", session, "--as", "native", "--out", f"{out}/")
         return {path.name: path.read_bytes() for path in sorted(out.rglob("*")) if path.is_file()}
 
     def resume_in(
@@ -105,9 +105,9 @@ class Clew:
         )
 
     def objects(self, *arguments: str, env: dict[str, str] | None = None) -> list[Json]:
-        return [json.loads(line) for line in self._run(*arguments, "--json", env=env).splitlines()]
+        return [json.loads(line) for line in self.run(*arguments, "--json", env=env).splitlines()]
 
-    def _run(self, *arguments: str, env: dict[str, str] | None = None) -> str:
+    def run(self, *arguments: str, env: dict[str, str] | None = None) -> str:
         environment = env or {"PATH": os.environ["PATH"], "HOME": str(self.store.parent), "LANG": "C.UTF-8"}
         done = subprocess.run(
             [str(Path(sys.executable).with_name("clew")), *arguments],
