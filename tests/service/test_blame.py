@@ -309,6 +309,39 @@ def test_a_snapshot_says_which_files_changed_with_both_digests(context: Context,
     assert body.changed == 3
 
 
+def test_a_comparison_names_the_calls_that_changed_each_file(context: Context, folder: Path) -> None:
+    for name in ("a", "b", "c", "gone"):
+        (folder / name).write_text("1")
+    agent = Agent(context, folder)
+    first = agent.keep()
+    edited = agent.write("a", "2")
+    agent.keep()
+    shell = agent.shell("make", lambda: (folder / "b").write_text("2"))
+    (folder / "gone").unlink()
+    agent.keep()
+    again = agent.write("a", "3")
+    (folder / "c").write_text("by a person")
+    last = agent.keep()
+    found = call(context, "workspace_diff", {"left": agent.id, "right": agent.id, "at": first, "upto": last})
+    causes = {change.path: change.causes for change in found.changes}
+    assert {path: [(cause.why, [by.call for by in cause.calls]) for cause in of] for path, of in causes.items()} == {
+        "a": [("named", [again]), ("named", [edited])],
+        "b": [("only", [shell])],
+        "c": [("outside", [])],
+        "gone": [("only", [shell])],
+    }
+    [a, *_] = found.changes
+    assert (a.before_digest, a.after_digest) == (a.causes[1].before, a.causes[0].after)
+    assert a.causes[1].after == a.causes[0].before
+    log = call(context, "workspace_log", {"session": agent.id})
+    assert [(point.changed, [by.call for by in point.calls]) for point in log] == [
+        (2, [again]), (2, [shell]), (1, [edited]), (0, []),
+    ]  # fmt: skip
+    fork = agent.session.fork(at=first)
+    forks = call(context, "workspace_diff", {"left": agent.id, "right": fork.id})
+    assert {change.causes for change in forks.changes} == {None}
+
+
 def test_the_lines_that_stay_are_found_whatever_the_texts() -> None:
     chance = random.Random(5)
     for size in (0, 1, 3, 30, 400):

@@ -1,5 +1,6 @@
 """Workspaces for people."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -17,10 +18,13 @@ if TYPE_CHECKING:
     from clew.service.workspaces.snapshot import SnapshotTaken
     from clew.service.workspaces.tree import Tree
     from clew.service.workspaces.usage import WorkspaceUsage
+    from clew.service.workspaces.who_changed import ChangingCall, FileCause
     from clew.store.log.thinning import Thinned
 
 SIGNS = {"added": "+", "removed": "-", "changed": "~", "mode": "m", "kind": "!"}
 COLOURS = {"+": "green", "-": "red", "@": "cyan"}
+# So many calls are named.
+NAMED = 3
 # So many of what was left out are printed; --json has all.
 PRINTED = 20
 
@@ -41,10 +45,11 @@ def print_workspace_log(points: "list[PointInfo]") -> None:
         click.echo("no snapshot yet; `clew workspace snapshot --session ID` takes one", err=True)
         return
     table(
-        ("event", "when", "what", "snapshot", "files", "bytes", "branch", "folder", "label"),
+        ("event", "when", "what", "snapshot", "files", "bytes", "changed", "by", "branch", "folder", "label"),
         (
             (
                 str(point.seq), ago(point.at), point.event, point.snapshot[:12], f"{point.files:,}", f"{point.bytes:,}",
+                f"{point.changed:,}" if point.changed else "", calls_named(point.calls) if point.changed else "",
                 point.branch, point.folder,
                 f"thinned {ago(point.thinned_at)}" if point.thinned_at else point.label or " ".join(point.paths),
             )
@@ -70,8 +75,30 @@ def print_workspace_diff(found: "FileDifference") -> None:
         click.echo("the files are the same", err=True)
     for change in found.changes:
         _print_change(change)
+        for cause in change.causes or ():
+            click.secho(f"  {_cause(cause)}", dim=True)
         for line in change.lines.splitlines()[2:]:
             click.secho(line, fg=COLOURS.get(line[:1]))
+
+
+def _cause(cause: "FileCause") -> str:
+    """Which call changed a file, in one line."""
+    named = calls_named(cause.calls)
+    match cause.why:
+        case "named" | "only":
+            return f"by {named}"
+        case "hidden":
+            return "by a session you cannot see"
+        case "several":
+            return f"by one of {named}"
+        case _:
+            return f"unclear; {named} ran" if named else "outside of any call"
+
+
+def calls_named(calls: "Sequence[ChangingCall]") -> str:
+    """The first calls by session, event and tool; --json has all."""
+    named = ", ".join(f"{call.session[:10]}@{call.seq} {call.tool}" for call in calls[:NAMED])
+    return named + (f" and {len(calls) - NAMED} more" if len(calls) > NAMED else "")
 
 
 def print_workspace_preview(changes: "list[Changed]") -> None:

@@ -121,7 +121,7 @@ class Causes:
             calls = [call for call in calls if not call.is_timed or call.began_at <= changed_at + TOLERANCE_US]
         below = path.removeprefix(root.rstrip("/") + "/")
         naming = [call for call in calls if call.writes(path, root, below)]
-        found = (naming, [call for call in calls if call not in naming], changed_at)
+        found = (naming, [call for call in calls if call not in naming and not call.is_edit], changed_at)
         self._known[key] = found
         return found
 

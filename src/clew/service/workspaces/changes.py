@@ -6,6 +6,7 @@ import msgspec
 
 from clew.model.file_tree import FILE, FOLDER, LARGE, LINK, Entry, shown
 from clew.service.workspaces.comparing import Difference
+from clew.service.workspaces.who_changed import FileCause
 from clew.store import Store
 
 WORDS = {FILE: "file", LARGE: "file", LINK: "link", FOLDER: "folder"}
@@ -28,6 +29,11 @@ class Changed(msgspec.Struct, frozen=True, kw_only=True):
     """Why there are no lines: binary, or too large."""
     lines: str = ""
     """The difference of a text, as a unified diff."""
+    before_digest: str = ""
+    """The digest of the file before, and after; empty where there was no file."""
+    after_digest: str = ""
+    causes: tuple[FileCause, ...] | None = None
+    """Which calls changed it, newest first. None when it was not looked for: in two forks, or in too many files."""
 
 
 def changed(store: Store, difference: Difference, *, note: str = "", lines: str = "") -> Changed:
@@ -43,6 +49,8 @@ def changed(store: Store, difference: Difference, *, note: str = "", lines: str 
         kind=WORDS[entry.kind],
         before=_size(before),
         after=_size(after),
+        before_digest=_digest(before),
+        after_digest=_digest(after),
         mode=f"{after.mode:o}" if is_new_mode and after is not None else "",
         note=note,
         lines=lines,
@@ -51,6 +59,10 @@ def changed(store: Store, difference: Difference, *, note: str = "", lines: str 
 
 def _size(entry: Entry | None) -> int | None:
     return None if entry is None or entry.kind == FOLDER else entry.size
+
+
+def _digest(entry: Entry | None) -> str:
+    return "" if entry is None or entry.kind == FOLDER else entry.digest.hex()
 
 
 def _word(before: Entry | None, after: Entry | None) -> str:

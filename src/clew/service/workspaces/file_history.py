@@ -175,7 +175,7 @@ class FileHistory:
                     older = Version(older.point, *renamed)
             if older is None or not _is_same(version.entry, older.entry):
                 yield Step(version, older)
-            if older is None or older.entry is None:
+            if older is None or (older.entry is None and version.entry is not None):
                 return
             version, live = older, ""
 
@@ -186,7 +186,10 @@ def absolute(point: FolderPoint, path: bytes) -> str:
 
 
 def _is_same(one: Entry | None, other: Entry | None) -> bool:
-    return one is not None and other is not None and (one.kind, one.digest) == (other.kind, other.digest)
+    """Whether the content is the same, or there is none."""
+    if one is None or other is None:
+        return one is other
+    return (one.kind, one.digest, one.target) == (other.kind, other.digest, other.target)
 
 
 def _folders_above(path: str) -> tuple[str, ...]:

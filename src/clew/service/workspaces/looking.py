@@ -1,6 +1,7 @@
 """The operations that only look: which snapshots there are, what differs between two points, what is in a file."""
 
 from collections.abc import Callable
+from itertools import islice
 from typing import Annotated
 
 import msgspec
@@ -9,6 +10,7 @@ from clew.model.access import Right
 from clew.model.errors import Conflict, InvalidInput, TooLarge
 from clew.model.events import Event, WorkspaceRestored, WorkspaceSnapshotted
 from clew.model.file_tree import FILE, FOLDER, LARGE, LINK, Entry, decode_pieces, shown
+from clew.model.lineage import parting
 from clew.model.session import Session
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
@@ -16,6 +18,7 @@ from clew.service.workspaces.changes import WORDS, Changed, changed, unified
 from clew.service.workspaces.comparing import Difference, compare, compare_entries
 from clew.service.workspaces.points import At, all_of, entries_of, events_of, find, point_at, thinned_at
 from clew.service.workspaces.snapshot import WORKSPACE
+from clew.service.workspaces.who_changed import ChangingCall, calls_before, causes_of
 from clew.store.objects import objects
 
 # A text that is larger is not compared line by line.
@@ -43,6 +46,10 @@ class PointInfo(msgspec.Struct, frozen=True, kw_only=True):
     commit: str
     branch: str
     paths: list[str]
+    changed: int = 0
+    """How many files are not as in the snapshot before."""
+    calls: tuple[ChangingCall, ...] = ()
+    """The calls of the session that can have changed files since the point before."""
     thinned_at: int | None = None
     """When the files were deleted, because newer or older ones are enough; the event stays."""
 
@@ -72,22 +79,24 @@ class WorkspaceFile(msgspec.Struct, frozen=True, kw_only=True):
     seq: int
 
 
-@operation(right=Right.READ, route="GET /sessions/{session}/workspace/snapshots", group=WORKSPACE)
+@operation(right=Right.READ, route="GET /sessions/{session}/workspace/snapshots", group=WORKSPACE, reads_views=True)
 def workspace_log(context: Context, session: Session) -> list[PointInfo]:
     """List the snapshots and restores of a session, newest first, with those that were thinned."""
+    context.views.catch_up()
     found = []
     when = None
+    calls = calls_before(context, session)
     for event in reversed(all_of(context, session)):
         body = event.body
         if isinstance(body, WorkspaceSnapshotted | WorkspaceRestored):
-            found.append(_info(event, body))
+            found.append(msgspec.structs.replace(_info(event, body), calls=calls.get(event.seq, ())))
         else:
             when = when or thinned_at(context, session)
             found.append(_thinned(event, when(event.seq)[0]))
     return found
 
 
-@operation(right=Right.READ, route="GET /sessions/{left}/workspace/diff", group=WORKSPACE)
+@operation(right=Right.READ, route="GET /sessions/{left}/workspace/diff", group=WORKSPACE, reads_views=True)
 def workspace_diff(
     context: Context,
     left: Session,
@@ -115,11 +124,19 @@ def workspace_diff(
         differences = compare_entries(context.store, sides[0], sides[1], path.strip("/").encode())
     else:
         differences = compare(context.store, old.tree, new.tree)
-    changes: list[Changed] = []
-    for difference in differences:
-        if len(changes) == limit:
-            raise TooLarge(f"more than {limit:,} files differ; name a path, or raise the limit", limit=limit)
-        changes.append(changed(context.store, difference) if flat else _with_lines(context, difference))
+    context.views.catch_up()
+    differing = list(islice(differences, limit + 1))
+    if len(differing) > limit:
+        raise TooLarge(f"more than {limit:,} files differ; name a path, or raise the limit", limit=limit)
+    causes = causes_of(context, right or left, old.seq, new.seq, differing)
+    if right is not None and not shares_events(context, left, right, upto=old.seq):
+        causes = [None] * len(differing)
+    changes = [
+        msgspec.structs.replace(
+            changed(context.store, difference) if flat else _with_lines(context, difference), causes=cause
+        )
+        for difference, cause in zip(differing, causes, strict=True)
+    ]
     return FileDifference(left=old.session, left_seq=old.seq, right=new.session, right_seq=new.seq, changes=changes)
 
 
@@ -163,17 +180,22 @@ def _thinned(event: Event, at: int) -> PointInfo:
     )  # fmt: skip
 
 
+def shares_events(context: Context, left: Session, right: Session, *, upto: int) -> bool:
+    """Whether two sessions have the same events up to one of them."""
+    return left.id == right.id or upto <= parting(context.store.lineage(left), context.store.lineage(right))
+
+
 def _info(event: Event, body: WorkspaceSnapshotted | WorkspaceRestored) -> PointInfo:
     kept = body.workspace
-    label, event_name, paths = "", "restore", list[str]()
+    label, event_name, paths, count = "", "restore", list[str](), 0
     if isinstance(body, WorkspaceSnapshotted):
-        label, event_name = body.label, "undo" if body.restores else "snapshot"
+        label, event_name, count = body.label, "undo" if body.restores else "snapshot", body.changed
     else:
         paths = [*body.paths]
     return PointInfo(
         session=event.session, seq=event.seq, at=event.at, snapshot=body.snapshot, folder=kept.folder,
         event=event_name, label=label, machine=kept.machine, files=kept.files, bytes=kept.bytes,
-        skipped=kept.skipped, commit=kept.commit, branch=kept.branch, paths=paths,
+        skipped=kept.skipped, commit=kept.commit, branch=kept.branch, paths=paths, changed=count,
     )  # fmt: skip
 
 

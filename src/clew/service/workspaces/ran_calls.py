@@ -50,6 +50,11 @@ class RanCall:
         """Whether it changes no file for sure."""
         return only_looks(self.made, self.touched)
 
+    @property
+    def is_edit(self) -> bool:
+        """Whether its tool edits the files that it names, and no others."""
+        return any(touch.how == "written" and touch.type == "file" for touch in touches(self.made))
+
     def writes(self, path: str, root: str, below: str) -> bool:
         """Whether it says that it writes this file: by its absolute path, below a root."""
         end = f"/{os.path.basename(root)}/{below}"
@@ -147,11 +152,20 @@ class RanCalls:
         self._of: dict[int, list[RanCall]] = {}
         self._workers_of: dict[tuple[str, str, str], list[SessionRow]] = {}
 
-    def between(self, since: int, newer: FolderPoint, folder: str, project: str) -> list[RanCall]:
-        """The calls that can have changed files in a folder between a time and a point, oldest first."""
+    def between(
+        self, since: int, newer: FolderPoint, folder: str, project: str, *, of: frozenset[int] | None = None
+    ) -> list[RanCall]:
+        """The calls that can have changed files in a folder between a time and a point, oldest first.
+
+        With `of` only those of these sessions.
+        """
         found = []
         for row in self._workers(newer.machine, folder, project):
-            if row.began_at <= newer.at and since <= max(row.last_at, row.kept_at):
+            if (
+                (of is None or row.session in of)
+                and row.began_at <= newer.at
+                and since <= max(row.last_at, row.kept_at)
+            ):
                 found += [call for call in self._calls(row) if call.ran(since, newer)]
         return sorted((call for call in found if not call.changes_nothing), key=lambda call: (call.began_at, call.seq))
 
