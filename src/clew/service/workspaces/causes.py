@@ -56,20 +56,20 @@ class Causes:
         if step.older is None:
             return self._before_first(step, lines)
         naming, others, changed_at = self._possible(step)
-        readable = [call for call in reversed(naming) if not call.is_hidden]
+        naming_first, running_first = _newest(naming), _newest(others)
         telling = [line for line in lines if line.strip()]
-        for call in readable:
+        for call in naming_first:
             if all(call.has_line(line) for line in telling):
                 return [Cause(INPUT, call)] * len(lines)
-        quiet = self._unnamed(naming, others, changed_at, step)
+        unnamed = self._unnamed(naming, others, changed_at, step)
         causes: list[Cause] = []
         for line in lines:
-            if not line.strip() and causes:
+            if line.strip() or not causes:
+                writers = [call for call in naming_first if call.has_line(line)]
+                writers += [call for call in running_first if call.quotes(line)]
+                causes.append(Cause(INPUT, writers[0]) if writers else unnamed)
+            else:
                 causes.append(causes[-1])  # An empty line says nothing of its own.
-                continue
-            writers = [call for call in readable if call.has_line(line)]
-            writers += [call for call in reversed(others) if not call.is_hidden and call.quotes(line)]
-            causes.append(Cause(INPUT, writers[0]) if writers else quiet)
         return causes
 
     def _before_first(self, step: Step, lines: Sequence[bytes]) -> list[Cause]:
@@ -155,6 +155,11 @@ def _among(calls: list[RanCall], changed_at: int) -> Cause:
     if changed_at and call.is_timed and changed_at > call.ended_at + TOLERANCE_US:
         return Cause(UNCLEAR, None, (call,))
     return Cause(ONLY, call)
+
+
+def _newest(calls: Sequence[RanCall]) -> list[RanCall]:
+    """The calls that the caller may see, the newest first."""
+    return [call for call in reversed(calls) if not call.is_hidden]
 
 
 def _shown(calls: Sequence[RanCall]) -> tuple[RanCall, ...]:
