@@ -302,11 +302,13 @@ def test_a_snapshot_says_which_files_changed_with_both_digests(context: Context,
     (folder / "d" / "a").write_text("2")
     (folder / "gone").unlink()
     (folder / "new").write_text("3")
-    seq = agent.keep()
+    (folder / ".env").write_text("PIN=1234")
+    given = {"session": agent.id, "folder": str(folder), "with_secrets": True}
+    seq = call(context, "workspace_snapshot", given).seq
     [body] = [event.body for event in agent.session.events() if event.seq == seq]
     changes = {change.path: (bool(change.before), bool(change.after), change.changed_at > 0) for change in body.changes}
     assert changes == {"d/a": (True, True, True), "gone": (True, False, False), "new": (False, True, True)}
-    assert body.changed == 3
+    assert body.changed == 4, "a secret is counted, and its digest is not in the event"
 
 
 def test_a_comparison_names_the_calls_that_changed_each_file(context: Context, folder: Path) -> None:

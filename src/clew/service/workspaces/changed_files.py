@@ -15,6 +15,7 @@ from clew.model.errors import NotFound
 from clew.model.events import Event, FileChange, WorkspaceRestored, WorkspaceSnapshotted
 from clew.model.file_tree import FOLDER, Entry, shown
 from clew.service.workspaces.comparing import Difference, compare
+from clew.service.workspaces.ignoring import is_secret
 from clew.store import Store
 
 # An event names no more files; all of them can be found by comparing the two snapshots.
@@ -35,7 +36,8 @@ def with_changes(
             if not _is_file(difference.before) and not _is_file(difference.after):
                 continue
             changed += 1
-            if len(changes) < MOST_NAMED:
+            # The digest of a short secret gives it away, and an event goes further than the file does.
+            if len(changes) < MOST_NAMED and not any(map(is_secret, difference.path.split(b"/"))):
                 changes.append(_change(root, difference))
     return msgspec.structs.replace(body, changed=changed, changes=tuple(changes))
 
