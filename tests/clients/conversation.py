@@ -26,6 +26,7 @@ ADDED = (
     "Got it. Thanks for the additional context!",
     "What did we do so far?",
     "Attached media from tool result:",
+    "Attached image(s) from tool result:",
 )
 # A picture in a request: how PNG, JPEG and WebP begin in base64.
 PICTURES = re.compile(r"iVBORw0KGgo|/9j/4|UklGR")
