@@ -174,29 +174,29 @@ class _Reading:
         self._objects.add(digest)
 
     def _check_names(self, digest: bytes, member: str, data: bytes, names: tuple[bytes, ...]) -> None:
-        """That a tree of files names what it has, so that no tree reaches what did not come with it."""
+        """Refuse a tree of files that does not name what is in it: no tree reaches what did not come with it."""
+        if not data.startswith((TREE, PIECES)):
+            return
         try:
-            if data.startswith(TREE):
-                entries = decode_tree(data)
-                inside = {entry.digest for entry in entries if entry.digest}
-                kinds_fit = all(
-                    entry.digest in (self._trees if entry.kind == FOLDER else self._large)
-                    for entry in entries
-                    if entry.kind in (FOLDER, LARGE)
-                )
-            elif data.startswith(PIECES):
-                inside, kinds_fit = {digest for digest, _ in decode_pieces(data)}, True
-            else:
-                return
+            inside, is_closed = self._inside(data)
         except Damaged as error:
             if not names:
                 return  # The content of some file only begins like a tree.
             raise Damaged(f"{member}: {error}") from error
         if not names and inside:
             return  # The content of some file; nothing may use it as a tree.
-        if inside != {*names} or not kinds_fit:
+        if inside != {*names} or not is_closed:
             raise Damaged(f"{member} is a tree of files that does not name what is in it")
         (self._trees if data.startswith(TREE) else self._large).add(digest)
+
+    def _inside(self, data: bytes) -> tuple[set[bytes], bool]:
+        """What a tree, or the pieces of a large file, name; and whether folders are trees, and large files pieces."""
+        if data.startswith(PIECES):
+            return {digest for digest, _ in decode_pieces(data)}, True
+        entries = decode_tree(data)
+        kinds = {FOLDER: self._trees, LARGE: self._large}
+        is_closed = all(entry.digest in kinds[entry.kind] for entry in entries if entry.kind in kinds)
+        return {entry.digest for entry in entries if entry.digest}, is_closed
 
     # Sessions ---------------------------------------------------------------------------------------------------------
 
