@@ -34,8 +34,8 @@ def test_every_operation_says_over_which_route_it_is_asked_for() -> None:
         "views_step", "views_rebuild", "audit_new_key", "audit_witness_add", "audit_witness_remove", "export_files",
         "pull", "push", "object_open", "object_put", "remotes", "remote_add",
         "remote_remove", "remote_share", "remote_unshare", "drift", "workspace_snapshot", "workspace_preview",
-        "workspace_restore", "workspace_checkout", "workspace_keep", "workspace_open", "workspace_tar", "workspace_here",
-        "bundle_write", "bundle_open", "bundle_import",
+        "workspace_restore", "workspace_checkout", "workspace_keep", "workspace_open", "workspace_tar",
+        "workspace_here", "bundle_write", "bundle_open", "bundle_import",
     }  # fmt: skip
 
 

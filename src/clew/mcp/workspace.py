@@ -22,8 +22,8 @@ class Workspace(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     session_id: Annotated[str, msgspec.Meta(description="The session.")]
     action: Annotated[
         Literal[
-            "snapshot", "log", "diff", "list", "read", "blame", "restore", "usage", "save", "save_progress", "artifacts",
-            "commits",
+            "snapshot", "log", "diff", "list", "read", "blame", "restore", "usage", "save", "save_progress",
+            "artifacts", "commits",
         ],
         msgspec.Meta(description="What to do."),
     ]  # fmt: skip
