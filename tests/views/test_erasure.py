@@ -89,7 +89,7 @@ class Canary:
 
     def value(self, store: Store, type: Any, place: str) -> Any:
         origin, arguments = typing.get_origin(type), typing.get_args(type)
-        if place.endswith(".blob"):
+        if place.endswith((".blob", ".git")):
             return objects.save(store, bulk(self.word(place)))
         if origin in (typing.Union, types.UnionType):
             return self.value(store, arguments[0], place)
