@@ -76,7 +76,7 @@ class Clew:
 
     def of_native(self, native: str) -> str:
         """The session that a program calls by this id."""
-        return next(one["id"] for one in self._objects("sessions") if one["metadata"]["native"] == native)
+        return next(str(one["id"]) for one in self.objects("sessions") if one["metadata"]["native"] == native)
 
     def conversation(self, session: str) -> list[Json]:
         """The events that are part of the conversation now."""

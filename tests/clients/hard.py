@@ -15,7 +15,7 @@ from pathlib import Path
 from clew.runtimes import runtime
 from clients.conversation import ENDLESS, Conversation, is_of
 from clients.model_server import ModelServer, scripted
-from clients.wire import Answer, Call
+from clients.wire import Answer, Call, Json
 
 PICTURE = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -73,7 +73,7 @@ class Hard(Conversation):
         tools = runtime(self.client.runtime).tools
         write, edit, read = tools["write"], tools["edit"], tools["read"]
         content = {write.arguments["path"]: path, write.arguments["content"]: "höllo\n"}
-        change = {edit.arguments["old"]: "höllo", edit.arguments["new"]: "hüllo"}
+        change: Json = {edit.arguments["old"]: "höllo", edit.arguments["new"]: "hüllo"}
         if self.client.runtime == "pi":
             change = {"edits": [change]}
         edited = {edit.arguments["path"]: path, **change}
