@@ -20,8 +20,8 @@ from clew.store.objects import mending, objects
 
 # So many places that need an object are listed; `needs` counts all of them.
 LISTED = 20
-# Names of events are looked up so many at a time.
-ASKED = 2_000
+# After so many events there is a word about the progress.
+REPORTED = 2_000
 
 
 class Need(msgspec.Struct, frozen=True, kw_only=True):
@@ -155,16 +155,13 @@ def _needs(context: Context, bad: dict[bytes, mending.Bad]) -> Needs:
             digest = objects.digest_of(name)
             place = Place(entry.event.session, entry.event.seq, b"")
             needs.refs[digest] += 1
-            if digest not in asked:
-                asked.add(digest)
-                if len(asked) % ASKED == 0:
-                    _add_missing(store, bad, asked)
+            asked.add(digest)
             named[digest].append((place.session, place.seq))
             if digest in needs.above and isinstance(body, WorkspaceSnapshotted | WorkspaceRestored):
                 needs.roots.append(
                     (digest, place._replace(folder=body.workspace.folder, machine=body.workspace.machine))
                 )
-        if context.on_progress is not None and done % ASKED == 0:
+        if context.on_progress is not None and done % REPORTED == 0:
             context.on_progress(done, max(done, total))
     _add_missing(store, bad, asked)
     in_trees = {root for root, _ in needs.roots}

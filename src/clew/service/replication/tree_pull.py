@@ -117,17 +117,25 @@ class TreePull:
                     pieces = [piece for piece, _ in decode_pieces(data)]
                     files |= {piece: Wanted(digest=piece.hex(), of=want.digest) for piece in pieces}
                     continue
-                for entry in decode_tree(data):
-                    if entry.kind == LINK or entry.digest in seen:
-                        continue
-                    seen.add(entry.digest)
-                    if entry.kind in (FOLDER, LARGE):
-                        asked.append(entry.digest)
-                        large |= {entry.digest} if entry.kind == LARGE else set()
-                    else:
-                        files[entry.digest] = Wanted(digest=entry.digest.hex())
+                asked += self._below(decode_tree(data), files, large, seen)
         self._find_unknown([*files])
         return [want for digest, want in files.items() if digest in self._unknown]
+
+    def _below(
+        self, entries: list[Entry], files: dict[bytes, Wanted], large: set[bytes], seen: set[bytes]
+    ) -> list[bytes]:
+        """The folders and lists of pieces in a folder, to be read next; its files are added to `files`."""
+        below = []
+        for entry in entries:
+            if entry.kind == LINK or entry.digest in seen:
+                continue
+            seen.add(entry.digest)
+            if entry.kind in (FOLDER, LARGE):
+                below.append(entry.digest)
+                large |= {entry.digest} if entry.kind == LARGE else set()
+            else:
+                files[entry.digest] = Wanted(digest=entry.digest.hex())
+        return below
 
     def _find_unknown(self, digests: list[bytes]) -> None:
         """Look which of these objects this store does not have."""
