@@ -31,7 +31,6 @@ OTHER_MEANINGS = {
     ("mcp/outgoing.py", "title"): "a field of a session",
     ("mcp/tools.py", "title"): "a word of JSON Schema",
     ("mcp/workspace.py", "artifacts"): "an action of the tool",
-    ("mcp/workspace.py", "progress"): "an action of the tool",
     ("remote.py", "title"): "a field of an error",
     ("server/web/pages/session_tabs.py", "usage"): "a tab of a page",
 }
