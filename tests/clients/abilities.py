@@ -128,7 +128,12 @@ ABILITIES = {
         subagent=lambda prompt: (Call("task", {**HELPER, "prompt": prompt}),),
     ),
     "pi": Abilities(
-        files={".pi/agent/prompts/greet.md": COMMAND, ".pi/agent/skills/weigh/SKILL.md": SKILL},
+        files={
+            ".pi/agent/mcp.json": _json(_servers(exposure="direct")),
+            ".pi/agent/prompts/greet.md": COMMAND,
+            ".pi/agent/skills/weigh/SKILL.md": SKILL,
+        },
+        mcp="mcp__desk__look_up",
         command="/greet {}",
         skill="/skill:weigh {}",
     ),

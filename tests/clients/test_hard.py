@@ -27,6 +27,8 @@ pytestmark = pytest.mark.clients
 TARGETS = ("claude-code", "codex", "opencode", "gemini-cli")
 KINDS: dict[str, type[Conversation]] = {kind.kind: kind for kind in (Hard, Aided, Compacted, Large)}
 IS_WHOLE = os.environ.get("HARD") == "all"
+# Made in no run yet: only the whole grid tries it (docs/runtimes/hard.md).
+UNPROVEN = {("qwen-code", "compacted")}
 
 
 def cells() -> list[tuple[str, str, str]]:
@@ -38,6 +40,8 @@ def cells() -> list[tuple[str, str, str]]:
     grid = []
     for row, source in enumerate(CLIENTS):
         for column, kind in enumerate(KINDS):
+            if (source, kind) in UNPROVEN and not IS_WHOLE:
+                continue
             is_first = kind == Hard.kind and source in TARGETS
             chosen = TARGETS if IS_WHOLE or is_first else (TARGETS[(row + column) % len(TARGETS)],)
             grid += [(source, kind, target) for target in chosen]
