@@ -27,6 +27,7 @@ ADDED = (
     "What did we do so far?",
     "Attached media from tool result:",
     "Attached image(s) from tool result:",
+    "(attached media from previous tool call)",
 )
 # A picture in a request: how PNG, JPEG and WebP begin in base64.
 PICTURES = re.compile(r"iVBORw0KGgo|/9j/4|UklGR")
@@ -221,7 +222,9 @@ def _users(items: Sequence[Item], last: str) -> list[str]:
     """The texts in the user's name, without what the client puts there of its own."""
     texts = []
     for item in items:
-        if item.kind != "text" or item.role != "user" or CONTEXT.match(item.text) or item.text in ADDED:
+        if item.kind != "text" or item.role != "user" or CONTEXT.match(item.text):
+            continue
+        if item.text.strip() in ADDED:
             continue
         if last not in item.text and SUMMARY not in item.text:
             texts.append(BESIDE.sub("", item.text).strip())
