@@ -69,15 +69,19 @@ def decode_git_record(data: bytes) -> GitRecord:
     for path in [*paths, *([record.below] if record.below else [])]:
         if not is_tracked_path(path):
             raise Damaged(f"a record of git has a path {shown(path)[:80]!r} that is no path in a repository")
-    for staged in record.staged:
+    _refuse_unknown(record.staged)
+    if (record.commit and not is_object(record.commit)) or (record.branch and not is_branch(record.branch)):
+        raise Damaged("a record of git has a commit or a branch that git does not take")
+    return record
+
+
+def _refuse_unknown(entries: list[Staged]) -> None:
+    for staged in entries:
         is_removed = not staged.object and not staged.mode
         if not is_removed and (staged.mode not in MODES or not is_object(staged.object)):
             raise Damaged(f"a record of git has an entry {shown(staged.path)[:80]!r} of an unknown kind")
         if staged.digest and len(staged.digest) != 32:
             raise Damaged(f"a record of git has an entry {shown(staged.path)[:80]!r} without an object")
-    if (record.commit and not is_object(record.commit)) or (record.branch and not is_branch(record.branch)):
-        raise Damaged("a record of git has a commit or a branch that git does not take")
-    return record
 
 
 def is_object(text: str) -> bool:

@@ -32,12 +32,7 @@ def command(
     **git: Any,
 ) -> None:
     """Fork a session at an event (default: the last); the child shares everything up to it."""
-    if folder and not workspace:
-        raise InvalidInput("--dir is the folder for the files; add --workspace")
-    if any(git.values()) and not workspace:
-        raise InvalidInput("--worktree, --branch and --repository are about the files; add --workspace")
-    if folder and os.path.isdir(folder) and os.listdir(folder):
-        raise Conflict(f"{folder} exists and is not empty; name a new folder")
+    _refuse_unfit(folder, git, workspace=workspace)
     point = {} if at is None else {"at": at}
     own = ""
     if workspace:
@@ -53,3 +48,12 @@ def command(
         except ClewError:
             click.echo(f"the fork is there without its files: clew workspace checkout {child.id[:10]}", err=True)
             raise
+
+
+def _refuse_unfit(folder: str, git: dict[str, Any], *, workspace: bool) -> None:
+    if folder and not workspace:
+        raise InvalidInput("--dir is the folder for the files; add --workspace")
+    if any(git.values()) and not workspace:
+        raise InvalidInput("--worktree, --branch and --repository are about the files; add --workspace")
+    if folder and os.path.isdir(folder) and os.listdir(folder):
+        raise Conflict(f"{folder} exists and is not empty; name a new folder")
