@@ -67,16 +67,7 @@ def command(
         made = _after_pull(plane, id, lambda: plane.call("materialise", session=id, **wanted))
     if here is not None and is_restored and not dry_run:
         bring_back(plane, here, made.session, at=at, as_json=as_json)
-    if as_json:
-        print_json(
-            made
-            if here is None or here.state == "none"
-            else _with_files(made, here, is_restored=is_restored and not dry_run)
-        )
-    else:
-        _print_materialised(made, dry_run=dry_run)
-        if here is not None:
-            say(here, is_restored=is_restored)
+    _print_made(made, here, is_restored=is_restored, dry_run=dry_run, as_json=as_json)
     if not writes_only:
         _run(plane, made)
 
@@ -114,6 +105,19 @@ def _with_files(made: Any, here: Any, *, is_restored: bool) -> dict[str, Any]:
 
     files = {name: getattr(here, name) for name in here.__struct_fields__ if name != "session"}
     return {**msgspec.to_builtins(made), "workspace": files | {"restored": is_restored}}
+
+
+def _print_made(made: Any, here: Any, *, is_restored: bool, dry_run: bool, as_json: bool) -> None:
+    if as_json:
+        print_json(
+            made
+            if here is None or here.state == "none"
+            else _with_files(made, here, is_restored=is_restored and not dry_run)
+        )
+    else:
+        _print_materialised(made, dry_run=dry_run)
+        if here is not None:
+            say(here, is_restored=is_restored)
 
 
 def _print_materialised(made: Any, *, dry_run: bool) -> None:

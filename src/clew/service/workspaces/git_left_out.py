@@ -22,12 +22,7 @@ NAMED = 3
 def restore_left_out(context: Context, made: Made, *, masks: bool) -> list[str]:
     """Write the tracked files that rules keep out of snapshots as they are in the index; returns a note about them."""
     root, rules = made.git.folder, {b"": _below(Rules(with_secrets=False), made.git.folder, b"")}
-    missing: dict[bytes, tuple[bytes, str]] = {}
-    for line in made.git("ls-files", "--deleted", "--stage", "-z").split(b"\0")[:-1]:
-        about, _, path = line.partition(b"\t")
-        mode, name, number = about.split(b" ")
-        if number == b"0" and mode[:2] in (b"10", b"12") and is_tracked_path(path) and _has_room(root, path):
-            missing[path] = (mode, name.decode())
+    missing = _missing(made, root)
     left_out = {path: about for path, about in missing.items() if masks or _is_left_out(rules, root, path)}
     data = blobs(made.git, sorted({name for _, name in left_out.values()}))
     if masks:
@@ -43,8 +38,23 @@ def restore_left_out(context: Context, made: Made, *, masks: bool) -> list[str]:
     if not paths:
         return []
     Restoring(context.store, root).restore_paths({path: (None, entry) for path, entry in paths.items()}, {})
+    return [_note(paths)]
+
+
+def _note(paths: dict[bytes, Entry]) -> str:
     named = ", ".join(shown(path) for path in sorted(paths)[:NAMED]) + (" ..." if len(paths) > NAMED else "")
-    return [f"as in the index, because snapshots leave them out: {named}"]
+    return f"as in the index, because snapshots leave them out: {named}"
+
+
+def _missing(made: Made, root: bytes) -> dict[bytes, tuple[bytes, str]]:
+    """The tracked files that are not in the folder, with their modes and names in git."""
+    missing: dict[bytes, tuple[bytes, str]] = {}
+    for line in made.git("ls-files", "--deleted", "--stage", "-z").split(b"\0")[:-1]:
+        about, _, path = line.partition(b"\t")
+        mode, name, number = about.split(b" ")
+        if number == b"0" and mode[:2] in (b"10", b"12") and is_tracked_path(path) and _has_room(root, path):
+            missing[path] = (mode, name.decode())
+    return missing
 
 
 def _entry(context: Context, path: bytes, mode: bytes, data: bytes) -> Entry:
