@@ -136,14 +136,14 @@ def test_a_worktree_is_at_the_commit_and_moves_no_branch(
 ) -> None:
     status, references = statuses(shop), git(shop, "for-each-ref")
     before = every_byte(shop / ".git")
-    snapshot(context, session, shop)
+    seq = snapshot(context, session, shop).seq
     out = checkout(context, session, tmp_path / "tree", worktree=True)
     assert (out.repository, out.branch) == ("worktree", "")
     after = {name: data for name, data in every_byte(shop / ".git").items() if "/worktrees/" not in name}
     assert after == before
     assert statuses(tmp_path / "tree")[2:] == status[2:]
     assert "# branch.head (detached)" in statuses(tmp_path / "tree")
-    on = checkout(context, session, tmp_path / "on", worktree=True, branch="try/it", at=2)
+    on = checkout(context, session, tmp_path / "on", worktree=True, branch="try/it", at=seq)
     assert (on.branch, statuses(tmp_path / "on")[1:]) == ("try/it", ["# branch.head try/it", *status[2:]])
     added = set(git(shop, "for-each-ref").splitlines()) - set(references.splitlines())
     assert [line.split("\t")[1] for line in added] == ["refs/heads/try/it"]
@@ -157,7 +157,7 @@ def test_a_worktree_is_at_the_commit_and_moves_no_branch(
 def test_another_clone_gets_what_was_staged(context: Context, session: OpenSession, shop: Path, tmp_path: Path) -> None:
     """The staged bytes are in the snapshot, so a clone without them, here a bare one, has them after the checkout."""
     status = statuses(shop)
-    snapshot(context, session, shop)
+    seq = snapshot(context, session, shop).seq
     clone = tmp_path / "clone"
     git(tmp_path, "clone", "-q", "--bare", str(shop), str(clone))
     shutil.rmtree(shop)
@@ -166,7 +166,7 @@ def test_another_clone_gets_what_was_staged(context: Context, session: OpenSessi
     assert "is gone; name a clone" in gone.notes[0]
     for number, given in enumerate(({}, {"worktree": True})):
         out = tmp_path / f"out{number}"
-        checkout(context, session, out, at=2, repository=str(clone), **given)
+        checkout(context, session, out, at=seq, repository=str(clone), **given)
         assert statuses(out)[2:] == status[2:]
         git(out, "fsck", "--strict")
 
