@@ -94,7 +94,16 @@ READING: dict[str, Callable[[str, str], dict[str, Any]]] = {
 }
 # `blob` and `sync_read` show a part of what `events` named; the others work on this machine's own files, or record each
 # call anyway.
-RECORDED_OTHERWISE = {"blob", "bundle_open", "bundle_write", "export_files", "push", "sync_read", "workspace_checkout"}
+RECORDED_OTHERWISE = {
+    "blob",
+    "bundle_open",
+    "bundle_write",
+    "export_files",
+    "push",
+    "sync_read",
+    "workspace_checkout",
+    "workspace_preview",
+}
 
 
 def test_every_operation_that_shows_content_is_tried_here() -> None:

@@ -305,8 +305,8 @@ def test_every_command_takes_json(clew: Clew) -> None:
         return found
 
     without = [c.name for c in commands(root) if not c.hidden and not any("--json" in p.opts for p in c.params)]
-    # A script for a shell, the bytes of an object, and programs that go on until they are stopped.
-    assert sorted(filter(None, without)) == ["completion", "demo", "mcp", "open", "serve", "up"]
+    # A script for a shell, bytes of an object, an artifact or an archive, and programs that go on until stopped.
+    assert sorted(filter(None, without)) == ["completion", "demo", "get", "mcp", "open", "serve", "tar", "up"]
 
 
 def test_a_command_of_every_operation_is_there_or_written_by_hand() -> None:

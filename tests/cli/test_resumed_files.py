@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from clew.cli.resumed_files import is_wanted
-from clew.service.workspaces.here import DIFFERS, MISSING, NONE, SAME, WorkspaceHere
+from clew.service.handover.files_here import DIFFERS, MISSING, NONE, SAME, WorkspaceHere
 from cli.conftest import Clew
 
 

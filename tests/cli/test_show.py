@@ -25,6 +25,7 @@ from clew.cli.transcript import Block, Manner, Prose, Span, blocks
 from clew.model import events as e
 from clew.model.course import course_of
 from clew.model.events import KINDS, CallMade, CallReturned, Event, MessageAdded, Opaque, Removed
+from clew.model.parts import FileChange
 from clew.model.transcript import turns, whole
 from clew.runtimes.changes import Line
 from clew.store import open_store
@@ -514,7 +515,9 @@ def example(kind: str) -> Any:
         e.Budget | None: e.Budget(tokens=5), e.Budget: e.Budget(cost_micros=5), tuple[int, ...]: (1, 2),
         tuple[str, ...]: ("a", "b"), tuple[tuple[int, int], ...]: ((1, 2),),
         tuple[e.Part, ...]: (e.TextPart(text="a"), e.ThinkingPart(text="b"), e.ImagePart(blob="c")),
-        tuple[e.Touch, ...]: (e.Touch(what="a.py"),), e.Workspace: e.Workspace(folder="/work"),
+        tuple[e.Touch, ...]: (e.Touch(what="a.py"),),
+        tuple[FileChange, ...]: (FileChange(path="a.py", before="", after="00" * 32),),
+        e.Workspace: e.Workspace(folder="/work"),
     }  # fmt: skip
     hints = get_type_hints(KINDS[kind])
     return KINDS[kind](**{name: values[hints[name]] for name in KINDS[kind].__struct_fields__})

@@ -8,6 +8,8 @@ so that a new operation cannot be forgotten here.
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from blake3 import blake3
+
 from clew.model.access import owner_of_everything
 from clew.service import Context, call
 from clew.service.kernel.registry import Operation, load
@@ -23,7 +25,7 @@ NAMES = {
     "file": "file", "path": "file", "query": "word", "key": "key", "grant": "grant", "fact": "fact",
     "decision": "decision", "name": "agent", "owner": "person", "machine": "machine", "model": "model",
     "sessions": "session", "parent": "session", "job": "job", "tag": "tag", "into": "project", "to": "project",
-    "view": "agent", "bases": "session",
+    "view": "canary", "sha": "sha", "bases": "session",
 }  # fmt: skip
 # Parameters that name nothing of anybody's. The value is what is asked with when one is required.
 PLAIN: dict[str, Any] = {
@@ -38,7 +40,7 @@ PLAIN: dict[str, Any] = {
         "failed label scopes days rights issuer subject instructions tools place match_runtime match_path match_name "
         "tokens usd unlimited scope evidence why rejected next open operation allowed content "
         "rule ruling older newer with_content checkpoints keys parent_source events blobs "
-        "starred known quiet_since empty remove overwrite "
+        "starred known progress media_type quiet_since empty remove overwrite "
         "top by_file dry_run with_text large data digests parts stretches start strict last backward sort".split()
     ),
 }  # fmt: skip
@@ -65,6 +67,7 @@ class Tenant(NamedTuple):
     machine: str
     model: str
     secret: str
+    sha: str
 
     def words(self) -> list[str]:
         """What nobody else may ever be shown; those who do not know its names are shown none of them either."""
@@ -83,7 +86,7 @@ class Question(NamedTuple):
 
 def tenant(store: Store, canary: str) -> Tenant:
     """Make a tenant: a project with sessions, an administrator with a key, an agent, settings, policies."""
-    hidden = f"{canary[::-1]}0hidden"
+    hidden, sha = f"{canary[::-1]}0hidden", blake3(canary.encode()).hexdigest(length=20)
     root = Context(store=store, unrestricted=store, principal=ROOT, grants=(owner_of_everything(ROOT),))
     project, person, agent = f"{canary}-project", f"person:{canary}", f"{canary}-agent"
     call(root, "principal_add", {"principal": person, "title": hidden})
@@ -110,19 +113,20 @@ def tenant(store: Store, canary: str) -> Tenant:
             {"kind": "runtime_attached", "runtime": "codex", "machine": f"{canary}-box", "cwd": f"/{canary}"},
             {"kind": "fact_learned", "fact": fact, "text": f"{word} is {hidden}"},
             {"kind": "decision_made", "decision": decision, "choice": f"{word} chosen", "why": hidden},
+            {"kind": "commits_made", "commits": [sha], "branch": hidden, "folder": f"/{hidden}"},
         ]  # fmt: skip
         call(me, "append", {"session": id, "drafts": [{**draft, "said_at": at} for draft in drafts]})
     for id in ids:
         call(me, "tag", {"session": id, "tags": [f"{canary}-tag"]})
         call(me, "star", {"session": id})
         call(me, "note", {"session": id, "text": hidden})
-    call(me, "view_save", {"name": agent, "filters": f"tag:{hidden}"})
+    call(me, "view_save", {"name": canary, "filters": f"tag:{hidden}"})
     child = call(me, "fork", {"session": ids[0], "title": hidden}).id
     job = add_job(store, "retention", project=project, key=hidden)
     return Tenant(
         canary=canary, project=project, session=ids[0], child=child, private=ids[1], person=person, agent=agent,
         file=file, word=word, key=key.id, grant=grant.id, fact=fact, decision=decision, job=job, tag=f"{canary}-tag",
-        machine=f"{canary}-box", model=f"{canary}-model", secret=key.key,
+        machine=f"{canary}-box", model=f"{canary}-model", secret=key.key, sha=sha,
     )  # fmt: skip
 
 

@@ -82,7 +82,8 @@ def test_what_is_anothers_takes_the_same_statements_as_what_is_not_there(
     """No answer takes more work because another tenant has what was asked for: counted in statements, not seconds."""
     ours, theirs = tenant(store, "apricot"), tenant(store, "walnut")
     nothing = theirs._replace(
-        session="zzzz9zzzz9zzzz9zzzz9", private="yyyy9yyyy9yyyy9yyyy9", project="nowhere", agent="nobody",
+        canary="nothere", sha="ab" * 20, session="zzzz9zzzz9zzzz9zzzz9",
+        private="yyyy9yyyy9yyyy9yyyy9", project="nowhere", agent="nobody",
         person="person:nobody", key="NoSuchKey000", grant=987_654_321, file="none.py", word="nosuchword",
         fact="nofact", tag="notag", decision="nodecision", machine="nobox", model="nomodel",
     )  # fmt: skip

@@ -58,7 +58,8 @@ def test_nothing_of_another_tenants_is_shown_or_changed(walled_store: Store) -> 
 def test_what_is_anothers_is_answered_like_what_is_not_there(walled_store: Store) -> None:
     ours, theirs = tenant(walled_store, "apricot"), tenant(walled_store, "walnut")
     nothing = theirs._replace(
-        session="zzzz9zzzz9zzzz9zzzz9", private="yyyy9yyyy9yyyy9yyyy9", project="nowhere", agent="nobody",
+        canary="nothere", sha="ab" * 20, session="zzzz9zzzz9zzzz9zzzz9",
+        private="yyyy9yyyy9yyyy9yyyy9", project="nowhere", agent="nobody",
         person="person:nobody", key="NoSuchKey000", grant=987_654_321, file="none.py", word="nosuchword",
         fact="nofact", decision="nodecision", job="nosuchjob", tag="notag", machine="nobox", model="nomodel",
     )  # fmt: skip
@@ -79,7 +80,7 @@ WRITES_OWN = {
     "lease_release", "key_create", "key_rotate", "key_revoke", "link", "share", "privacy", "access_grant",
     "access_revoke", "agent_register", "agent_remove", "retention_set", "retention_remove", "setting_set", "remember",
     "decide", "jobs_retry", "jobs_run", "progress", "retire", "reverse", "note_progress", "sync_open", "note",
-    "view_save", "view_remove",
+    "view_save", "view_remove", "artifact_save",
 }  # fmt: skip
 
 

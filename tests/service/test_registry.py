@@ -31,6 +31,8 @@ OTHER_MEANINGS = {
     ("mcp/outgoing.py", "title"): "a field of a session",
     ("mcp/tools.py", "title"): "a word of JSON Schema",
     ("mcp/workspace.py", "artifacts"): "an action of the tool",
+    ("server/web/pages/workspace.py", "files"): "a tab of a page",
+    ("server/web/pages/workspace.py", "blame"): "a tab of a page",
     ("remote.py", "title"): "a field of an error",
     ("server/web/pages/session_tabs.py", "usage"): "a tab of a page",
 }

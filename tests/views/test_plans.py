@@ -123,6 +123,9 @@ STATEMENTS: dict[str, list[dict[str, Any]]] = {
     "paths_last": [
         {"project": 3, "what": "src/file7.py", "name": "file7.py", **more} for more in ({}, {"least_written": 1})
     ],
+    "artifacts_by_name": [
+        {"limit": 50, **more} for more in ({}, {"session": 7}, {"project": 3}, {"project": 3, "progress": 1}, REACH)
+    ],
     "artifacts_newest": [{"limit": 50, **more} for more in ({}, {"session": 7}, {"project": 3}, REACH)],
     "points_before": [
         {"machine": "machine1", "names": '["/work", "/"]', "before": 5000, "limit": 500, **more} for more in ({}, REACH)

@@ -7,7 +7,6 @@ from typing import Any
 import click
 import msgspec
 
-from clew.cli import fitting
 from clew.model import codec
 from clew.model.errors import ClewError
 from clew.model.plain import plain
@@ -100,6 +99,7 @@ def table(
     names = list(columns)
     texts = [[plain(cell) for cell in row] for row in rows]
     if not sys.stdout.isatty():
+        from clew.cli import fitting
         from clew.cli.plain_table import lines as plain_lines
 
         for line in plain_lines(*_with_bars(names, texts, fitting.bars(measured))):
@@ -136,6 +136,8 @@ def _fitted(
 ) -> tuple[list[str], list[list[str]], list[int]]:
     """The columns that fit, their cells, and their widths."""
     from rich.cells import cell_len
+
+    from clew.cli import fitting
 
     widths = [max(len(name), *(cell_len(row[i]) for row in texts), 1) for i, name in enumerate(names)]
     kept = fitting.kept(names, widths, room - (fitting.LEAST_BAR + fitting.GAP if measured else 0))

@@ -5,29 +5,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from clew import app
 from clew.cli.progress import progress
-from clew.model.errors import ClewError, InvalidInput
+from clew.model.errors import ClewError
 from clew.model.plain import plain
 
 if TYPE_CHECKING:
-    from clew.service.workspaces.here import WorkspaceHere
+    from clew.service.handover.files_here import WorkspaceHere
 
 
-def files_here(plane: Any, id: str, *, cwd: str, at: int | None, wanted: bool | None) -> "WorkspaceHere | None":
-    """Where the files are; None where nobody looks."""
-    if wanted is False or app.is_remote(plane.settings.store):
-        return None
-    given: dict[str, Any] = ({"at": at} if at is not None else {}) | ({"folder": cwd} if cwd else {})
-    here: WorkspaceHere = plane.call("workspace_here", session=id, **given)
-    if wanted and here.state == "none":
-        raise InvalidInput(f"session {id} has no snapshot of its files; leave out --workspace to go on without them")
-    return here
-
-
-def is_wanted(here: "WorkspaceHere | None", *, wanted: bool | None, asks: bool) -> bool:
+def is_wanted(here: "WorkspaceHere", *, wanted: bool | None, asks: bool) -> bool:
     """Whether the files are to be restored; asks on a terminal, where nobody said."""
-    if here is None or here.state not in ("missing", "differs"):
+    if here.state not in ("missing", "differs"):
         return False
     if wanted is not None or not (asks and sys.stdin.isatty()):
         return bool(wanted)

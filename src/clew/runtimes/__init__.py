@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clew.model.errors import InvalidInput
-from clew.model.nearest import suggestion
 from clew.runtimes.contract import Runtime
 
 if TYPE_CHECKING:
@@ -168,6 +167,8 @@ def resolve(name: str) -> str:
 
 def unknown_runtime(name: str) -> InvalidInput:
     """The error for a name that no runtime has."""
+    from clew.model.nearest import suggestion  # An error needs it.
+
     near = suggestion(name, names())
     return InvalidInput(f"no runtime {name!r}; {near or 'the runtimes are ' + ', '.join(names())}", runtime=name)
 

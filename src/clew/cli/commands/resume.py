@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -13,10 +13,12 @@ from clew.cli.here import latest
 from clew.cli.options import SessionId, complete_id, complete_runtime, json_option
 from clew.cli.output import print_json, print_result
 from clew.cli.progress import progress
-from clew.cli.resumed_files import bring_back, files_here, is_wanted, say
 from clew.model.errors import InvalidInput, NotFound, Unavailable
 from clew.model.plain import plain
 from clew.views.contract import origin_of
+
+if TYPE_CHECKING:
+    from clew.service.handover.files_here import WorkspaceHere
 
 # How long a command that prepares a session may take.
 PREPARE_SECONDS = 120
@@ -58,18 +60,39 @@ def command(
         plane, id, reason, lease, as_json=as_json
     ):
         return
-    here = _after_pull(plane, id, lambda: files_here(plane, id, cwd=cwd, at=at, wanted=workspace))
-    is_restored = is_wanted(here, wanted=workspace, asks=not (as_json or dry_run))
+    here = _after_pull(plane, id, lambda: _files_here(plane, id, cwd=cwd, at=at, wanted=workspace))
+    is_restored = here is not None and _restores(here, wanted=workspace, asks=not (as_json or dry_run))
     if here is not None and is_restored:
         wanted |= {"cwd": here.cwd, "files_in": here.folder}
     wanted |= {"dry_run": dry_run, "to_run": not writes_only}
     with progress("writing", shown=not as_json):
         made = _after_pull(plane, id, lambda: plane.call("materialise", session=id, **wanted))
     if here is not None and is_restored and not dry_run:
+        from clew.cli.resumed_files import bring_back
+
         bring_back(plane, here, made.session, at=at, as_json=as_json)
     _print_made(made, here, is_restored=is_restored, dry_run=dry_run, as_json=as_json)
     if not writes_only:
         _run(plane, made)
+
+
+def _files_here(plane: Any, id: str, *, cwd: str, at: int | None, wanted: bool | None) -> "WorkspaceHere | None":
+    """Where the files are; None where nobody looks, and without a snapshot."""
+    if wanted is False or app.is_remote(plane.settings.store):
+        return None
+    given: dict[str, Any] = ({"at": at} if at is not None else {}) | ({"folder": cwd} if cwd else {})
+    here: WorkspaceHere = plane.call("workspace_here", session=id, **given)
+    if here.state != "none":
+        return here
+    if wanted:
+        raise InvalidInput(f"session {id} has no snapshot of its files; leave out --workspace to go on without them")
+    return None
+
+
+def _restores(here: "WorkspaceHere", *, wanted: bool | None, asks: bool) -> bool:
+    from clew.cli.resumed_files import is_wanted
+
+    return is_wanted(here, wanted=wanted, asks=asks)
 
 
 def _is_reopened(plane: Any, id: str, reason: str, lease: int | None, *, as_json: bool) -> bool:
@@ -109,14 +132,12 @@ def _with_files(made: Any, here: Any, *, is_restored: bool) -> dict[str, Any]:
 
 def _print_made(made: Any, here: Any, *, is_restored: bool, dry_run: bool, as_json: bool) -> None:
     if as_json:
-        print_json(
-            made
-            if here is None or here.state == "none"
-            else _with_files(made, here, is_restored=is_restored and not dry_run)
-        )
+        print_json(made if here is None else _with_files(made, here, is_restored=is_restored and not dry_run))
     else:
         _print_materialised(made, dry_run=dry_run)
         if here is not None:
+            from clew.cli.resumed_files import say
+
             say(here, is_restored=is_restored)
 
 

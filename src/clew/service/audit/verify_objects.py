@@ -17,6 +17,7 @@ from clew.service.kernel.registry import operation
 from clew.store import Store
 from clew.store.log.feed import end_position, entries
 from clew.store.objects import mending, objects
+from clew.store.objects.walking import all_sizes, count_naming
 
 # So many places that need an object are listed; `needs` counts all of them.
 LISTED = 20
@@ -124,10 +125,9 @@ def verify_objects(
                 source=copies[digest][0] if digest in copies else "", needs=len(places), needed_by=listed,
             )
         )  # fmt: skip
-    with store.database.read() as tx:
-        [(count, size, *_)] = tx.run("objects_summary")
+    count, size = all_sizes(store)
     return ObjectsVerified(
-        objects=count, bytes=int(size), repaired=sum(problem.result == "repaired" for problem in problems),
+        objects=count, bytes=size, repaired=sum(problem.result == "repaired" for problem in problems),
         lost=sum(problem.result == "lost" for problem in problems), problems=problems,
     )  # fmt: skip
 
@@ -244,7 +244,7 @@ def _mend(store: Store, copies: dict[bytes, bytes], needs: Needs) -> None:
     while copies:
         ready = [digest for digest in copies if not named[digest] & copies.keys()]
         for digest in ready or [*copies]:
-            refs = needs.refs[digest] + _named_by_objects(store, digest)
+            refs = needs.refs[digest] + count_naming(store, digest)
             mending.mend(store, copies.pop(digest), refs=refs, names=named[digest])
 
 
@@ -258,9 +258,3 @@ def _names_in(data: bytes) -> set[bytes]:
         return {digest for digest, _ in decode_pieces(data)} if data.startswith(PIECES) else set()
     except Damaged:
         return set()
-
-
-def _named_by_objects(store: Store, digest: bytes) -> int:
-    names = msgspec.json.encode([digest.hex()]).decode()
-    with store.database.read() as tx:
-        return len(tx.run("manifests_naming", names=names))

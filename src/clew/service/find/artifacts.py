@@ -125,7 +125,7 @@ def artifact_get(
     return ArtifactText(**msgspec.structs.asdict(found), text=data.decode("utf-8", "replace"))
 
 
-@operation(right=Right.APPEND, route="POST /sessions/{session}/artifacts", group=ARTIFACT, repeatable=True)
+@operation(right=Right.APPEND, route="POST /sessions/{session}/artifacts", group=ARTIFACT)
 def artifact_save(
     context: Context,
     session: Session,

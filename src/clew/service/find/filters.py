@@ -12,7 +12,6 @@ from clew.model.access import Right
 from clew.model.dates import Period, period, since, until
 from clew.model.errors import InvalidInput, NotFound
 from clew.model.labels import STAR, TAG, tag_from
-from clew.model.nearest import suggestion
 from clew.model.session import State as Stored
 from clew.model.session import Status
 from clew.service.kernel.context import Context
@@ -85,6 +84,8 @@ def project_keys(context: Context, name: str, right: Right = Right.SEE) -> list[
     if name in readable.values():
         return keys_by_name(context.store)[name]
     if not context.reach(right):
+        from clew.model.nearest import suggestion  # An error needs it.
+
         near = suggestion(name, readable.values())
         some = ", ".join(sorted(set(readable.values()))[:10]) or "none yet"
         raise NotFound(f"no project {name!r}; {near or f'there are: {some}'}", project=name)
@@ -146,6 +147,8 @@ def tag_name(context: Context, text: str, right: Right) -> str:
         if tx.run("labels_sessions", kind=TAG, name=storable(wanted), limit=1, **context.reach(right)):
             return storable(wanted)
         known = [name for name, *_ in tx.run("labels_tags", limit=MOST_SUGGESTED, **context.reach(right))]
+    from clew.model.nearest import suggestion
+
     near = suggestion(wanted, known)
     some = ", ".join(known[:10]) or "none yet"
     raise NotFound(f"no session has the tag {text[:60]!r}; {near or f'there are: {some}'}", missing="tag")

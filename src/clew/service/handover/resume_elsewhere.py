@@ -227,8 +227,8 @@ def _moved(
     """The folder of the files and where they are now, if the program works in or below both of them."""
     if not files_in or attached is None or not attached.cwd:
         return None
-    from clew.service.workspaces.here import is_in
     from clew.service.workspaces.points import point_at
+    from clew.service.workspaces.whereabouts import is_in
 
     body = point_at(context, session, at).event.body
     was = body.workspace.folder if isinstance(body, WorkspaceSnapshotted | WorkspaceRestored) else ""

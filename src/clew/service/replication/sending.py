@@ -24,7 +24,7 @@ from clew.service.capture.packed_files import files_to_export
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
 from clew.service.replication.tree_answers import objects_for
-from clew.service.replication.trees import MOST_OBJECTS, git_of, reached, tree_of
+from clew.service.replication.trees import MOST_OBJECTS, git_of, tree_of
 from clew.service.replication.values import (
     LIFE,
     PAGE_BYTES,
@@ -42,6 +42,7 @@ from clew.store.native_files import remote_copies
 from clew.store.native_files.lookup import files_of
 from clew.store.native_files.stored_bytes import PartOfFile, find_segment, segment_digests
 from clew.store.objects import objects
+from clew.store.objects.walking import reached
 
 PAGE_EVENTS = 2_000
 WINDOW = 50
@@ -187,7 +188,7 @@ def sync_read(
     events = context.store.read(session, after=at - 1, upto=at) if at else events_of(context, session)
     roots = [name for event in events for name in (tree_of(event), git_of(event)) if name]
     asked = {objects.digest_of(name) for want in wanted for name in (want.digest, want.of) if name}
-    missing = asked - (reached(context.store, roots, asked) if roots else set())
+    missing = asked - (reached(context.store.unrestricted, roots, asked) if roots else set())
     if missing:
         raise NotFound(f"no snapshot of session {session.id} names an object {min(missing).hex()}", session=session.id)
     return objects_for(context, wanted)

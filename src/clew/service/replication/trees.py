@@ -22,10 +22,10 @@ from clew.service.kernel.call import permit, target_of
 from clew.service.kernel.context import Context
 from clew.service.privacy.mask_on_write import masks_secrets
 from clew.service.workspaces.points import events_of
-from clew.store import Store
 from clew.store.objects import claims
 from clew.store.objects.pack import Encoder, address
 from clew.store.objects.together import Together
+from clew.store.objects.walking import reached
 
 FILE_DATA, TREE_DATA, PIECES_DATA, GIT_DATA = "file", "tree", "pieces", "git"
 # Objects that travel together are at most so many, and about so many bytes unpacked.
@@ -94,19 +94,9 @@ def known(context: Context, session: Session, digests: Iterable[bytes], bases: S
     found = claims.claimed(context.store, context.principal, session.id, asked)
     rest = asked - found
     if rest and (roots := _roots(context, session, bases)):
-        found |= reached(context.store, roots, rest)
+        found |= reached(context.store.unrestricted, roots, rest)
     claims.add(context.store, context.principal, session.id, found)
     return found
-
-
-def reached(store: Store, roots: Sequence[str], digests: Iterable[bytes]) -> set[bytes]:
-    """Those of these objects that are among the roots, or that one of them names in turn."""
-    with store.unrestricted.database.read() as tx:
-        rows = tx.run(
-            "manifest_reached", roots=msgspec.json.encode([*roots]).decode(),
-            names=msgspec.json.encode([digest.hex() for digest in digests]).decode(),
-        )  # fmt: skip
-    return {bytes(digest) for (digest,) in rows}
 
 
 def _roots(context: Context, session: Session, bases: Sequence[str]) -> list[str]:

@@ -63,10 +63,7 @@ def workspace_checkout(
     refuse_on_server(context)
     if branch and not worktree:
         raise InvalidInput("a new branch is for a worktree; ask for a worktree, too", branch=branch)
-    root = _whole_path(context, folder)
-    own_folder(context, root)
-    if os.path.lexists(root) and (os.path.islink(root) or not os.path.isdir(root) or os.listdir(root)):
-        raise Conflict(f"{shown(root)} exists and is not empty; name a new folder", path=shown(root))
+    root = _new_folder(context, folder)
     point = point_at(context, session, at)
     kept = point.event.body
     if not isinstance(kept, WorkspaceSnapshotted | WorkspaceRestored):
@@ -101,12 +98,16 @@ def workspace_checkout(
     )  # fmt: skip
 
 
-def _whole_path(context: Context, folder: str) -> bytes:
-    """The path of the new folder. A caller elsewhere has no folder that a path could begin at."""
+def _new_folder(context: Context, folder: str) -> bytes:
+    """The whole path of the new folder. A caller elsewhere has no folder that a path could begin at."""
     path = os.path.expanduser(folder)
     if context.answers_leave_machine and not os.path.isabs(path):
         raise InvalidInput(f"{folder!r} is no whole path; write one such as /home/ada/copy or ~/copy", path=folder)
-    return os.path.abspath(os.fsencode(path))
+    root = os.path.abspath(os.fsencode(path))
+    own_folder(context, root)
+    if os.path.lexists(root) and (os.path.islink(root) or not os.path.isdir(root) or os.listdir(root)):
+        raise Conflict(f"{shown(root)} exists and is not empty; name a new folder", path=shown(root))
+    return root
 
 
 def _folders(context: Context, session: Session, point: Point) -> list[str]:

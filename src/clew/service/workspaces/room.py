@@ -13,6 +13,7 @@ from clew.model.errors import DiskFull, TooLarge
 from clew.service.access.settings import WORKSPACE_QUOTA, disk_limit
 from clew.service.kernel.context import Context
 from clew.store.log.thinning import STRICT, sessions_with_snapshots, thin
+from clew.store.maintenance import describe
 from clew.store.objects.collection import collect
 from clew.store.objects.folder import Folder
 
@@ -43,8 +44,8 @@ def _folders(context: Context) -> list[Path]:
     """The folders on this machine that a snapshot is written into; none for a database and a bucket elsewhere."""
     current = context.store.pack_stores.current
     folders = [current.path] if isinstance(current, Folder) else []
-    if context.store.database.dialect != "pg":
-        folders.append(Path(context.store.database.describe()["place"]).parent)
+    if not context.store.is_remote:
+        folders.append(Path(describe(context.store)["place"]).parent)
     return folders
 
 

@@ -9,9 +9,8 @@ from clew.service.access.settings import WORKSPACE_QUOTA, disk_limit
 from clew.service.kernel.context import Context
 from clew.service.kernel.registry import operation
 from clew.service.workspaces.snapshot import WORKSPACE
-from clew.store import Store
-from clew.store.log.decoding import decoder_of
-from clew.store.log.thinning import sessions_with_snapshots, snapshot_rows
+from clew.store.log.thinning import sessions_with_snapshots, snapshots_of
+from clew.store.objects.walking import sizes_below
 
 
 class WorkspaceUsage(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,22 +50,11 @@ def usage_of(context: Context, project: str) -> WorkspaceUsage:
     roots: set[str] = set()
     snapshots, newest = 0, 0
     for session in sessions:
-        with store.database.read() as tx:
-            rows = snapshot_rows(tx, session)
-        decoder = decoder_of(store, project=session.project_key, key=session.key, session=session.id)
-        for row in rows:
-            event = decoder.event(row)
+        for event in snapshots_of(store, session):
             snapshots, newest = snapshots + 1, max(newest, event.at)
             roots.add(getattr(event.body, "blob", ""))
-    objects, size, stored = sizes(store, roots - {""})
+    objects, size, stored = sizes_below(store, roots - {""})
     return WorkspaceUsage(
         project=project, sessions=len(sessions), snapshots=snapshots, newest_at=newest, objects=objects, bytes=size,
         stored=stored, quota=disk_limit(context.setting(project, WORKSPACE_QUOTA)),
     )  # fmt: skip
-
-
-def sizes(store: Store, roots: set[str]) -> tuple[int, int, int]:
-    """How many objects these are with all that they name in turn, their bytes, and what they take compressed."""
-    with store.database.read() as tx:
-        [(objects, size, stored)] = tx.run("manifest_sizes", roots=msgspec.json.encode(sorted(roots)).decode())
-    return int(objects), int(size), int(stored)

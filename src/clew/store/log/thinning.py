@@ -8,7 +8,7 @@ them. Seq, kind, time and seal stay, and the session records what was thinned. N
 - every snapshot of a session on legal hold
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -88,6 +88,14 @@ def thin(store: Store, session: Session, *, actor: str, rule: Rule = USUAL, now:
             plan.active_at = plan.start.at
             write(tx, [plan], store.pack_stores)
     return Thinned(session=session.id, snapshots=len(thinned), kept=len(rows) - len(thinned))
+
+
+def snapshots_of(store: Store, session: Session) -> Iterator[Event]:
+    """The snapshots and restores that a session wrote itself and that still have their bodies, in order."""
+    with store.database.read() as tx:
+        rows = snapshot_rows(tx, session)
+    decoder = decoder_of(store, project=session.project_key, key=session.key, session=session.id)
+    return map(decoder.event, rows)
 
 
 def snapshot_rows(tx: Transaction, session: Session) -> list[EventRow]:

@@ -58,3 +58,34 @@ def _walk(store: Store, digests: list[bytes], seen: set[bytes], depth: int) -> I
             yield from _walk(store, below, seen, depth + 1)
             seen.add(digest)
             yield Walked(digest, size, tuple(below))
+
+
+def reached(store: Store, roots: Iterable[str], digests: Iterable[bytes]) -> set[bytes]:
+    """Those of these objects that are among the roots, or that one of them names in turn."""
+    with store.database.read() as tx:
+        rows = tx.run("manifest_reached", roots=_names(roots), names=_names(digest.hex() for digest in digests))
+    return {bytes(digest) for (digest,) in rows}
+
+
+def sizes_below(store: Store, roots: Iterable[str]) -> tuple[int, int, int]:
+    """How many objects these are with all that they name in turn, their bytes, and what they take compressed."""
+    with store.database.read() as tx:
+        [(objects, size, stored)] = tx.run("manifest_sizes", roots=_names(sorted(roots)))
+    return int(objects), int(size), int(stored)
+
+
+def count_naming(store: Store, digest: bytes) -> int:
+    """How many objects name this one."""
+    with store.database.read() as tx:
+        return len(tx.run("manifests_naming", names=_names([digest.hex()])))
+
+
+def all_sizes(store: Store) -> tuple[int, int]:
+    """How many objects there are, and their bytes."""
+    with store.database.read() as tx:
+        [(count, size, *_)] = tx.run("objects_summary")
+    return int(count), int(size)
+
+
+def _names(names: Iterable[str]) -> str:
+    return msgspec.json.encode([*names]).decode()

@@ -1,56 +1,25 @@
-"""The operation `workspace_here`: where the files of a session belong on this machine, and whether they are there."""
+"""Where the files of a session belong on this machine: in the folder of their snapshot, or in another one."""
 
 import os
 from itertools import islice
-from typing import Annotated
 
-import msgspec
-
-from clew.model.access import Right
 from clew.model.errors import NotFound
 from clew.model.events import RuntimeAttached, WorkspaceRestored, WorkspaceSnapshotted
 from clew.model.file_tree import shown
 from clew.model.session import Session
+from clew.service.handover.files_here import DIFFERS, MISSING, NONE, SAME, WorkspaceHere
 from clew.service.kernel.context import Context
-from clew.service.kernel.registry import operation
 from clew.service.workspaces.comparing import compare
-from clew.service.workspaces.points import At, Point, folder_of, point_at
+from clew.service.workspaces.points import Point, folder_of, point_at
 from clew.service.workspaces.snapshot import own_folder, refuse_on_server, resolved, save
 from clew.store.log.feed import readable_of_kind
 
-NONE, SAME, MISSING, DIFFERS = "none", "same", "missing", "differs"
 # Differences are counted so far.
 COUNTED = 1000
 
 
-class WorkspaceHere(msgspec.Struct, frozen=True, kw_only=True):
-    """The files of a session on this machine."""
-
-    session: str
-    state: str
-    """none: no snapshot has them; same; missing: the folder is not there, or empty; differs."""
-    folder: str = ""
-    """The folder that they belong in."""
-    cwd: str = ""
-    """The folder to work in: that one, or the one below it in which the program worked."""
-    was: str = ""
-    """The folder that they were in."""
-    snapshot: str = ""
-    seq: int = 0
-    files: int = 0
-    changes: int = 0
-    """How many differ, up to a thousand."""
-
-
-@operation(right=Right.APPEND, hidden=True)
-def workspace_here(
-    context: Context,
-    session: Session,
-    *,
-    at: At | None = None,
-    folder: Annotated[str, msgspec.Meta(description="Where they shall be. [default: where they were]")] = "",
-) -> WorkspaceHere:
-    """Tell where the files of a session belong on this machine, and whether they are there; it changes no file."""
+def whereabouts(context: Context, session: Session, at: int | None, folder: str) -> WorkspaceHere:
+    """Where the files of a session with snapshots are."""
     refuse_on_server(context)
     try:
         point = point_at(context, session, at)
