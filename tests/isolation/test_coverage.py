@@ -100,6 +100,8 @@ def test_what_is_anothers_takes_the_same_statements_as_what_is_not_there(
     monkeypatch.setattr(sqlite._Transaction, "run", counting)
     differing, asked = [], 0
     for real, made_up in zip(questions(ours, theirs), questions(ours, nothing), strict=True):
+        if real.operation == "sync_open":
+            continue  # It makes the session that is not there.
         work = []
         for question in (real, made_up):
             for _ in range(12):  # So many refusals that further ones take no entry of their own.
@@ -110,5 +112,5 @@ def test_what_is_anothers_takes_the_same_statements_as_what_is_not_there(
             asked += bool(counted)
         if work[0] != work[1]:
             differing.append((real, set(work[0]) ^ set(work[1]), len(work[0]), len(work[1])))
-    assert not differing
+    assert not differing, "\n".join(map(str, differing))
     assert asked > 100

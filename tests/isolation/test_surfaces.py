@@ -94,14 +94,14 @@ def test_pages_streams_and_links_keep_to_it_too(
         for path in (f"/v1/sessions/{theirs.session}/stream", f"/v1/stream?project={theirs.project}"):
             assert client.get(path).status_code == 404
         with listening(running, "/v1/stream?after=0", ours.secret) as listener:
-            # Two sessions opened with seven drafts and three labels each, and a fork.
-            listener.wait(23)
+            # Two sessions opened with eight drafts and three labels each, and a fork.
+            listener.wait(25)
             with running.client(theirs.secret) as other:
                 draft = {"kind": "message_added", "role": "user", "text": theirs.hidden}
                 assert other.post(f"/v1/sessions/{theirs.session}/events", json={"drafts": [draft]}).status_code == 200
             last = {"kind": "message_added", "role": "user", "text": "that was all"}
             assert client.post(f"/v1/sessions/{ours.session}/events", json={"drafts": [last]}).status_code == 200
-            assert listener.wait(24)[-1]["text"] == "that was all"
+            assert listener.wait(26)[-1]["text"] == "that was all"
         assert not leaked(str(listener.events), theirs)
 
 

@@ -129,7 +129,11 @@ BY_HAND: dict[str, Callable[[dict[str, Any]], list[str]]] = {
     "workspace_cat": lambda given: ["workspace", "cat", given["session"], given["path"]],
     "workspace_diff": lambda given: ["workspace", "diff", given["left"], *filter(None, [given.get("right")])],
     "blame": lambda given: ["blame", *_options(given, "path"), given["path"]],
-    "commit": lambda given: ["commit", *filter(None, [given.get("sha")])],
+    "commit": lambda given: ["commit", *_options(given, "sha"), *filter(None, [given.get("sha")])],
+    "verify": lambda given: ["verify", *filter(None, [given.get("session")])],
+    "verify_objects": lambda given: ["verify", "--objects", *(["--dry-run"] if given.get("dry_run") else [])],
+    "workspace_usage": lambda given: ["workspace", "usage", *_options(given)],
+    "workspace_thin": lambda given: ["workspace", "thin", *_options(given)],
     "workspace_gc": lambda given: ["workspace", "gc"],
     "fork": lambda given: ["fork", *_options(given, "session"), given["session"]],
     "diff": lambda given: ["diff", *_options(given, "left", "right"), given["left"], given["right"]],
@@ -143,6 +147,8 @@ def _options(given: dict[str, Any], *besides: str) -> list[str]:
 def words_of(question: Question) -> list[str] | None:
     """The question as a command line; None where the command shows something of its own."""
     operation = load()[question.operation]
+    if operation.name == "blame" and "session" not in question.arguments:
+        return None  # A file of this machine, with its whole path.
     if operation.name in BY_HAND:
         return [*BY_HAND[operation.name](question.arguments), "--json"]
     group = operation.group

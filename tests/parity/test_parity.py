@@ -89,7 +89,7 @@ def test_the_command_line_answers_like_python(
     assert not told_apart(lined, found)
     # These show something of their own: a file, a stream, a table with a bar; or programs ask for them.
     assert {name for name in left_out if not name.startswith(("audit_", "sync_"))} == {
-        "tail", "export", "scan", "blob", "originals", "transcript", "sessions_count", "family",
+        "blame", "artifact_get", "artifact_save", "tail", "export", "scan", "blob", "originals", "transcript", "sessions_count", "family",
         "continuation", "landmarks", "search_facets",
     }  # fmt: skip
 

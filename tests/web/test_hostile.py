@@ -27,9 +27,9 @@ PATHS = (
     "/keys?who=mallory", "/access", "/audit", "/settings",
     "/settings?part=snapshots", "/sessions/{id}/continue?in=codex",
     *(f"/sessions/{{id}}/workspace?{query}" for query in (
-        "at=61", "at=61&path=line.js", "path=long.js", "path=mixed.txt&view=blame", "path=to", "path=x.svg",
-        "path=caf%5Cxe9%5Cxff.png", "view=snapshots", "view=changes", "at=62&path={deep}")),
-    "/sessions/{id}/workspace/restore?at=61", "/sessions/{id}/workspace/checkout?at=61",
+        "at={first}", "at={first}&path=line.js", "path=long.js", "path=mixed.txt&view=blame", "path=to", "path=x.svg",
+        "path=caf%5Cxe9%5Cxff.png", "view=snapshots", "view=changes", "at={second}&path={deep}")),
+    "/sessions/{id}/workspace/restore?at={first}", "/sessions/{id}/workspace/checkout?at={first}",
     "/sessions/{id}/export", "/sessions/{id}/family", "/compare?a={id}",
     "/compare?a={id}&b={session}",
     *(f"/sessions/{{id}}/events/{seq}" for seq in (1, 2, 4, 10, 20, 24)),
@@ -47,7 +47,10 @@ NAMES = {"session", "since", "project"} | {
 def test_no_stored_text_runs_or_leaves(site: Site, new_tab: Any) -> None:
     tab = new_tab()
     touched = next(file.path for file in call(site.context, "files", {"path": "*"}) if file.session == site.hostile)
+    snapshots = call(site.context, "workspace_log", {"session": site.hostile})
+    first, second = (str(seq) for seq in sorted(kept.seq for kept in snapshots)[-2:])
     about = {**samples(site), "id": site.hostile, "path": quote(touched), "deep": quote("/".join(DEEP))}
+    about |= {"first": first, "second": second}
     named = [filled_in(path, about) for path in PATHS]
     others = [filled_in(path, samples(site, site.hostile)) for path in (*unnamed(list(PATHS)), *ASKING)]
     for address in (*named, *others):
