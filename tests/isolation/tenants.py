@@ -31,7 +31,7 @@ NAMES = {
 PLAIN: dict[str, Any] = {
     "drafts": [{"kind": "message_added", "role": "user", "text": "planted"}], "lease": 1, "value": "on",
     "tags": ["planted"], "note": "planted", "title": "planted",
-    "kind": "retention", "choice": "x", "text": "planted", "done": "x", "digest": "00" * 32,
+    "kind": "retention", "choice": "planted", "text": "planted", "done": "planted", "digest": "00" * 32,
     "origin": "clew/nobody", "object": "00" * 32, "checkpoint": "none", "witnesses": [], "old": 0, "proof": [],
     "folder": "/nowhere", "paths": [], "wanted": [], "filters": "sort:cost",
     **dict.fromkeys(
@@ -138,8 +138,11 @@ def covered(operation: Operation) -> None:
 
 
 def questions(mine: Tenant, other: Tenant) -> Iterator[Question]:
-    """Every operation as it is, and with each thing it can name swapped for the other tenant's."""
-    for operation in load().values():
+    """Every operation as it is, and with each thing it can name swapped for the other tenant's.
+
+    The order is that of the modules, whichever of them another test imported first: what is asked changes the answers.
+    """
+    for operation in sorted(load().values(), key=lambda one: (one.run.__module__, one.run.__code__.co_firstlineno)):
         if not operation.route:
             continue
         covered(operation)

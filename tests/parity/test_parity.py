@@ -16,13 +16,14 @@ from server.running import Running
 Surface = Callable[[str, Path], list[tuple[Question, Answer]]]
 
 
-def by_python(url: str, home: Path) -> list[tuple[Question, Answer]]:
+def by_python(url: str, home: Path, *, without: str = "") -> list[tuple[Question, Answer]]:
     with open_store(url) as store:
         ours, theirs = tenant(store, "apricot"), tenant(store, "walnut")
         authenticator = Authenticator(store, home=str(home), fresh_seconds=0)
         return [
             (question, over_python(lambda: authenticator.authenticate(ours.secret), question))
             for question in asked(questions(ours, theirs))
+            if question.operation != without
         ]
 
 
@@ -64,7 +65,9 @@ def test_a_surface_answers_like_python(surface: Surface, tmp_path: Path) -> None
 def test_the_command_line_answers_like_python(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    expected = by_python(f"sqlite:///{tmp_path / 'python' / 'clew.db'}", tmp_path / "python")
+    # Its command takes a file, and what it writes changes the answers that follow.
+    without = "artifact_save"
+    expected = by_python(f"sqlite:///{tmp_path / 'python' / 'clew.db'}", tmp_path / "python", without=without)
     url = f"sqlite:///{tmp_path / 'surface' / 'clew.db'}"
     with open_store(url) as store:
         ours, theirs = tenant(store, "apricot"), tenant(store, "walnut")
@@ -75,7 +78,8 @@ def test_the_command_line_answers_like_python(
     with Running(url, str(tmp_path / "surface")) as running:
         running.authenticator._fresh_seconds = 0
         monkeypatch.setenv("CLEW_STORE", running.address)
-        for first, question in zip(expected, asked(questions(ours, theirs)), strict=True):
+        every = [question for question in asked(questions(ours, theirs)) if question.operation != without]
+        for first, question in zip(expected, every, strict=True):
             words = words_of(question)
             if words is None:
                 left_out.add(question.operation)
@@ -89,7 +93,7 @@ def test_the_command_line_answers_like_python(
     assert not told_apart(lined, found)
     # These show something of their own: a file, a stream, a table with a bar; or programs ask for them.
     assert {name for name in left_out if not name.startswith(("audit_", "sync_"))} == {
-        "blame", "artifact_get", "artifact_save", "tail", "export", "scan", "blob", "originals", "transcript", "sessions_count", "family",
+        "blame", "artifact_get", "tail", "export", "scan", "blob", "originals", "transcript", "sessions_count", "family",
         "continuation", "landmarks", "search_facets",
     }  # fmt: skip
 

@@ -71,6 +71,8 @@ def sample(kind: str) -> Body:
         given["ranges"] = [[1, 2]]
     if "tags" in KINDS[kind].__struct_fields__:
         given["tags"] = ["é"]
+    if "commits" in KINDS[kind].__struct_fields__:
+        given["commits"] = ["ab" * 20]
     text = msgspec.json.encode(given)
     return msgspec.json.decode(text, type=KINDS[kind])
 
