@@ -16,7 +16,7 @@ BASE ?=
 
 # What stops whole servers, or waits for a lease to run out, has the machine to itself.
 ALONE := tests/crash/test_restart.py tests/crash/test_servers.py tests/crash/test_zombie.py
-TWO := -n 2 --dist worksteal
+TWO := -n 3 --dist worksteal
 
 VENV := .venv
 BIN := $(VENV)/bin
