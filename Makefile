@@ -16,7 +16,7 @@ BASE ?=
 
 # What stops whole servers, or waits for a lease to run out, has the machine to itself.
 ALONE := tests/crash/test_restart.py tests/crash/test_servers.py tests/crash/test_zombie.py
-TWO := -n 3 --dist worksteal
+PARALLEL := -n 3 --dist worksteal
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -40,7 +40,7 @@ down:  ## Stop the clew that make up left running.
 test: $(VENV)/.dev  ## Run the tests, e.g. make test ARGS='-n auto -k lease'.
 	@sh tools/system_packages.sh
 ifeq ($(ARGS),)
-	$(BIN)/python -m pytest -q $(TWO) $(addprefix --ignore ,$(ALONE))
+	$(BIN)/python -m pytest -q $(PARALLEL) $(addprefix --ignore ,$(ALONE))
 	$(BIN)/python -m pytest -q $(ALONE)
 else
 	$(BIN)/python -m pytest $(ARGS)

@@ -93,8 +93,8 @@ def test_the_command_line_answers_like_python(
     assert not told_apart(lined, found)
     # These show something of their own: a file, a stream, a table with a bar; or programs ask for them.
     assert {name for name in left_out if not name.startswith(("audit_", "sync_"))} == {
-        "blame", "artifact_get", "tail", "export", "scan", "blob", "originals", "transcript", "sessions_count", "family",
-        "continuation", "landmarks", "search_facets",
+        "blame", "artifact_get", "tail", "export", "scan", "blob", "originals", "transcript", "sessions_count",
+        "family", "continuation", "landmarks", "search_facets",
     }  # fmt: skip
 
 
