@@ -28,7 +28,7 @@ from support.postgres import Server
 from views.logs import Log, check_against_log, contents
 
 KILLS = 25
-DAMAGES = 40
+DAMAGES = 24
 PAGE = 8192
 
 

@@ -24,7 +24,7 @@ from support.children import Child
 from support.power_loss import calls, moments, replay, strace, why_not_strace
 
 KILLS = int(os.environ.get("CLEW_WORKSPACE_KILLS", "12"))
-IMAGES = int(os.environ.get("CLEW_POWERLOSS_IMAGES", "2000")) // 50
+IMAGES = int(os.environ.get("CLEW_POWERLOSS_IMAGES", "2000")) // 100
 FLIPS = int(os.environ.get("CLEW_WORKSPACE_FLIPS", "60"))
 ME = "person:me"
 
