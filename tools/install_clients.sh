@@ -40,8 +40,12 @@ is_wanted() {
     if [ ${#wanted[@]} -eq 0 ]; then [ "$1" != lighthouse ]; else [[ " ${wanted[*]} " == *" $1 "* ]]; fi
 }
 
-# Whether the client $1 is there, as package $2 in version $3.
+# Whether the client $1 is there, as package $2 in version $3, with what its bundle needs.
 is_there() {
+    local needed
+    for needed in $(needed_by_bundle "$2"); do
+        [ -d "$dir/$1/node_modules/$needed" ] || return 1
+    done
     grep -qs "\"version\": *\"$3\"" "$dir/$1/node_modules/$2/package.json"
 }
 
@@ -77,23 +81,28 @@ install() {
 }
 
 npm_install() {
-    PATH="$dir/node/node_modules/node/bin:$PATH" npm install --prefix "$1" --no-audit --no-fund --loglevel=error "$2" \
+    local place=$1
+    shift
+    PATH="$dir/node/node_modules/node/bin:$PATH" npm install --prefix "$place" --no-audit --no-fund --loglevel=error "$@" \
         </dev/null >&2
 }
 
 # What the package $1 loads that is not in it, if its program is a bundle; empty if it is none. The other packages that a
 # bundle names are inside it, and a mirror can lack them.
 needed_by_bundle() {
-    if [ "$1" = @earendil-works/pi-coding-agent ]; then echo @silvia-odwyer/photon-node; fi
+    # It loads extensions, such as that of clew, with jiti.
+    if [ "$1" = @earendil-works/pi-coding-agent ]; then echo @silvia-odwyer/photon-node jiti; fi
 }
 
-# Put the bundle of package $1 in version $2 into folder $3, with the package $4 in the version that it names.
+# Put the bundle of package $1 in version $2 into folder $3, with the packages $4 in the versions that it names.
 install_bundle() {
-    local place="$3/node_modules/$1" bundle version
+    local place="$3/node_modules/$1" bundle needed
     bundle=$(npm pack "$1@$2" --pack-destination "$3" --loglevel=error </dev/null | tail -n 1) &&
         tar -xzf "$3/$bundle" -C "$3" &&
-        version=$(node -p 'require(process.argv[1]).dependencies[process.argv[2]]' "$3/package/package.json" "$4") &&
-        npm_install "$3" "$4@$version" &&
+        needed=$(node -p 'const [file, names] = process.argv.slice(1)
+            names.split(" ").map(name => `${name}@${require(file).dependencies[name]}`).join(" ")' \
+            "$3/package/package.json" "$4") &&
+        npm_install "$3" $needed &&
         mkdir -p "${place%/*}" "$3/node_modules/.bin" &&
         mv "$3/package" "$place" &&
         node -e 'const [name, modules] = process.argv.slice(1)
