@@ -265,6 +265,8 @@ def test_all_answers_are_those_of_the_older_code(migrated: Copy, migrator: Migra
     recorded = as_today(migrated.archive.snapshot)
     assert differences(without_later(snapshot, recorded), recorded) == []
     assert [checked["problems"] for checked in snapshot["verified"]] == [[]] * len(snapshot["verified"])
+    # An old store has jobs that are late by now, of kinds that came after it, too.
+    migrator.run([*migrated.arguments, "worker", "--once"])
     for command in ("verify", "doctor"):
         assert migrator.run([*migrated.arguments, command])[0] == "0"
 
